@@ -1,0 +1,191 @@
+"""Django settings. What a deployment may change is read from the environment, on top."""
+
+import os
+import secrets
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def env_text(name: str, default: str) -> str:
+    """The variable's text, or the default where it is unset or empty."""
+    return os.environ.get(name) or default
+
+
+def env_number(name: str, default: int) -> int:
+    """The variable as a whole number of one or more. Raises ImproperlyConfigured for anything else."""
+    text = env_text(name, str(default))
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ImproperlyConfigured(f"{name} must be a whole number of 1 or more, not {text!r}.")
+    return int(text)
+
+
+def env_flag(name: str, default: bool) -> bool:
+    """The variable as a yes or no. Raises ImproperlyConfigured for anything else."""
+    text = env_text(name, "1" if default else "0").lower()
+    if text not in {"0", "1", "true", "false"}:
+        raise ImproperlyConfigured(f"{name} must be 0 or 1, not {text!r}.")
+    return text in {"1", "true"}
+
+
+def env_paths(name: str) -> list[Path]:
+    """The variable's absolute folders, separated by ``:``. Raises ImproperlyConfigured for a relative one."""
+    paths = [Path(part) for part in env_text(name, "").split(os.pathsep) if part]
+    for path in paths:
+        if not path.is_absolute():
+            raise ImproperlyConfigured(f"{name} must hold absolute folders, not {str(path)!r}.")
+    return [path.resolve() for path in paths]
+
+
+def kept_secret(folder: Path) -> str:
+    """The signing key of this data folder, made at first use and readable by its owner alone."""
+    path = folder / "secret_key"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+# Everything that is ours: database, stored copies, jobs.
+DATA_DIR = Path(env_text("DATA_DIR", str(ROOT / "var"))).resolve()
+PORT = env_number("PORT", 8000)
+DEBUG = env_flag("DEBUG", False)
+SECRET_KEY = os.environ.get("SECRET_KEY") or kept_secret(DATA_DIR)
+
+# Hosts that may be asked for. Origins are checked with their port, for pages and sockets alike.
+ALLOWED_HOSTS = env_text("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
+ALLOWED_ORIGINS = env_text("ALLOWED_ORIGINS", ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS)).split(",")
+
+# Folders below which a person may open locations in the browser.
+CHECKPOINT_ROOTS = env_paths("CHECKPOINT_ROOTS") or [Path.home().resolve()]
+# Bounds for each file or row that is read.
+CHECKPOINT_MOST_BYTES = env_number("CHECKPOINT_MOST_BYTES", 64 * 1024 * 1024)
+CHECKPOINT_MOST_DEPTH = env_number("CHECKPOINT_MOST_DEPTH", 200)
+CHECKPOINT_MOST_SECONDS = env_number("CHECKPOINT_MOST_SECONDS", 5)
+# A file that does not parse counts as being written until it has not changed for this long.
+CHECKPOINT_SETTLED_SECONDS = env_number("CHECKPOINT_SETTLED_SECONDS", 3)
+# How often an open location is looked at for new checkpoints.
+LOCATION_WATCH_MILLISECONDS = env_number("LOCATION_WATCH_MILLISECONDS", 1000)
+# How long a cancelled run gets after SIGINT, and again after SIGTERM.
+CANCEL_GRACE_SECONDS = env_number("CANCEL_GRACE_SECONDS", 5)
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "django_tasks",
+    "django_tasks_db",
+    "viewer",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "checkpoint_site.urls"
+ASGI_APPLICATION = "checkpoint_site.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATA_DIR / "forkline.sqlite3",
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-20000;",
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# The layer only wakes who listens; the rows hold what happened.
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
+
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "sesame.backends.ModelBackend",
+]
+SESAME_ONE_TIME = True
+SESAME_MAX_AGE = 24 * 60 * 60
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "locations"
+LOGOUT_REDIRECT_URL = "login"
+
+SESSION_COOKIE_SAMESITE = "Lax"
+# Cookies know no ports: two dashboards on one host must not log each other out.
+SESSION_COOKIE_NAME = f"forkline_session_{PORT}"
+CSRF_COOKIE_NAME = f"forkline_csrf_{PORT}"
+CSRF_COOKIE_SAMESITE = "Strict"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [ROOT / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+# Served from where they are installed: nothing to collect before the first page.
+WHITENOISE_USE_FINDERS = True
+
+LANGUAGE_CODE = "en"
+USE_I18N = True
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+}

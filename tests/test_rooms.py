@@ -1,0 +1,85 @@
+"""Who may import whom: the rooms of the house, as a test."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+STANDARD = frozenset(sys.stdlib_module_names)
+DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp", "sesame"}
+
+# Room -> what it may import beside the standard library and itself. The longest match counts.
+ROOMS: dict[str, set[str]] = {
+    "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs"},
+    "viewer/lineage": {"graphviz"},
+    "viewer/jobs/plan.py": set(),
+    "viewer/jobs/spool.py": set(),
+    "viewer/engines": {"crewai", "crewai_core", "pydantic", "dotenv"},
+    "viewer/models.py": DJANGO,
+    "viewer/importing": DJANGO | {"viewer.providers", "viewer.lineage", "viewer.models"},
+    "viewer/jobs": DJANGO | {"viewer.models", "viewer.importing", "viewer.providers.redaction"},
+    "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.jobs.plan"},
+    "viewer/forms": DJANGO | {"viewer.models", "viewer.jobs.plan"},
+    "viewer/views": DJANGO
+    | {"viewer.forms", "viewer.models", "viewer.importing", "viewer.lineage", "viewer.jobs", "viewer.wording"},
+}
+
+
+def room_of(path: str) -> str | None:
+    """The longest room that this file stands in."""
+    rooms = [room for room in ROOMS if path == room or path == f"{room}.py" or path.startswith(f"{room}/")]
+    return max(rooms, key=len, default=None)
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def strangers_in(path: Path) -> list[str]:
+    """The modules that this file imports and its room may not."""
+    relative = path.relative_to(ROOT).as_posix()
+    room = room_of(relative)
+    assert room, f"{relative} stands in no room of the table"
+    own = room.removesuffix(".py").replace("/", ".")
+    allowed = ROOMS[room] | {own}
+    return [
+        module
+        for module in imported_modules(path)
+        if module.split(".")[0] not in STANDARD
+        and not any(module == name or module.startswith(f"{name}.") for name in allowed)
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_what_the_table_allows(room: str) -> None:
+    found = [ROOT / room] if room.endswith(".py") else [*(ROOT / room).rglob("*.py"), *ROOT.glob(f"{room}.py")]
+    files = [path for path in found if path.exists() and room_of(path.relative_to(ROOT).as_posix()) == room]
+    assert files, f"the table names {room}, which is not there"
+    strangers = {path.relative_to(ROOT).as_posix(): strangers_in(path) for path in files}
+    assert not {path: modules for path, modules in strangers.items() if modules}
+
+
+def test_nobody_but_the_address_table_imports_views() -> None:
+    importers = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "viewer").rglob("*.py")
+        if any(module.startswith("viewer.views") for module in imported_modules(path))
+    ]
+    assert [path for path in importers if path != "viewer/urls.py" and not path.startswith("viewer/views/")] == []
+
+
+def test_only_the_runner_imports_an_engine() -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "viewer").rglob("*.py")
+        if any(module.split(".")[0] == "crewai" for module in imported_modules(path))
+    }
+    assert all(path.startswith("viewer/engines/") for path in importers), importers

@@ -1,0 +1,8 @@
+"""The viewer as a Django application."""
+
+from django.apps import AppConfig
+
+
+class ViewerConfig(AppConfig):
+    name = "viewer"
+    default_auto_field = "django.db.models.BigAutoField"

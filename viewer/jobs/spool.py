@@ -1,0 +1,151 @@
+"""The lines that a child writes of its run, and that a follower reads. Standard library only.
+
+A job's folder holds ``request.json`` (what to do, see ``Request``), ``events.jsonl`` (one JSON
+object a line: ``seq``, ``at`` in seconds, ``kind``, ``data``), ``log.txt`` (what the run printed)
+and ``lock`` (held by the child for as long as it lives).
+
+The kinds, and what their data hold:
+
+=====================  =====================================================================
+started                pid, engine, engine_version, python_version
+steps                  steps: the plan as the child found it (see ``Step`` in plan.py)
+task_started           task (id), position (from 1), description, agent
+task_completed         task, position, agent, output (its first 2,000 characters)
+task_failed            task, position, agent, error
+method_started         method
+method_completed       method
+method_failed          method, error
+model_started          model, agent
+model_completed        model, agent, tokens (of this call), total_tokens (so far)
+model_failed           model, agent, error
+tool_started           tool, agent, arguments
+tool_completed         tool, agent
+tool_failed            tool, agent, error
+text                   text (streamed since the last such line), agent
+checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger
+warning                message
+ended                  status (succeeded, failed, cancelled), result, error, traceback
+=====================  =====================================================================
+
+``ended`` is always the last line; a spool without it belongs to a child that was cut off.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+REQUEST = "request.json"
+EVENTS = "events.jsonl"
+LOG = "log.txt"
+LOCK = "lock"
+HIDDEN = "[hidden]"
+# A line longer than this is cut by its writer, so that a reader's memory is bounded.
+MOST_LINE_BYTES = 256 * 1024
+
+
+class CheckpointSource(TypedDict):
+    """``source`` is a file's absolute path, or ``/absolute/store.db#id``."""
+
+    id: str
+    source: str
+
+
+class LocationTarget(TypedDict):
+    path: str
+    provider: Literal["json", "sqlite"]
+
+
+class OutputEdit(TypedDict, total=False):
+    """Exactly one of the two: a text, or a JSON value for a task whose output is JSON."""
+
+    text: str
+    json: Any
+
+
+class StepRequest(TypedDict):
+    """``action`` is one of plan.Action's values."""
+
+    task: str
+    action: str
+
+
+class Request(TypedDict):
+    """What a child is asked to do. ``inputs``, ``outputs`` and ``state`` hold only what was edited."""
+
+    job: str
+    kind: Literal["resume", "fork"]
+    checkpoint: CheckpointSource
+    location: LocationTarget
+    entity: Literal["crew", "flow", "agent"]
+    name: str
+    branch: str
+    inputs: dict[str, Any]
+    outputs: dict[str, OutputEdit]
+    state: dict[str, Any] | None
+    steps: list[StepRequest]
+    folder: str
+    entry_point: str
+
+
+class Line(TypedDict):
+    seq: int
+    at: float
+    kind: str
+    data: dict[str, Any]
+
+
+class Spool:
+    """Appends lines to a job's spool; ``hide`` are texts, such as keys, that never go into one."""
+
+    def __init__(self, folder: Path, hide: Iterable[str] = ()) -> None:
+        self._hide = sorted((text for text in hide if len(text) >= 8), key=len, reverse=True)
+        self._seq = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.open(folder / EVENTS, flags, 0o600)
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Append one whole line in one write. Not for several threads at once: callers hold a lock."""
+        self._seq += 1
+        line = Line(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
+        text = json.dumps(line, default=str)
+        if len(text) > MOST_LINE_BYTES:
+            line["data"] = {"message": "This line was too long to keep.", "length": len(text)}
+            text = json.dumps(line)
+        os.write(self._file, text.encode() + b"\n")
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for hidden in self._hide:
+                value = value.replace(hidden, HIDDEN)
+            return value
+        if isinstance(value, dict):
+            return {str(key): self._masked(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._masked(item) for item in value]
+        return value
+
+
+def read_lines(folder: Path, offset: int) -> tuple[list[Line], int]:
+    """The whole lines that stand after ``offset`` bytes, and the offset behind them.
+
+    A line that is still being written is left for the next call; one that is no JSON is skipped.
+    """
+    try:
+        with open(folder / EVENTS, "rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except FileNotFoundError:
+        return [], offset
+    whole, newline, _ = data.rpartition(b"\n")
+    if not newline:
+        return [], offset
+    lines: list[Line] = []
+    for text in whole.split(b"\n"):
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines, offset + len(whole) + 1

@@ -1,0 +1,1 @@
+"""What is on disk: the table of formats. No Django, no engine library."""
