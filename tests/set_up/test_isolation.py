@@ -1,0 +1,33 @@
+"""Tests never touch the repository's own data folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from viewer.models import Project
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_the_data_folder_is_not_the_repositorys() -> None:
+    assert not Path(settings.DATA_DIR).is_relative_to(ROOT)
+    assert os.environ["DATA_DIR"] == str(settings.DATA_DIR)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_child_with_the_ordinary_settings_finds_the_same_database() -> None:
+    Project.objects.create(folder="/somewhere/newsroom", interpreter="python")
+    code = (
+        "import django; django.setup(); from viewer.models import Project; print(Project.objects.get().name)"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    child = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert child.stdout.strip() == "newsroom", child.stderr
+    assert connection.settings_dict["NAME"] == str(Path(settings.DATA_DIR) / "forkline.sqlite3")
