@@ -1,0 +1,65 @@
+"""Parents that were not recorded, found through the event record. Pure.
+
+Every checkpoint repeats the events of its ancestors, so its parent is the one of the same run whose
+set of events is the largest proper subset of its own. Looking at every pair would be quadratic.
+Instead each set is filed under its rarest event: whatever contains the set contains that event, so
+a node finds all its ancestors by looking up its own events.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+# Sets of one run that share their rarest event are looked at this far, the largest first.
+MOST_CANDIDATES = 200
+
+
+class Inference:
+    """Answers for nodes given as (run key, event ids), by their position in that list."""
+
+    def __init__(self, nodes: Sequence[tuple[str, Collection[str]]]) -> None:
+        self._nodes = nodes
+        self._members: dict[str, list[int]] = {}
+        self._indexes: dict[str, _Run] = {}
+        for index, (run_key, event_ids) in enumerate(nodes):
+            if run_key and event_ids:
+                self._members.setdefault(run_key, []).append(index)
+        self._smallest = {
+            run_key: min(len(nodes[index][1]) for index in members)
+            for run_key, members in self._members.items()
+        }
+
+    def parent_of(self, index: int) -> int | None:
+        """The position of the inferred parent, or None where the events tell of none."""
+        run_key, event_ids = self._nodes[index]
+        if len(event_ids) <= self._smallest.get(run_key, len(event_ids)):
+            return None
+        if run_key not in self._indexes:
+            sets = [(member, frozenset(self._nodes[member][1])) for member in self._members[run_key]]
+            self._indexes[run_key] = _Run(sets)
+        return self._indexes[run_key].parent_of(frozenset(event_ids))
+
+
+class _Run:
+    """The distinct event sets of one run, each filed under its rarest event."""
+
+    def __init__(self, sets: Sequence[tuple[int, frozenset[str]]]) -> None:
+        counts = Counter(event for _, events in sets for event in events)
+        first: dict[frozenset[str], int] = {}
+        for index, events in sets:
+            first.setdefault(events, index)
+        self._filed: dict[str, list[tuple[int, frozenset[str]]]] = {}
+        for events, index in sorted(first.items(), key=lambda item: (-len(item[0]), item[1])):
+            rarest = min(events, key=lambda event: (counts[event], event))
+            self._filed.setdefault(rarest, []).append((index, events))
+
+    def parent_of(self, events: frozenset[str]) -> int | None:
+        best: tuple[int, int] | None = None
+        for event in events:
+            for index, candidate in self._filed.get(event, ())[:MOST_CANDIDATES]:
+                rank = (-len(candidate), index)
+                if best is not None and rank >= best:
+                    break
+                if candidate < events:
+                    best = rank
+                    break
+        return None if best is None else best[1]

@@ -1,0 +1,261 @@
+"""Parent ids, branches and event sets -> an ordered forest. Pure.
+
+    oldest                                             newest
+    a ── b ── c ───────────────── d      (branch main)
+         └─────── e ── f                 (branch what-if, forked from b)
+
+One connected lineage is one run. Parents come before their children; what that leaves open is
+settled by the recorded time and then the id, so the same checkpoints always come out the same.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+
+from viewer.lineage.inference import Inference
+
+
+class Edge(StrEnum):
+    """How a node hangs on its parent."""
+
+    RECORDED = "recorded"
+    INFERRED = "inferred"
+    # A parent was recorded and is not here. The node may still hang on an ancestor that is.
+    MISSING = "missing"
+    ROOT = "root"
+
+
+class FaultCode(StrEnum):
+    SELF_PARENT = "self_parent"
+    CYCLE = "cycle"
+    DUPLICATE_ID = "duplicate_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A checkpoint, as far as its lineage goes. ``key`` is unique; ``checkpoint_id`` should be.
+
+    ``event_ids`` may be empty where the run's parents are all recorded: they serve inference only.
+    """
+
+    key: str
+    checkpoint_id: str
+    parent_id: str | None
+    run_key: str
+    branch: str
+    created_at: datetime | None
+    event_ids: Collection[str] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node stands. ``parent`` is a key; ``missing_id`` the recorded parent that is not here."""
+
+    key: str
+    parent: str | None
+    edge: Edge
+    missing_id: str | None
+    branch: str
+    # No child continues its branch: the branch's name stands here.
+    is_branch_head: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineageFault:
+    """Something that no lineage should hold. ``checkpoint_ids`` are as the engine wrote them, in order."""
+
+    code: FaultCode
+    checkpoint_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One run: connected nodes, oldest first. ``run_key`` is the one of its oldest node."""
+
+    run_key: str
+    places: tuple[Place, ...]
+    faults: tuple[LineageFault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Every run of a location, the one that began first in front."""
+
+    lineages: tuple[Lineage, ...]
+
+
+@dataclass(slots=True)
+class _Link:
+    parent: int | None = None
+    edge: Edge = Edge.ROOT
+    missing_id: str | None = None
+
+
+def build_forest(nodes: Sequence[Node]) -> Forest:
+    """The lineages of these nodes, whatever order they come in, each node once.
+
+    A recorded parent that cannot be followed (absent, the node itself, part of a cycle) leaves a
+    gap, never an error. Raises ValueError where two nodes share a key.
+    """
+    ordered = sorted(nodes, key=_moment)
+    if len({node.key for node in ordered}) != len(ordered):
+        raise ValueError("Every node needs a key of its own.")
+    faults = _duplicates(ordered)
+    links, self_parents = _links(ordered)
+    faults += self_parents + _cut_cycles(ordered, links)
+    order = _parents_first(links)
+    return _lineages(ordered, links, order, faults)
+
+
+def _moment(node: Node) -> tuple[float, str, str]:
+    """What orders two nodes that no parent orders. A node without a time comes at once."""
+    if node.created_at is None:
+        return (float("-inf"), node.checkpoint_id, node.key)
+    at = node.created_at if node.created_at.tzinfo else node.created_at.replace(tzinfo=UTC)
+    return (at.timestamp(), node.checkpoint_id, node.key)
+
+
+Fault = tuple[FaultCode, list[int]]
+
+
+def _duplicates(nodes: Sequence[Node]) -> list[Fault]:
+    found: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        found.setdefault(node.checkpoint_id, []).append(index)
+    return [(FaultCode.DUPLICATE_ID, same) for same in found.values() if len(same) > 1]
+
+
+def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
+    """How each node hangs, recorded or inferred, cycles not yet cut."""
+    by_id: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        by_id.setdefault(node.checkpoint_id, []).append(index)
+    inference = Inference([(node.run_key, node.event_ids) for node in nodes])
+    links = [_Link() for _ in nodes]
+    faults: list[Fault] = []
+    for index, (node, link) in enumerate(zip(nodes, links, strict=True)):
+        found = by_id.get(node.parent_id or "", [])
+        if node.parent_id == node.checkpoint_id:
+            faults.append((FaultCode.SELF_PARENT, [index]))
+            found = []
+        if node.parent_id is None:
+            link.parent = inference.parent_of(index)
+            link.edge = Edge.ROOT if link.parent is None else Edge.INFERRED
+        elif found:
+            link.parent, link.edge = _likeliest(nodes, node, found), Edge.RECORDED
+        else:
+            link.parent = inference.parent_of(index)
+            link.edge, link.missing_id = Edge.MISSING, node.parent_id
+    return links, faults
+
+
+def _likeliest(nodes: Sequence[Node], child: Node, found: list[int]) -> int:
+    """Which of several nodes with the recorded id is meant: one of the same run, then branch."""
+    if len(found) == 1:
+        return found[0]
+    return min(
+        found,
+        key=lambda index: (nodes[index].run_key != child.run_key, nodes[index].branch != child.branch, index),
+    )
+
+
+def _cut_cycles(nodes: Sequence[Node], links: list[_Link]) -> list[Fault]:
+    """Cut each circle at its earliest node, which is left with a gap."""
+    seen = [0] * len(links)  # 0 not yet, else the number of the walk that met it first
+    faults: list[Fault] = []
+    for start in range(len(links)):
+        step: int | None = start
+        walk = start + 1
+        while step is not None and not seen[step]:
+            seen[step] = walk
+            step = links[step].parent
+        if step is None or seen[step] != walk:
+            continue
+        circle, at = [step], links[step].parent
+        while at is not None and at != step:
+            circle.append(at)
+            at = links[at].parent
+        first = min(circle)
+        links[first] = _Link(None, Edge.MISSING, nodes[first].parent_id)
+        faults.append((FaultCode.CYCLE, sorted(circle)))
+    return faults
+
+
+def _children(links: Sequence[_Link]) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in links]
+    for index, link in enumerate(links):
+        if link.parent is not None:
+            children[link.parent].append(index)
+    return children
+
+
+def _parents_first(links: Sequence[_Link]) -> list[int]:
+    """All indices, each after its parent, else lowest first (they are sorted by moment)."""
+    children = _children(links)
+    ready = [index for index, link in enumerate(links) if link.parent is None]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for child in children[index]:
+            heappush(ready, child)
+    return order
+
+
+def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], faults: list[Fault]) -> Forest:
+    continued = {
+        link.parent
+        for index, link in enumerate(links)
+        if link.parent is not None and nodes[link.parent].branch == nodes[index].branch
+    }
+    component = _components(nodes, links, order)
+    members: dict[int, list[int]] = {}
+    for index in order:
+        members.setdefault(component[index], []).append(index)
+    told: dict[int, list[LineageFault]] = {}
+    for code, indices in faults:
+        fault = LineageFault(code, tuple(nodes[index].checkpoint_id for index in indices))
+        for touched in sorted({component[index] for index in indices}):
+            told.setdefault(touched, []).append(fault)
+    return Forest(
+        tuple(
+            Lineage(
+                nodes[indices[0]].run_key,
+                tuple(_place(nodes, links[index], index, continued) for index in indices),
+                tuple(told.get(number, ())),
+            )
+            for number, indices in members.items()
+        )
+    )
+
+
+def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[int]) -> list[int]:
+    """For each node the number of its run: a lineage is one, and so are lineages with one run key."""
+    root = list(range(len(nodes)))
+    for index in order:
+        parent = links[index].parent
+        if parent is not None:
+            root[index] = root[parent]
+    merged = list(range(len(nodes)))
+
+    def top(index: int) -> int:
+        while merged[index] != index:
+            merged[index] = merged[merged[index]]
+            index = merged[index]
+        return index
+
+    first_of: dict[str, int] = {}
+    for index in order:
+        if nodes[index].run_key:
+            one, other = top(root[index]), top(first_of.setdefault(nodes[index].run_key, root[index]))
+            merged[max(one, other)] = min(one, other)
+    return [top(root[index]) for index in range(len(nodes))]
+
+
+def _place(nodes: Sequence[Node], link: _Link, index: int, continued: set[int]) -> Place:
+    node = nodes[index]
+    parent = None if link.parent is None else nodes[link.parent].key
+    return Place(node.key, parent, link.edge, link.missing_id, node.branch, index not in continued)
