@@ -16,6 +16,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs"},
     "viewer/lineage": {"graphviz"},
     "viewer/jobs/plan.py": set(),
+    "viewer/jobs/branch.py": set(),
     "viewer/jobs/spool.py": set(),
     "viewer/engines": {"crewai", "crewai_core", "pydantic", "dotenv"},
     "viewer/models.py": DJANGO,
@@ -24,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/terminal": DJANGO
     | {"viewer.models", "viewer.importing", "viewer.jobs", "viewer.wording", "viewer.providers.redaction"},
     "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.jobs.plan"},
-    "viewer/forms": DJANGO | {"viewer.models", "viewer.jobs.plan"},
+    "viewer/forms": DJANGO | {"viewer.models", "viewer.jobs.plan", "viewer.jobs.branch"},
     "viewer/views": DJANGO
     | {
         "viewer.forms",

@@ -69,11 +69,123 @@ class EditRefused(Exception):
     """An edit cannot hold. Its message tells which, and what to do."""
 
 
+def plan_of(entity: str, units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused."""
+    plans = {"crew": plan_crew, "flow": plan_flow, "agent": plan_agent}
+    if entity not in plans:
+        raise EditRefused("Nothing in this checkpoint can be run: it holds no crew, flow or agent.")
+    return plans[entity](units, edits)
+
+
 def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The steps of a crew, in order. Raises EditRefused for an edit that nothing can make hold."""
-    raise NotImplementedError
+    """The steps of a crew, in order. Raises EditRefused for an edit that nothing can make hold.
+
+    The engine runs everything from the first task without an output on; so one task that runs
+    again, or whose output was edited, takes all finished tasks behind it along, but for those that
+    a person edits or keeps: these are held, and not called.
+
+        task     1 done    2 done    3 done    4 open
+        edit 2   KEPT      EDITED    AGAIN     RUNS
+        again 1  AGAIN     AGAIN     AGAIN     RUNS
+        both     AGAIN     PINNED    AGAIN     RUNS
+    """
+    _refuse_what_cannot_hold(units, edits)
+    if edits.state is not None:
+        raise EditRefused("A crew has no state to edit: edit its inputs or the outputs of its tasks.")
+    steps: list[Step] = []
+    behind: Reason | None = None
+    for position, unit in enumerate(units, 1):
+        action, reason = _of_task(unit, edits, behind)
+        stale = () if action in (Action.RUNS, Action.AGAIN, Action.EDITED) else _stale_inputs(unit, edits)
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason, stale))
+        if action in (Action.RUNS, Action.AGAIN):
+            behind = Reason.BEHIND_RERUN
+        elif action is Action.EDITED and behind is None:
+            behind = Reason.READS_EDITED
+    return steps
 
 
 def plan_flow(units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The steps of a flow: its methods. Raises EditRefused."""
-    raise NotImplementedError
+    """The steps of a flow: its methods. Raises EditRefused.
+
+    Only the state of a flow can be edited: what a method returned has been handed on already.
+    Methods that have not run are known by name only where the record has seen them; the child,
+    which has the flow's class, names the rest.
+    """
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused("The outputs of a flow's methods cannot be edited: edit the flow's state instead.")
+    if edits.inputs:
+        raise EditRefused("A flow's inputs have become its state: edit the flow's state instead.")
+    if edits.again:
+        raise EditRefused("A flow's finished method cannot run again: fork from the checkpoint before it.")
+    return [
+        Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
+        for position, unit in enumerate(units, 1)
+    ]
+
+
+def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The one step of a lone agent: it runs, again where its inputs changed. Raises EditRefused."""
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused(
+            "A lone agent's output is its result: there is nothing behind it that would read an edit."
+        )
+    if edits.state is not None:
+        raise EditRefused("A lone agent has no state to edit: edit its input.")
+    steps = []
+    for position, unit in enumerate(units, 1):
+        action, reason = _untouched(unit)
+        if unit.done and edits.inputs:
+            action, reason = Action.AGAIN, Reason.STALE_INPUT
+        elif unit.done and unit.id in edits.again:
+            action, reason = Action.AGAIN, Reason.ASKED
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason))
+    return steps
+
+
+def _untouched(unit: Unit) -> tuple[Action, Reason]:
+    return (Action.KEPT, Reason.FINISHED) if unit.done else (Action.RUNS, Reason.UNFINISHED)
+
+
+def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, Reason]:
+    """What becomes of one task; ``behind`` is why those in front of it take it along, if they do."""
+    if not unit.done:
+        return Action.RUNS, Reason.UNFINISHED
+    if unit.id in edits.outputs:
+        # Pinned only where the engine itself would call it: behind a step that runs.
+        return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
+    if unit.id in edits.again:
+        return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.ASKED
+    if behind is None:
+        return Action.KEPT, Reason.FINISHED
+    if unit.id in edits.keep:
+        return Action.PINNED, Reason.HELD
+    return Action.AGAIN, behind
+
+
+def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
+    """The changed inputs that this unit's finished text was made with."""
+    return tuple(name for name in edits.inputs if "{" + name + "}" in unit.template)
+
+
+def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
+    known = {unit.id for unit in units}
+    unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
+    if unknown:
+        raise EditRefused(f"There is no task {unknown[0]!r} in this checkpoint.")
+
+
+def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
+    _refuse_unknown(units, edits)
+    for position, unit in enumerate(units, 1):
+        name = f"Task {position}"
+        if unit.id in edits.outputs and not unit.done:
+            raise EditRefused(f"{name} has not finished: it will run and write over an edited output.")
+        if unit.id in edits.outputs and unit.id in edits.again:
+            raise EditRefused(f"{name} cannot run again and keep an edited output: choose one of the two.")
+        if unit.id in edits.keep and unit.id in edits.again:
+            raise EditRefused(f"{name} cannot run again and be kept: choose one of the two.")
+        if unit.id in edits.keep and not unit.done:
+            raise EditRefused(f"{name} has not finished: there is no output to keep.")
