@@ -24,8 +24,19 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs": DJANGO | {"viewer.models", "viewer.importing", "viewer.providers.redaction"},
     "viewer/terminal": DJANGO
     | {"viewer.models", "viewer.importing", "viewer.jobs", "viewer.wording", "viewer.providers.redaction"},
+    "viewer/proposing.py": set(),
+    "viewer/wording.py": {"django", "viewer.jobs.plan"},
     "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.jobs.plan"},
-    "viewer/forms": DJANGO | {"viewer.models", "viewer.jobs.plan", "viewer.jobs.branch"},
+    "viewer/forms": DJANGO
+    | {
+        "viewer.models",
+        "viewer.contents",
+        "viewer.proposing",
+        "viewer.wording",
+        "viewer.jobs.plan",
+        "viewer.jobs.branch",
+        "viewer.providers.redaction",
+    },
     "viewer/views": DJANGO
     | {
         "viewer.forms",
