@@ -49,12 +49,13 @@ class _Run:
             first.setdefault(events, index)
         self._filed: dict[str, list[tuple[int, frozenset[str]]]] = {}
         for events, index in sorted(first.items(), key=lambda item: (-len(item[0]), item[1])):
-            rarest = min(events, key=lambda event: (counts[event], event))
+            rarest = min(events, key=counts.__getitem__)
             self._filed.setdefault(rarest, []).append((index, events))
+        self._rarest = frozenset(self._filed)
 
     def parent_of(self, events: frozenset[str]) -> int | None:
         best: tuple[int, int] | None = None
-        for event in events:
+        for event in self._rarest & events:
             for index, candidate in self._filed.get(event, ())[:MOST_CANDIDATES]:
                 rank = (-len(candidate), index)
                 if best is not None and rank >= best:
