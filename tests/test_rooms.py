@@ -15,6 +15,7 @@ DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp",
 ROOMS: dict[str, set[str]] = {
     "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs"},
     "viewer/lineage": {"graphviz"},
+    "viewer/contents": set(),
     "viewer/jobs/plan.py": set(),
     "viewer/jobs/branch.py": set(),
     "viewer/jobs/spool.py": set(),
@@ -24,7 +25,8 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs": DJANGO | {"viewer.models", "viewer.importing", "viewer.providers.redaction"},
     "viewer/terminal": DJANGO
     | {"viewer.models", "viewer.importing", "viewer.jobs", "viewer.wording", "viewer.providers.redaction"},
-    "viewer/proposing.py": set(),
+    "viewer/entry_points.py": set(),
+    "viewer/proposing.py": {"viewer.entry_points"},
     "viewer/wording.py": {"django", "viewer.jobs.plan"},
     "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.jobs.plan"},
     "viewer/forms": DJANGO
@@ -32,6 +34,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.contents",
         "viewer.proposing",
+        "viewer.entry_points",
         "viewer.wording",
         "viewer.jobs.plan",
         "viewer.jobs.branch",
