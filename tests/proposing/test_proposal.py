@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from viewer import proposing
-from viewer.proposing import EntryPoint, engine_version, find_entry_points, propose_project, python_version
+from viewer import entry_points
+from viewer.entry_points import EntryPoint, entry_point_for, find_entry_points
+from viewer.proposing import ProposedProject, engine_version, propose_project, python_version
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_without_a_pyproject_the_folder_with_an_environment_is_proposed(tmp_path
 
 def test_without_any_mark_the_folder_around_is_proposed_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "a" / "cp").mkdir(parents=True)
-    assert propose_project(tmp_path / "a" / "cp") == proposing.ProposedProject(tmp_path / "a", None, None, ())
+    assert propose_project(tmp_path / "a" / "cp") == ProposedProject(tmp_path / "a", None, None, ())
 
 
 def test_an_interpreter_is_not_followed_out_of_its_environment(project: Path) -> None:
@@ -171,18 +172,18 @@ def test_source_outside_and_in_environments_is_not_read(project: Path, tmp_path:
 
 
 def test_reading_source_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposing, "MOST_SOURCE_FILES", 3)
+    monkeypatch.setattr(entry_points, "MOST_FILES", 3)
     for number in range(9):
         write(project / f"m{number}.py", "class A(Flow): pass\n")
     assert len(names(project)) == 3
-    monkeypatch.setattr(proposing, "MOST_BYTES_ALTOGETHER", 45)
+    monkeypatch.setattr(entry_points, "MOST_BYTES_ALTOGETHER", 45)
     assert len(names(project)) == 2
     monkeypatch.undo()
-    monkeypatch.setattr(proposing, "MOST_SOURCE_FOLDERS", 1)
+    monkeypatch.setattr(entry_points, "MOST_FOLDERS", 1)
     write(project / "deeper" / "n.py", "class A(Flow): pass\n")
     assert len(names(project)) == 9
     monkeypatch.undo()
-    write(project / "m0.py", "class A(Flow): pass\n" + "#" * proposing.MOST_SOURCE_BYTES)
+    write(project / "m0.py", "class A(Flow): pass\n" + "#" * entry_points.MOST_BYTES)
     assert "m0:A" not in names(project)
 
 
@@ -194,3 +195,29 @@ def test_a_folder_that_may_not_be_read_is_passed_over(project: Path) -> None:
         assert names(project) == []
     finally:
         closed.chmod(0o755)
+
+
+def test_the_entry_point_of_a_checkpoint_is_its_flows_class_or_the_only_crew(project: Path) -> None:
+    write(project / "src/desk/crew.py", "from crewai import Crew\ndef build() -> Crew: ...\n")
+    write(
+        project / "src/desk/flow.py",
+        "from crewai import Flow\nclass Desk(Flow): ...\nclass Night(Flow): ...\n",
+    )
+    points = [point.name for point in find_entry_points(project)]
+    assert entry_point_for(project, points, "flow", "Night") == "desk.flow:Night"
+    assert entry_point_for(project, points, "crew", "article crew") == "desk.crew:build"
+    assert entry_point_for(project, points, "flow", "Gone") == ""
+    assert entry_point_for(project, [], "crew", "article crew") == ""
+
+
+def test_among_several_crews_only_the_one_with_the_checkpoints_name_is_taken(project: Path) -> None:
+    source = "from crewai import Crew\ndef article_crew() -> Crew: ...\ndef other() -> Crew: ...\n"
+    write(project / "crews.py", source)
+    points = ["crews:article_crew", "crews:other"]
+    assert entry_point_for(project, points, "crew", "Article Crew") == "crews:article_crew"
+    assert entry_point_for(project, points, "crew", "crew") == ""
+
+
+def test_a_flow_whose_base_stands_elsewhere_is_known_by_its_name(project: Path) -> None:
+    write(project / "desk.py", "from base import Base\nclass Desk(Base): ...\n")
+    assert entry_point_for(project, ["desk:Desk", "gone:Other"], "flow", "Desk") == "desk:Desk"
