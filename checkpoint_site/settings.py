@@ -60,7 +60,9 @@ SECRET_KEY = os.environ.get("SECRET_KEY") or kept_secret(DATA_DIR)
 
 # Hosts that may be asked for. Origins are checked with their port, for pages and sockets alike.
 ALLOWED_HOSTS = env_text("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
-ALLOWED_ORIGINS = env_text("ALLOWED_ORIGINS", ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS)).split(",")
+ALLOWED_ORIGINS = env_text(
+    "ALLOWED_ORIGINS", ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS)
+).split(",")
 
 # Folders below which a person may open locations in the browser.
 CHECKPOINT_ROOTS = env_paths("CHECKPOINT_ROOTS") or [Path.home().resolve()]
@@ -72,6 +74,8 @@ CHECKPOINT_MOST_SECONDS = env_number("CHECKPOINT_MOST_SECONDS", 5)
 CHECKPOINT_SETTLED_SECONDS = env_number("CHECKPOINT_SETTLED_SECONDS", 3)
 # How often an open location is looked at for new checkpoints.
 LOCATION_WATCH_MILLISECONDS = env_number("LOCATION_WATCH_MILLISECONDS", 1000)
+# The program that runs a job of each engine, started in the interpreter of the job's project.
+JOB_RUNNERS = {"crewai": ROOT / "viewer" / "engines" / "crewai_runner.py"}
 # How long a cancelled run gets after SIGINT, and again after SIGTERM.
 CANCEL_GRACE_SECONDS = env_number("CANCEL_GRACE_SECONDS", 5)
 

@@ -22,7 +22,16 @@ ROOMS: dict[str, set[str]] = {
     "viewer/engines": {"crewai", "crewai_core", "pydantic", "dotenv"},
     "viewer/models.py": DJANGO,
     "viewer/importing": DJANGO | {"viewer.providers", "viewer.lineage", "viewer.models"},
-    "viewer/jobs": DJANGO | {"viewer.models", "viewer.importing", "viewer.providers.redaction"},
+    "viewer/jobs/progress.py": set(),
+    "viewer/jobs": DJANGO
+    | {
+        "viewer.models",
+        "viewer.importing",
+        "viewer.providers.redaction",
+        "django_tasks_db",
+        "psutil",
+        "dotenv",
+    },
     "viewer/terminal": DJANGO
     | {"viewer.models", "viewer.importing", "viewer.jobs", "viewer.wording", "viewer.providers.redaction"},
     "viewer/entry_points.py": set(),

@@ -56,7 +56,9 @@ class Location(models.Model):
     uid = models.UUIDField(unique=True, editable=False)
     path = models.CharField(max_length=1000, unique=True)
     provider = models.CharField(max_length=20, choices=Provider)
-    project = models.ForeignKey(Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations")
+    project = models.ForeignKey(
+        Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
+    )
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
     # Why the location itself could not be read at the last import; empty where it could.
@@ -185,7 +187,9 @@ class Checkpoint(models.Model):
     size = models.PositiveBigIntegerField(default=0)
     state = models.CharField(max_length=20, choices=State, default=State.PRESENT)
     # The lineage, settled at import.
-    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children"
+    )
     edge = models.CharField(max_length=20, choices=Edge, default=Edge.ROOT)
     lane = models.PositiveIntegerField(default=0)
     # 0 is the oldest; the list shows the highest on top.
@@ -218,7 +222,9 @@ class Checkpoint(models.Model):
 class CheckpointBody(models.Model):
     """The stored copy of a checkpoint, redacted and compressed. It outlives the source."""
 
-    checkpoint = models.OneToOneField(Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body")
+    checkpoint = models.OneToOneField(
+        Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body"
+    )
     data = models.BinaryField()
 
 
@@ -299,12 +305,58 @@ class Job(models.Model):
     def has_ended(self) -> bool:
         return self.status in self.ENDED
 
+    @property
+    def is_being_cancelled(self) -> bool:
+        return self.cancel_requested_at is not None and not self.has_ended
+
     def claim(self) -> bool:
         """Take a queued job, once. False where another has taken it, or a person cancelled it."""
-        claimed = Job.objects.queued().filter(pk=self.pk).update(status=Job.Status.STARTING, started_at=timezone.now())
+        claimed = (
+            Job.objects.queued()
+            .filter(pk=self.pk)
+            .update(status=Job.Status.STARTING, started_at=timezone.now())
+        )
         if claimed:
             self.refresh_from_db()
         return bool(claimed)
+
+    def note_process(self, process_id: int) -> None:
+        """Keep which process its child is."""
+        Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
+        self.process_id = process_id
+
+    def mark_running(self) -> bool:
+        """Its child has spoken. False where it was running already, or has ended."""
+        marked = Job.objects.filter(pk=self.pk, status=Job.Status.STARTING).update(status=Job.Status.RUNNING)
+        if marked:
+            self.status = Job.Status.RUNNING
+        return bool(marked)
+
+    def end(self, status: Job.Status, **words: str) -> bool:
+        """End it, once; ``words`` are its result, error, traceback and log_end. False where it has ended."""
+        ended = (
+            Job.objects.unfinished()
+            .filter(pk=self.pk)
+            .update(status=status, ended_at=timezone.now(), **words)
+        )
+        self.refresh_from_db()
+        return bool(ended)
+
+    def request_cancel(self) -> bool:
+        """Cancel it at once where it is queued, else ask its follower to. False where it has ended."""
+        now = timezone.now()
+        cancelled = (
+            Job.objects.queued()
+            .filter(pk=self.pk)
+            .update(status=Job.Status.CANCELLED, cancel_requested_at=now, ended_at=now)
+        )
+        asked = (
+            Job.objects.under_way()
+            .filter(pk=self.pk, cancel_requested_at=None)
+            .update(cancel_requested_at=now)
+        )
+        self.refresh_from_db()
+        return bool(cancelled or asked)
 
 
 class JobEvent(models.Model):

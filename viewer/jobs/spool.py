@@ -44,6 +44,10 @@ LOCK = "lock"
 HIDDEN = "[hidden]"
 # A line longer than this is cut by its writer, so that a reader's memory is bounded.
 MOST_LINE_BYTES = 256 * 1024
+# As much is read at once.
+MOST_READ_BYTES = 4 * MOST_LINE_BYTES
+# The end of the year 9999, for clocks that went mad.
+MOST_SECONDS = 253402300799
 
 
 class CheckpointSource(TypedDict):
@@ -131,21 +135,32 @@ class Spool:
 def read_lines(folder: Path, offset: int) -> tuple[list[Line], int]:
     """The whole lines that stand after ``offset`` bytes, and the offset behind them.
 
-    A line that is still being written is left for the next call; one that is no JSON is skipped.
+    A line that is still being written is left for the next call; one that is none of ours is skipped.
+    No more than ``MOST_READ_BYTES`` are read: call again until the offset stays.
     """
     try:
         with open(folder / EVENTS, "rb") as file:
             file.seek(offset)
-            data = file.read()
+            data = file.read(MOST_READ_BYTES)
     except FileNotFoundError:
         return [], offset
-    whole, newline, _ = data.rpartition(b"\n")
+    whole, newline, rest = data.rpartition(b"\n")
     if not newline:
-        return [], offset
-    lines: list[Line] = []
-    for text in whole.split(b"\n"):
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
+        # No writer of ours makes a line this long: it is passed over.
+        return [], offset + (len(data) if len(rest) == MOST_READ_BYTES else 0)
+    lines = [line for text in whole.split(b"\n") if (line := line_from(text))]
     return lines, offset + len(whole) + 1
+
+
+def line_from(text: bytes) -> Line | None:
+    """One line as its writer meant it, or None for anything else."""
+    try:
+        # NaN and its like are no JSON, and no database takes them.
+        line = json.loads(text, parse_constant=str)
+        if line["seq"] > 0 and 0 <= line["at"] < MOST_SECONDS and isinstance(line["data"], dict):
+            return Line(
+                seq=int(line["seq"]), at=float(line["at"]), kind=str(line["kind"])[:40], data=line["data"]
+            )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return None

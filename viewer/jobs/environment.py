@@ -1,0 +1,68 @@
+"""What a child finds in its environment: little of ours, the project's own file, and no telemetry."""
+
+import os
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from viewer.models import Job, Project
+
+# Every process of a job carries it, so that the whole tree is found again.
+MARKER = "FORKLINE_JOB"
+
+# Who it is, where it finds programs, its language, and how it reaches the network. No key of the server's.
+HANDED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    *(
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+    ),
+    *(
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
+)
+
+SETTLED = {
+    # A run reaches its models and tools, and reports to nobody else. Asking a person at a terminal
+    # (the first-run question, which CREWAI_TESTING answers with no) would hang a child without one.
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_DISABLE_TRACKING": "true",
+    "CREWAI_DISABLE_VERSION_CHECK": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "CREWAI_TESTING": "true",
+    "OTEL_SDK_DISABLED": "true",
+    # Nothing new beside the project's code.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # What was printed is in the log even where the child is killed.
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONIOENCODING": "utf-8:backslashreplace",
+}
+
+
+def file_values(project: Project) -> dict[str, str]:
+    """What the project's environment file sets. Our own environment stays as it is."""
+    if not project.environment_file:
+        return {}
+    return {
+        name: value for name, value in dotenv_values(project.environment_file).items() if value is not None
+    }
+
+
+def environment_of(job: Job, project: Project) -> dict[str, str]:
+    """The whole environment of the job's child."""
+    handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+    # The project's own programs come first, as in its activated environment.
+    programs = str(Path(project.interpreter).parent)
+    handed_on["PATH"] = os.pathsep.join([programs, handed_on.get("PATH", os.defpath)])
+    return {**handed_on, **file_values(project), **SETTLED, MARKER: str(job.pk)}

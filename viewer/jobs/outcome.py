@@ -1,0 +1,80 @@
+"""What a job came to, from its child's last word or from how the child went. Pure."""
+
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.models import Job
+
+# Somebody ended the child: a shut-down, a person, the kernel's memory keeper.
+ENDED_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+LAST_WORDS = {
+    "succeeded": Job.Status.SUCCEEDED,
+    "failed": Job.Status.FAILED,
+    "cancelled": Job.Status.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended, in words for a person."""
+
+    status: Job.Status
+    result: str = ""
+    error: str = ""
+    traceback: str = ""
+
+
+def outcome(last: dict[str, Any] | None, returned: int | None, *, spoke: bool, cancelled: bool) -> Outcome:
+    """What a job came to.
+
+    ``last`` is the data of its ``ended`` line; ``returned`` is the exit status where we are its parent
+    (negative: the signal); ``spoke`` says whether it ever wrote a line, ``cancelled`` whether a person asked.
+    """
+    if last is not None:
+        return said(last, cancelled=cancelled)
+    if cancelled:
+        return Outcome(Job.Status.CANCELLED)
+    if returned is not None:
+        return went(returned)
+    if not spoke:
+        return Outcome(
+            Job.Status.INTERRUPTED, error=_("The run was never started. Nothing was called; start it again.")
+        )
+    return Outcome(Job.Status.INTERRUPTED, error=cut_off())
+
+
+def said(last: dict[str, Any], *, cancelled: bool) -> Outcome:
+    """The child's own word. What fails while it is being cancelled was cancelled."""
+    status = LAST_WORDS.get(str(last.get("status")), Job.Status.FAILED)
+    if cancelled and status == Job.Status.FAILED:
+        status = Job.Status.CANCELLED
+    result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
+    return Outcome(status, result, error, traceback)
+
+
+def went(returned: int) -> Outcome:
+    """From how its process ended, where it left no last word."""
+    if returned >= 0:
+        message = _("The run's program ended with exit status %(status)d before it said how the run went.")
+        return Outcome(Job.Status.FAILED, error=message % {"status": returned})
+    try:
+        number = signal.Signals(-returned)
+    except ValueError:
+        return Outcome(
+            Job.Status.FAILED, error=_("The run's program was ended by signal %(n)d.") % {"n": -returned}
+        )
+    if number in ENDED_FROM_OUTSIDE:
+        return Outcome(Job.Status.INTERRUPTED, error=cut_off(number.name))
+    message = _("The run's program broke down: %(name)s (%(words)s).")
+    return Outcome(
+        Job.Status.FAILED, error=message % {"name": number.name, "words": signal.strsignal(number) or ""}
+    )
+
+
+def cut_off(name: str = "") -> str:
+    words = _("The run was cut off: its process is gone and left no last word.")
+    return f"{words} ({name})" if name else words
