@@ -38,6 +38,19 @@ class Project(models.Model):
     def is_confirmed(self) -> bool:
         return self.confirmed_at is not None
 
+    def change(self, *, interpreter: str, environment_file: str, entry_points: list[str]) -> None:
+        """Take these values. Where one differs, what a person agreed to is no more: not confirmed."""
+        values = {
+            "interpreter": interpreter,
+            "environment_file": environment_file,
+            "entry_points": entry_points,
+        }
+        if any(getattr(self, name) != value for name, value in values.items()):
+            self.confirmed_at = self.confirmed_by = None
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.save()
+
     def confirm(self, user: Any) -> None:
         """Record that a person has agreed to run programs of this project."""
         self.confirmed_at = timezone.now()

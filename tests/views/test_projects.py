@@ -1,0 +1,190 @@
+"""The project page: what is proposed, what is refused, and that only a person's confirmation counts."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from viewer.models import Job, Location, Project
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project as its owner laid it out, with an environment and checkpoints."""
+    folder = tmp_path / "newsroom"
+    (folder / ".checkpoints").mkdir(parents=True)
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").symlink_to("/bin/sh")
+    (folder / "pyproject.toml").write_text("[project]\nname = 'newsroom'\n")
+    (folder / "crew.py").write_text("from crewai import Crew\ndef build() -> Crew: ...\n")
+    (folder / ".env").write_text("OPENAI_API_KEY=sk-canary-in-the-environment-file\n")
+    return folder.resolve()
+
+
+@pytest.fixture
+def location(folder: Path) -> Location:
+    return Location.objects.create(path=str(folder / ".checkpoints"), provider=Location.Provider.JSON)
+
+
+@pytest.fixture
+def person() -> User:
+    return User.objects.create_user("ada")
+
+
+@pytest.fixture
+def page(client: Client, person: User, location: Location) -> str:
+    client.force_login(person)
+    return reverse("project", args=[location.uid])
+
+
+def filled(project: Path, /, **changes: object) -> dict[str, object]:
+    values: dict[str, object] = {
+        "folder": str(project),
+        "interpreter": str(project / ".venv/bin/python"),
+        "environment_file": "",
+        "entry_points": ["crew:build"],
+        "other_entry_points": "",
+    }
+    return {**values, **changes}
+
+
+def test_what_stands_around_the_location_is_proposed_and_nothing_is_stored(
+    client: Client, page: str, folder: Path
+) -> None:
+    text = client.get(page).content.decode()
+    assert f'value="{folder}"' in text
+    assert f'value="{folder}/.venv/bin/python"' in text
+    assert f'value="{folder}/.env"' in text
+    assert "crew:build" in text
+    assert "sk-canary" not in text
+    assert not Project.objects.exists()
+
+
+def test_confirming_stores_who_confirmed_what(
+    client: Client, page: str, folder: Path, location: Location, person: User
+) -> None:
+    answer = client.post(page, filled(folder, other_entry_points="news.flow:Desk\n"))
+    location.refresh_from_db()
+    project = location.project
+    assert answer.status_code == 302 and answer["Location"] == location.get_absolute_url()
+    assert project is not None and project.is_confirmed and project.confirmed_by == person
+    assert project.entry_points == ["crew:build", "news.flow:Desk"]
+    assert Path(project.interpreter).is_symlink()
+    assert not Job.objects.exists()
+
+
+def test_a_folder_is_one_project_for_all_its_locations(client: Client, page: str, folder: Path) -> None:
+    client.post(page, filled(folder))
+    (folder / "more").mkdir()
+    other = Location.objects.create(path=str(folder / "more"), provider=Location.Provider.JSON)
+    other_page = reverse("project", args=[other.uid])
+    text = client.get(other_page).content.decode()
+    assert str(folder / ".checkpoints") in text
+    client.post(other_page, filled(folder))
+    other.refresh_from_db()
+    assert other.project == Project.objects.get()
+
+
+def test_another_locations_project_does_not_count_until_it_is_confirmed_here(
+    client: Client, page: str, folder: Path
+) -> None:
+    client.post(page, filled(folder))
+    (folder / "more").mkdir()
+    other = Location.objects.create(path=str(folder / "more"), provider=Location.Provider.JSON)
+    client.get(reverse("project", args=[other.uid]))
+    other.refresh_from_db()
+    assert other.project is None
+
+
+def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User) -> None:
+    project = Project(folder=str(folder))
+    values = {"interpreter": "/bin/python", "environment_file": "", "entry_points": ["a:B"]}
+    project.change(**values)  # type: ignore[arg-type]
+    project.confirm(person)
+    project.change(**values)  # type: ignore[arg-type]
+    assert project.is_confirmed
+    project.change(interpreter="/bin/python", environment_file="", entry_points=["a:C"])
+    assert not Project.objects.get().is_confirmed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("folder", "newsroom", "Give the whole path"),
+        ("folder", "/", "outside the folders"),
+        ("folder", "/proc/self/cwd", "outside the folders"),
+        ("folder", "{folder}/../../../../../../etc", "outside the folders"),
+        ("folder", "{folder}/gone", "There is no such folder"),
+        ("folder", "{folder}/outside", "outside the folders"),
+        ("folder", "{folder}\0", "Null characters are not allowed"),
+        ("interpreter", ".venv/bin/python", "Give the whole path"),
+        ("interpreter", "{folder}/.venv/bin/gone", "There is no such file"),
+        ("interpreter", "{folder}/crew.py", "may not be run"),
+        ("interpreter", "/bin/sh", "This must be a Python"),
+        ("environment_file", ".env", "Give the whole path"),
+        ("environment_file", "/etc/hostname", "outside the folders"),
+        ("environment_file", "{folder}/gone.env", "There is no such file"),
+        ("other_entry_points", "import os", "is no entry point"),
+        ("other_entry_points", "../crew:build", "is no entry point"),
+        ("other_entry_points", "crew", "is no entry point"),
+    ],
+)
+def test_what_cannot_be_a_project_is_refused_beside_its_field(
+    client: Client, page: str, folder: Path, name: str, value: str, words: str
+) -> None:
+    (folder / "outside").symlink_to("/etc")
+    typed = value.format(folder=folder) if "{" in value else value
+    answer = client.post(page, filled(folder, **{name: typed}))
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+    assert not Project.objects.exists()
+
+
+def test_what_was_typed_stays_after_a_refusal(client: Client, page: str, folder: Path) -> None:
+    answer = client.post(page, filled(folder, interpreter="/nowhere/python", other_entry_points="a.b:C"))
+    text = answer.content.decode()
+    assert 'value="/nowhere/python"' in text
+    assert "a.b:C" in text
+    assert 'role="alert"' in text
+
+
+@pytest.mark.parametrize(
+    "address", ["https://evil.example/x", "//evil.example", "javascript:alert(1)", "\\\\evil"]
+)
+def test_a_forged_next_is_not_followed(
+    client: Client, page: str, folder: Path, location: Location, address: str
+) -> None:
+    assert "evil" not in client.get(f"{page}?next={quote(address)}").content.decode()
+    answer = client.post(f"{page}?next={quote(address)}", filled(folder, next=address))
+    assert answer["Location"] == location.get_absolute_url()
+
+
+def test_confirming_leads_back_to_where_one_came_from(client: Client, page: str, folder: Path) -> None:
+    assert 'value="/checkpoints/3/fork/"' in client.get(f"{page}?next=/checkpoints/3/fork/").content.decode()
+    answer = client.post(page, filled(folder, next="/checkpoints/3/fork/"))
+    assert answer["Location"] == "/checkpoints/3/fork/"
+
+
+def test_a_confirmed_project_is_shown_as_it_was_confirmed(client: Client, page: str, folder: Path) -> None:
+    client.post(page, filled(folder, entry_points=[], other_entry_points="own.place:Crew"))
+    text = client.get(page).content.decode()
+    assert "own.place:Crew" in text
+    assert 'value="crew:build"' in text and 'value="crew:build" checked' not in text
+    assert "confirmed" in text
+
+
+def test_script_in_a_path_is_escaped(client: Client, page: str, folder: Path) -> None:
+    answer = client.post(page, filled(folder, folder='/"><script>alert(1)</script>'))
+    assert b"<script>alert" not in answer.content
+
+
+def test_a_stranger_sees_and_confirms_nothing(location: Location, folder: Path) -> None:
+    page = reverse("project", args=[location.uid])
+    for answer in (Client().get(page), Client().post(page, filled(folder))):
+        assert answer.status_code == 302 and "/login/" in answer["Location"]
+    assert not Project.objects.exists()

@@ -1,0 +1,1 @@
+"""What a person types, turned into values: the fork's form and the project's."""

@@ -1,0 +1,113 @@
+"""The project's form: a folder, an interpreter, an environment file and entry points, checked."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.models import Project
+
+ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
+MOST_ENTRY_POINTS = 50
+
+
+class ProjectForm(forms.Form):
+    """Its ``cleaned_data`` fits ``Project.change``. Only folders below the allowed roots pass."""
+
+    folder = forms.CharField(max_length=1000, label=gettext_lazy("Folder"))
+    interpreter = forms.CharField(max_length=1000, label=gettext_lazy("Python"))
+    environment_file = forms.CharField(
+        max_length=1000, required=False, label=gettext_lazy("Environment file")
+    )
+    entry_points = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Entry points"), widget=forms.CheckboxSelectMultiple
+    )
+    other_entry_points = forms.CharField(
+        required=False, max_length=5000, label=gettext_lazy("Other entry points"), widget=forms.Textarea
+    )
+
+    def __init__(self, found: list[str], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(name, name) for name in found]
+        self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
+
+    def clean_folder(self) -> str:
+        folder = _absolute(self.cleaned_data["folder"]).resolve()
+        _refuse_outside(folder)
+        if not folder.is_dir():
+            raise forms.ValidationError(_("There is no such folder."))
+        return str(folder)
+
+    def clean_interpreter(self) -> str:
+        # Not resolved: behind an environment's link stands an interpreter that knows nothing of it.
+        interpreter = _absolute(self.cleaned_data["interpreter"])
+        if not interpreter.is_file():
+            raise forms.ValidationError(_("There is no such file."))
+        if not os.access(interpreter, os.X_OK):
+            raise forms.ValidationError(_("This file may not be run."))
+        if not INTERPRETER.fullmatch(interpreter.name):
+            raise forms.ValidationError(_("This must be a Python, such as …/.venv/bin/python."))
+        return str(interpreter)
+
+    def clean_environment_file(self) -> str:
+        if not self.cleaned_data["environment_file"]:
+            return ""
+        path = _absolute(self.cleaned_data["environment_file"]).resolve()
+        _refuse_outside(path)
+        if not path.is_file():
+            raise forms.ValidationError(_("There is no such file. Leave this empty where there is none."))
+        return str(path)
+
+    def clean_other_entry_points(self) -> list[str]:
+        names = [
+            line.strip() for line in self.cleaned_data["other_entry_points"].splitlines() if line.strip()
+        ]
+        for name in names:
+            if not ENTRY_POINT.fullmatch(name):
+                raise forms.ValidationError(
+                    _("%(name)s is no entry point: write package.module:Name, one a line.") % {"name": name}
+                )
+        return names
+
+    def clean(self) -> dict[str, Any]:
+        """Both sorts of entry points become one list, without doubles."""
+        values = dict(self.cleaned_data)
+        names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
+        if len(names) > MOST_ENTRY_POINTS:
+            self.add_error(
+                "other_entry_points",
+                _("These are too many: %(most)d at most.") % {"most": MOST_ENTRY_POINTS},
+            )
+        return {**values, "entry_points": names}
+
+
+def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
+    """A project's values for the form; what was found in its source is ticked where it was chosen."""
+    return {
+        "folder": project.folder,
+        "interpreter": project.interpreter,
+        "environment_file": project.environment_file,
+        "entry_points": [name for name in project.entry_points if name in found],
+        "other_entry_points": "\n".join(name for name in project.entry_points if name not in found),
+    }
+
+
+def _absolute(text: str) -> Path:
+    if "\0" in text or not Path(text).is_absolute():
+        raise forms.ValidationError(_("Give the whole path, from the root on."))
+    # Takes out ".." without following a link.
+    return Path(os.path.normpath(text))
+
+
+def _refuse_outside(path: Path) -> None:
+    if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
+        roots = ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
+        raise forms.ValidationError(
+            _("This is outside the folders that this server allows: %(roots)s.") % {"roots": roots}
+        )
