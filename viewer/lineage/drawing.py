@@ -6,7 +6,7 @@ whole run in which every unforked chain is one node. Neither holds any text; the
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,29 +87,36 @@ def draw_window(knots: Sequence[Knot], passing: Sequence[Knot], lanes: int) -> D
     """
     if not knots:
         return Drawing(0, 0, (), ())
-    top, height = knots[0].row, len(knots) * ROW
-    columns = lane_columns(lanes)
-    step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
-    plot = _Plot(top, height, step)
+    plot = _Plot({knot.row: place for place, knot in enumerate(knots)}, knots[0].row, lanes)
     lines = [line for knot in (*passing, *knots) if (line := plot.line(knot)) is not None]
-    dots = [
-        Dot(knot.key, plot.x(knot.lane), plot.y(knot.row), knot.colour, knot.shape, knot.running)
-        for knot in knots
-    ]
-    return Drawing(MARGIN + LANE * (columns - 1) + MARGIN, height, tuple(lines), tuple(dots))
+    return Drawing(plot.width, len(knots) * ROW, tuple(lines), tuple(map(plot.dot, knots)))
 
 
-@dataclass(frozen=True, slots=True)
+def draw_dots(knots: Sequence[Knot], lanes: int) -> Drawing:
+    """The same without lines, for rows that were picked out of their run."""
+    plot = _Plot({knot.row: place for place, knot in enumerate(knots)}, 0, lanes)
+    return Drawing(plot.width, len(knots) * ROW, (), tuple(map(plot.dot, knots)))
+
+
 class _Plot:
-    top: int
-    height: int
-    step: float
+    """Where rows and lanes are, in pixels. ``places`` says which row is the how manieth line."""
+
+    def __init__(self, places: Mapping[int, int], top: int, lanes: int) -> None:
+        self._places = places
+        self._top = top
+        self._height = len(places) * ROW
+        columns = lane_columns(lanes)
+        self._step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
+        self.width = 2 * MARGIN + LANE * (columns - 1)
 
     def x(self, lane: int) -> float:
-        return round(MARGIN + lane * self.step, 1)
+        return round(MARGIN + lane * self._step, 1)
 
     def y(self, row: int) -> float:
-        return (self.top - row) * ROW + ROW / 2
+        return self._places.get(row, self._top - row) * ROW + ROW / 2
+
+    def dot(self, knot: Knot) -> Dot:
+        return Dot(knot.key, self.x(knot.lane), self.y(knot.row), knot.colour, knot.shape, knot.running)
 
     def line(self, knot: Knot) -> Line | None:
         """The line from a node down to its parent, or the stub of a gap."""
@@ -123,8 +130,8 @@ class _Plot:
         )
 
     def _path(self, x: float, y: float, parent_x: float, parent_y: float) -> str:
-        if x == parent_x or parent_y > self.height + ROW:
-            return f"M{x:g} {y:g}V{min(parent_y, self.height):g}"
+        if x == parent_x or parent_y > self._height + ROW:
+            return f"M{x:g} {y:g}V{min(parent_y, self._height):g}"
         bend = -CURVE if parent_x < x else CURVE
         return f"M{x:g} {y:g}V{parent_y - CURVE:g}Q{x:g} {parent_y:g} {x + bend:g} {parent_y:g}H{parent_x:g}"
 

@@ -1,0 +1,180 @@
+"""The rows of a run that a page draws at once, and the lanes beside them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import F, Max, Q, QuerySet
+
+from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
+from viewer.lineage.tree import Edge
+from viewer.models import Checkpoint, Run
+from viewer.picture.colours import branch_colours
+from viewer.picture.edits import edited_checkpoints
+from viewer.picture.triggers import FAILED, is_failure, shape_of, trigger_words
+
+ROWS = 200
+# A page that follows a growing run asks for its window again, which may have become this long.
+MOST_ROWS = 1000
+# A selection further down is shown with so many newer rows above it.
+ROWS_ABOVE_SELECTION = 40
+# More tasks than this are one bar, not a bar each.
+MOST_BARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks to see. ``top`` and ``bottom`` are rows: None is the newest, and ROWS rows."""
+
+    at: str = ""
+    only: str = ""
+    top: int | None = None
+    bottom: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the list: a checkpoint and how it looks. ``parent`` is where it hangs, for the keys."""
+
+    checkpoint: Checkpoint
+    colour: int
+    words: str
+    failed: bool
+    running: bool
+    selected: bool
+    # One entry for each task; None where there are too many for that.
+    bars: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``top`` is None for the newest rows. ``newer`` and ``older`` are where its neighbours begin."""
+
+    lines: tuple[Line, ...]
+    drawing: Drawing
+    columns: int
+    top: int | None
+    bottom: int
+    newest: int
+    older: int | None
+
+    @property
+    def newer(self) -> int | None:
+        """The row from which newer rows are shown; None where that is the newest."""
+        return None if self.top is None or self.top + ROWS >= self.newest else self.top + ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What colours and marks the rows of one run."""
+
+    colours: dict[str, int]
+    edited: dict[int, str]
+    # The newest checkpoints of branches that a job writes at this moment.
+    running: frozenset[int]
+
+
+def window_of(run: Run, wanted: Wanted) -> Window:
+    """The rows that are asked for, newest first."""
+    newest = run.checkpoints.aggregate(newest=Max("row"))["newest"] or 0
+    top = wanted.top if wanted.top is not None else _top_for_selection(run, wanted, newest)
+    rows = run.checkpoints.filter(row__lte=newest if top is None else top)
+    if wanted.only == "failed":
+        rows = rows.filter(failed())
+    if wanted.bottom is not None:
+        rows = rows.filter(row__gte=wanted.bottom)
+    most = ROWS if wanted.bottom is None else MOST_ROWS
+    found = list(_with_parents(rows)[: most + 1])
+    shown = found[:most]
+    looks = looks_of(run)
+    # Asked for again with its bottom, a window keeps the link that stands below it.
+    more = len(found) > most
+    return Window(
+        lines=tuple(_line(row, looks, wanted.at) for row in shown),
+        drawing=_drawing(run, shown, looks, wanted, top),
+        columns=lane_columns(run.lane_count),
+        top=top,
+        bottom=shown[-1].row if shown else 0,
+        newest=newest,
+        older=shown[-1].row - 1 if more else None,
+    )
+
+
+def looks_of(run: Run) -> Looks:
+    """The colours and marks of a run's rows."""
+    branches = list(run.jobs.unfinished().values_list("branch", flat=True))
+    heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
+    newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
+    return Looks(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
+
+
+def failed() -> Q:
+    """The condition that a row's trigger is a failure."""
+    return Q(*(("trigger__endswith", ending) for ending in FAILED), _connector=Q.OR)
+
+
+def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
+    """The rows as the drawing wants them. They carry their parents' places (``parent_place``)."""
+    return [
+        Knot(
+            key=str(row.pk),
+            row=row.row,
+            lane=row.lane,
+            colour=looks.colours.get(row.branch, 0),
+            shape="edit" if row.pk in looks.edited else shape_of(row.trigger),
+            edge=Edge(row.edge),
+            parent_row=row.parent_row,  # type: ignore[attr-defined]
+            parent_lane=row.parent_lane,  # type: ignore[attr-defined]
+            running=row.pk in looks.running,
+        )
+        for row in rows
+    ]
+
+
+def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+    return rows.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("-row")
+
+
+def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
+    """A selection that the newest rows do not hold is shown amid its own neighbours."""
+    if not wanted.at or wanted.only or wanted.bottom is not None:
+        return None
+    selected = (
+        run.checkpoints.filter(checkpoint_id=wanted.at).order_by("-row").values_list("row", flat=True).first()
+    )
+    if selected is None or newest - selected < ROWS:
+        return None
+    return selected + ROWS_ABOVE_SELECTION
+
+
+def _line(row: Checkpoint, looks: Looks, at: str) -> Line:
+    running = row.pk in looks.running
+    return Line(
+        checkpoint=row,
+        colour=looks.colours.get(row.branch, 0),
+        words=looks.edited.get(row.pk) or trigger_words(row.trigger),
+        failed=is_failure(row.trigger),
+        running=running,
+        selected=row.checkpoint_id == at,
+        bars=bars_of(row.tasks_done, row.tasks_total, running) if row.tasks_total <= MOST_BARS else None,
+    )
+
+
+def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
+    """One state for each task: is-done, is-running or empty."""
+    done = min(done, total)
+    rest = total - done
+    return (
+        ("is-done",) * done
+        + (("is-running",) if running and rest else ())
+        + ("",) * (rest - (running and rest > 0))
+    )
+
+
+def _drawing(run: Run, shown: Sequence[Checkpoint], looks: Looks, wanted: Wanted, top: int | None) -> Drawing:
+    knots = knots_of(shown, looks)
+    if wanted.only:
+        return draw_dots(knots, run.lane_count)
+    above = (
+        run.checkpoints.none() if top is None else run.checkpoints.filter(row__gt=top, parent__row__lte=top)
+    )
+    return draw_window(knots, knots_of(_with_parents(above), looks), run.lane_count)

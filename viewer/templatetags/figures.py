@@ -1,0 +1,89 @@
+"""Numbers, sizes and texts as the pages write them."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.utils.formats import number_format
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from viewer.markdown import as_html
+from viewer.picture.triggers import trigger_words
+
+register = template.Library()
+
+
+@register.filter
+def short_number(value: int) -> str:
+    """``950``, ``1.2k``, ``3.4M``; empty for 0."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if value >= size:
+            return f"{number_format(value / size, decimal_pos=1 if value < 100 * size else 0)}{unit}"
+    return str(value) if value else ""
+
+
+@register.filter
+def short_size(value: int) -> str:
+    """Bytes as ``812 B``, ``48 KB``, ``1.2 MB``, with 1024 bytes to the KB."""
+    if value < 1024:
+        return gettext("%(size)s B") % {"size": value}
+    if value < 1024 * 1024:
+        return gettext("%(size)s KB") % {"size": round(value / 1024)}
+    return gettext("%(size)s MB") % {"size": number_format(value / 1024 / 1024, decimal_pos=1)}
+
+
+@register.filter
+def event_words(kind: str) -> str:
+    """An event's type in words."""
+    return trigger_words(kind)
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    return as_html(text)
+
+
+@register.filter
+def pretty_json(value: Any) -> str:
+    """The value as indented JSON. It is plain text: the template escapes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def as_value(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else pretty_json(value)
+
+
+@register.filter
+def kind_of_value(value: Any) -> str:
+    """What a JSON value is, in a word."""
+    if value is None:
+        return gettext("nothing")
+    if isinstance(value, bool):
+        return gettext("yes or no")
+    words = {str: gettext("text"), int: gettext("number"), float: gettext("number"), list: gettext("list")}
+    return words.get(type(value), gettext("object"))
+
+
+@register.filter
+def since(at: datetime | None, start: datetime | None) -> str:
+    """How long after ``start`` it was: ``+0.12 s``, ``+4:07``. Empty where a time is missing."""
+    if at is None or start is None:
+        return ""
+    gone = at - start
+    if gone < timedelta(minutes=1):
+        return gettext("+%(seconds)s s") % {"seconds": number_format(gone.total_seconds(), decimal_pos=2)}
+    minutes, seconds = divmod(int(gone.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"+{hours}:{minutes:02}:{seconds:02}" if hours else f"+{minutes}:{seconds:02}"
+
+
+@register.filter
+def beginning(text: str, most: int) -> str:
+    """The text's first ``most`` characters, cut at a word."""
+    if len(text) <= most:
+        return text
+    return text[:most].rsplit(" ", 1)[0] + " …"
