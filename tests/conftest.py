@@ -1,14 +1,21 @@
 """What every test shares: an engine, a model that needs no network, real stores, a browser."""
 
+import fcntl
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
+DEMO = ROOT / "demo"
+# What the demo's program is asked to run, and where it writes.
+DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
+FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +30,78 @@ def engine_python() -> Path:
     python = Path(named) if named else ROOT / "demo/.venv/bin/python"
     assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_ENGINE_PYTHON"
     return python
+
+
+@pytest.fixture
+def offline_model() -> Iterator[OfflineModel]:
+    """A model of this test's own: ``url`` is its address, ``requests`` what it was asked."""
+    model = OfflineModel()
+    model.start()
+    yield model
+    model.stop()
+
+
+@pytest.fixture
+def demo_env_file(tmp_path: Path, offline_model: OfflineModel) -> Path:
+    """The demo project's environment file, which leads to ``offline_model``."""
+    path = tmp_path / "demo.env"
+    path.write_text("".join(f"{name}={value}\n" for name, value in engine_variables(offline_model).items()))
+    return path
+
+
+@pytest.fixture(scope="session")
+def written_stores(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of stores that real CrewAI wrote, once for all test processes. To be read only."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    stores = shared / "written_stores"
+    with open(shared / "written_stores.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stores.exists():
+            half = shared / "half_written_stores"
+            half.mkdir()
+            write_stores(half, engine_python)
+            half.rename(stores)
+    return stores
+
+
+@pytest.fixture
+def demo_stores(written_stores: Path, tmp_path: Path) -> Path:
+    """A copy of the demo's stores for one test: article/, article.db, digest/ and interview/."""
+    return Path(shutil.copytree(written_stores, tmp_path / "stores"))
+
+
+def engine_variables(model: OfflineModel) -> dict[str, str]:
+    """What the demo's program finds in its environment."""
+    return {
+        "OPENAI_API_KEY": FAKE_KEY,
+        "OPENAI_BASE_URL": model.url,
+        "CREWAI_TRACING_ENABLED": "false",
+        "CREWAI_DISABLE_TELEMETRY": "true",
+    }
+
+
+def write_stores(folder: Path, python: Path) -> None:
+    """Run the demo's crew, flow and agent, each once a store, side by side."""
+    model = OfflineModel()
+    model.start()
+    environment = {**os.environ, **engine_variables(model), "PYTHONPATH": str(DEMO / "src")}
+    children = {
+        store: subprocess.Popen(
+            [python, "-m", "newsroom.main", what, "--checkpoints", store],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for store, what in DEMO_RUNS.items()
+    }
+    for store, child in children.items():
+        output, _ = child.communicate(timeout=300)
+        assert child.returncode == 0, f"{store}: {output[-3000:]}"
+    model.stop()
 
 
 @pytest.fixture(scope="module")
