@@ -1,4 +1,4 @@
-"""The flows and crews that a project's source defines, found by reading it. Nothing is imported or run."""
+"""The flows, crews and agents that a project's source defines, found by reading it. Nothing is run."""
 
 import ast
 import os
@@ -18,6 +18,7 @@ MOST_BYTES = 256 * 1024
 MOST_BYTES_ALTOGETHER = 4 * 1024 * 1024
 MOST_ENTRY_POINTS = 50
 NO_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "tests", "test", "docs"}
+MADE = {"Crew": "crew", "Agent": "agent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,11 @@ class EntryPoint:
     """``name`` is ``module:Name``; ``kind`` is what stands there."""
 
     name: str
-    kind: str  # "flow" or "crew"
+    kind: str  # "flow", "crew" or "agent"
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
-    """Every flow and crew that the folder's source defines, the project's own kind and packages first."""
+    """Every flow, crew and agent of the folder's source, the project's own kind and packages first."""
     modules = [parsed for path in _source_files(folder) if (parsed := _read_module(folder, path))]
     flows = _flow_classes(modules)
     found = [point for module in modules for point in _entry_points_of(module, flows)]
@@ -117,24 +118,22 @@ def _entry_points_of(module: _Module, flows: set[str]) -> Iterator[EntryPoint]:
                 yield EntryPoint(f"{module.name}:{node.name}", "flow")
             elif any(module.original(decorator) == "CrewBase" for decorator in node.decorator_list):
                 yield EntryPoint(f"{module.name}:{node.name}", "crew")
-        elif isinstance(node, ast.FunctionDef) and _makes_a_crew(module, node):
-            yield EntryPoint(f"{module.name}:{node.name}", "crew")
+        elif isinstance(node, ast.FunctionDef) and (made := _made_by(module, node)):
+            yield EntryPoint(f"{module.name}:{node.name}", made)
 
 
-def _makes_a_crew(module: _Module, node: ast.FunctionDef) -> bool:
-    """Whether it can be called without arguments and hands back a crew, by annotation or by its last word."""
+def _made_by(module: _Module, node: ast.FunctionDef) -> str:
+    """What it hands back when called without arguments, by its annotation or its last word; or empty."""
     arguments = node.args
     needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     if needed or any(default is None for default in arguments.kw_defaults):
-        return False
+        return ""
     if node.returns is not None:
-        return module.original(node.returns) == "Crew"
+        return MADE.get(module.original(node.returns), "")
     last = node.body[-1]
-    return (
-        isinstance(last, ast.Return)
-        and isinstance(last.value, ast.Call)
-        and module.original(last.value) == "Crew"
-    )
+    if isinstance(last, ast.Return) and isinstance(last.value, ast.Call):
+        return MADE.get(module.original(last.value), "")
+    return ""
 
 
 def _source_files(folder: Path) -> Iterator[Path]:
@@ -170,7 +169,7 @@ def _may_hold_source(parent: str, name: str) -> bool:
 
 
 def _read_module(folder: Path, path: Path) -> _Module | None:
-    """The file as a syntax tree; None where it cannot define a flow or crew, or is no Python."""
+    """The file as a syntax tree; None where it cannot define any of them, or is no Python."""
     root = folder / "src" if path.is_relative_to(folder / "src") else folder
     parts = path.relative_to(root).with_suffix("").parts
     if parts[-1] == "__init__":
@@ -179,7 +178,7 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
         return None
     try:
         source = path.read_bytes()
-        if b"class " not in source and b"Crew" not in source:
+        if not any(word in source for word in (b"class ", b"Crew", b"Agent")):
             return None
         tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

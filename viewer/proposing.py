@@ -45,14 +45,15 @@ def project_folder(location_path: Path) -> Path:
 
 
 def find_interpreter(folder: Path) -> Path | None:
-    """The Python of the folder's environment, or of one a few folders up, as workspaces have it.
+    """The Python of the folder's environment; of one a workspace above that has the engine.
 
     The link is not followed: behind it stands an interpreter that knows nothing of the environment.
     """
     for above in (folder, *folder.parents[:MOST_FOLDERS_UP_FOR_ENVIRONMENT]):
-        for name in INTERPRETERS:
-            if _is_file(above / name) and os.access(above / name, os.X_OK):
-                return above / name
+        for python in (above / name for name in INTERPRETERS):
+            can_run = _is_file(python) and os.access(python, os.X_OK)
+            if can_run and (above == folder or engine_version(python)):
+                return python
     return None
 
 

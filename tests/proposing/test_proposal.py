@@ -68,8 +68,10 @@ def test_an_interpreter_is_not_followed_out_of_its_environment(project: Path) ->
     assert found is not None and found.is_symlink()
 
 
-def test_an_environment_of_the_workspace_above_is_found(project: Path) -> None:
+def test_an_environment_of_the_workspace_above_is_found_where_it_has_the_engine(project: Path) -> None:
     python = environment(project.parent / ".venv")
+    assert propose_project(project / ".checkpoints").interpreter is None
+    (project.parent / ".venv/lib/python3.11/site-packages/crewai-1.15.30.dist-info").mkdir(parents=True)
     assert propose_project(project / ".checkpoints").interpreter == python
 
 
@@ -94,7 +96,7 @@ def test_flows_are_found_over_generics_aliases_and_own_base_classes(project: Pat
     assert {point.kind for point in find_entry_points(project)} == {"flow"}
 
 
-def test_crews_are_found_by_decorator_annotation_and_what_is_returned(project: Path) -> None:
+def test_crews_and_agents_are_found_by_decorator_annotation_and_what_is_returned(project: Path) -> None:
     source = """
 from crewai import Crew
 from crewai.project import CrewBase
@@ -110,6 +112,8 @@ def plain():
 
 def needs(topic: str) -> Crew: ...
 
+def agent(llm=None) -> Agent: ...
+
 def something_else() -> int:
     return 3
 """
@@ -118,6 +122,7 @@ def something_else() -> int:
         EntryPoint("newsroom.crew:Newsroom", "crew"),
         EntryPoint("newsroom.crew:annotated", "crew"),
         EntryPoint("newsroom.crew:plain", "crew"),
+        EntryPoint("newsroom.crew:agent", "agent"),
     )
 
 
