@@ -1,0 +1,42 @@
+# PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test check bench screenshots clean-demo web development
+export PORT DATA_DIR PYTHON
+
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+
+setup: web ## Make both environments and install what they need
+	@scripts/environment demo/.venv requirements.txt
+
+demo: setup ## Run the demo project for real, and serve the dashboard
+	@scripts/system-packages dot
+	@.venv/bin/python scripts/demo.py
+
+up: web ## Serve your own checkpoints: make up LOCATION=…
+	@scripts/system-packages dot
+	@.venv/bin/python manage.py up $(if $(LOCATION),"$(LOCATION)")
+
+test: setup development ## Run the whole test suite
+	@scripts/system-packages dot browser
+	@.venv/bin/python -m pytest $(TESTS)
+
+check: development ## Lint, check the format and the types
+	@scripts/check
+
+bench: setup development ## Measure, and print the tables
+	@scripts/system-packages dot browser
+	@.venv/bin/python scripts/bench.py
+
+screenshots: setup development ## Take the README's pictures from the real demo
+	@scripts/system-packages dot browser
+	@.venv/bin/python scripts/screenshots.py
+
+clean-demo: web ## Take back what the demo made
+	@.venv/bin/python scripts/demo.py --clean
+
+web:
+	@scripts/environment .venv requirements.txt
+
+development:
+	@scripts/environment .venv requirements.txt requirements-dev.txt
