@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs/plan.py": set(),
     "viewer/jobs/branch.py": set(),
     "viewer/jobs/spool.py": set(),
-    "viewer/engines": {"crewai", "crewai_core", "pydantic", "dotenv"},
+    "viewer/engines": {"crewai", "pydantic", "forkline_crewai", "viewer.jobs.spool"},
     "viewer/models.py": DJANGO,
     "viewer/importing": DJANGO | {"viewer.providers", "viewer.lineage", "viewer.models"},
     "viewer/jobs/progress.py": set(),
@@ -39,11 +39,20 @@ ROOMS: dict[str, set[str]] = {
     "viewer/entry_points.py": set(),
     "viewer/proposing.py": {"viewer.entry_points"},
     "viewer/wording.py": {"django", "viewer.jobs.plan"},
-    "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.jobs.plan"},
+    "viewer/live": DJANGO
+    | {
+        "viewer.models",
+        "viewer.importing",
+        "viewer.jobs.progress",
+        "viewer.jobs.timeline",
+        "viewer.jobs.showing",
+    },
+    "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.live"},
     "viewer/forms": DJANGO
     | {
         "viewer.models",
         "viewer.contents",
+        "viewer.wording",
         "viewer.jobs.plan",
         "viewer.jobs.branch",
         "viewer.providers.redaction",

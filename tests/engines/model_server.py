@@ -1,0 +1,111 @@
+"""An OpenAI-compatible model on loopback: it answers the same each time, and keeps what it was sent."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+
+
+class ModelServer(ThreadingHTTPServer):
+    """``requests`` are the bodies in the order they came. While ``gate`` is cleared, answers wait."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asked = threading.Condition()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def take(self, body: dict[str, Any], key: str) -> None:
+        with self.asked:
+            self.requests.append(body)
+            self.keys.append(key)
+            self.asked.notify_all()
+
+    def wait_for(self, calls: int, seconds: float = 60) -> None:
+        """Until so many calls have come. Raises AssertionError where they do not."""
+        with self.asked:
+            assert self.asked.wait_for(lambda: len(self.requests) >= calls, seconds), len(self.requests)
+
+    def forget(self) -> None:
+        self.requests.clear()
+        self.keys.clear()
+
+    def prompts(self) -> list[str]:
+        """What each call was asked, as one text."""
+        return [
+            "\n".join(str(message.get("content")) for message in body["messages"]) for body in self.requests
+        ]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: ModelServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.take(body, self.headers.get("Authorization", ""))
+        self.server.gate.wait(60)
+        text = answer_to(body)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if body.get("stream") else "application/json")
+        self.end_headers()
+        self.wfile.write(streamed(text) if body.get("stream") else whole(text))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def answer_to(body: dict[str, Any]) -> str:
+    """The same question gets the same answer; asked for JSON, a JSON object."""
+    asked = json.dumps(body["messages"], sort_keys=True)
+    mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    if body.get("response_format"):
+        return json.dumps({"text": f"fact {mark}", "score": 3})
+    return f"words {mark}"
+
+
+def whole(text: str) -> bytes:
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return json.dumps({**_head("chat.completion"), "choices": [choice], "usage": USAGE}).encode()
+
+
+def streamed(text: str) -> bytes:
+    pieces = [{"index": 0, "delta": {"role": "assistant", "content": word + " "}} for word in text.split(" ")]
+    chunks = [{**_head("chat.completion.chunk"), "choices": [piece]} for piece in pieces]
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks += [
+        {**_head("chat.completion.chunk"), "choices": [last]},
+        {**_head("chat.completion.chunk"), "choices": [], "usage": USAGE},
+    ]
+    return (
+        b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    )
+
+
+def _head(kind: str) -> dict[str, Any]:
+    return {"id": "x", "object": kind, "created": 0, "model": "gpt-4o-mini"}
+
+
+@contextmanager
+def model_server() -> Iterator[ModelServer]:
+    """A running one, ended at the end."""
+    server = ModelServer()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.gate.set()
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,202 @@
+"""The child program: resumes or forks one CrewAI checkpoint, and tells its spool.
+
+    <the project's interpreter> crewai_runner.py <job folder>
+
+It runs beside the user's code, so it may import the engine, the standard library, and its own parts.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from forkline_crewai import edits, original, project, sanitising
+from forkline_crewai.refusal import Refused
+from forkline_crewai.reporting import Reporter, secrets_of
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+HERE = Path(__file__).resolve().parent
+SECONDS_TO_LEAVE = 3
+
+
+def main(folder: Path) -> int:
+    """Run the job of this folder to its last line. 0 where it succeeded, 1 where not, 130 where cancelled."""
+    spool = _spool_module()
+    request: Request = json.loads((folder / spool.REQUEST).read_text())
+    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
+    signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter))
+    try:
+        result = run(request, folder / "scratch", reporter)
+    except BaseException as error:
+        _flush()
+        return _end(reporter, error)
+    finally:
+        shutil.rmtree(folder / "scratch", ignore_errors=True)
+    _flush()
+    reporter.end("succeeded", result=result)
+    return 0
+
+
+def run(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Prepare the engine's state from the checkpoint and run what is left. The result, as text."""
+    _begin(reporter)
+    body = original.read_original(request)
+    root = edits.root_of(body, request["entity"])
+    if request["entity"] == "crew":
+        edits.edit_crew(root, request)
+    elif request["entity"] == "flow":
+        edits.edit_state(root, request)
+    project.enter(request["folder"])
+    entities, lost = _entities(root, request)
+    if lost:
+        reporter.warn(
+            f"Not restored from the checkpoint, which could name anything: {', '.join(lost)}. "
+            f"Name the crew's entry point to have them from the project's own code."
+        )
+    _settle()
+    return _run_engine(request, body, root, entities, scratch, reporter)
+
+
+def _run_engine(
+    request: Request,
+    body: dict[str, Any],
+    root: dict[str, Any],
+    entities: list[Any],
+    scratch: Path,
+    reporter: Reporter,
+) -> str:
+    # The engine takes seconds to import: not before everything that can be refused without it.
+    from forkline_crewai import agents, crews, flows, progress, restoring, writes
+
+    writes.guard()
+    tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
+    progress.follow(reporter, {str(task["id"]): position for position, task in enumerate(tasks, 1)})
+    record = sanitising.clean_record(body.get("event_record"))
+    copy = restoring.copied({**body, "entities": entities, "event_record": record}, request, scratch)
+    state = restoring.restored(copy, request)
+    if request["entity"] == "crew":
+        crew = crews.prepare(state, root, body, request, reporter)
+        reporter.write("steps", steps=_steps(request, tasks))
+        return crews.run(crew)
+    if request["entity"] == "flow":
+        flow = flows.prepare(state, root, body, request)
+        reporter.write("steps", steps=flows.steps_of(flow))
+        return flows.run(flow)
+    agent = agents.prepare(state, root, body, request)
+    reporter.write("steps", steps=[])
+    return agents.run(agent, body, request)
+
+
+def _entities(root: dict[str, Any], request: Request) -> tuple[list[Any], list[str]]:
+    """What the engine restores of the checkpoint, and what is lost by that. Nothing, where the project's
+    own code makes it: then only texts and values are taken over."""
+    if request["entry_point"] or request["entity"] == "flow":
+        return [], []
+    clean = sanitising.clean_crew if request["entity"] == "crew" else sanitising.clean_agent
+    entity, lost = clean(root, project.may_import, os.environ)
+    return [entity], lost
+
+
+def _steps(request: Request, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    titles = {str(task["id"]): task.get("name") or task.get("description") or "" for task in tasks}
+    return [
+        {
+            "unit": step["task"],
+            "position": position,
+            "title": titles.get(step["task"], "")[:200],
+            "action": step["action"],
+        }
+        for position, step in enumerate(request["steps"], 1)
+    ]
+
+
+def _begin(reporter: Reporter) -> None:
+    try:
+        version = importlib.metadata.version("crewai")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise Refused(f"CrewAI is not installed in the project's environment ({sys.executable}).") from error
+    reporter.write(
+        "started",
+        pid=os.getpid(),
+        engine="crewai",
+        engine_version=version,
+        python_version=platform.python_version(),
+    )
+
+
+def _settle() -> None:
+    """A run asks nobody at a terminal, and reports to nobody else."""
+    for name, value in {
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_DISABLE_TRACKING": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+        "CREWAI_TESTING": "true",
+        "OTEL_SDK_DISABLED": "true",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def _end(reporter: Reporter, error: BaseException) -> int:
+    """The last line of a run that did not succeed, in words."""
+    if isinstance(error, KeyboardInterrupt):
+        reporter.end("cancelled")
+        return 130
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(error, Refused):
+        message = str(error)
+    elif isinstance(error, SystemExit):
+        message = f"The project's code ended the program itself (sys.exit({error.code!r}))."
+    elif type(error).__name__ == "PanicException":
+        message = f"The engine gave up while it wrote a checkpoint ({error}). Resume from the last one."
+    shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
+    reporter.end("failed", error=message, traceback=shown)
+    return 1
+
+
+def _flush() -> None:
+    """Wait for the last checkpoint's write, if the engine has come into play at all."""
+    writes: Any = sys.modules.get("forkline_crewai.writes")
+    if writes is not None:
+        try:
+            writes.flush()
+        except BaseException:
+            traceback.print_exc()
+
+
+def _leave_now(reporter: Reporter) -> NoReturn:
+    """SIGTERM: SIGINT was not heard. The last line, a moment for a write that is under way, and out."""
+    # In a thread of its own: this one may hold the lock that flushing takes.
+    flushing = threading.Thread(target=_flush, daemon=True)
+    flushing.start()
+    flushing.join(SECONDS_TO_LEAVE)
+    reporter.end("cancelled")
+    os._exit(143)
+
+
+def _spool_module() -> Any:
+    """viewer/jobs/spool.py by its path: a project may have a package called ``viewer`` too."""
+    spec = importlib.util.spec_from_file_location("forkline_spool", HERE.parent / "jobs" / "spool.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    status = main(Path(sys.argv[1]).resolve())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of the project's code may still wait for something: nobody waits for them.
+    os._exit(status)

@@ -1,0 +1,68 @@
+"""Runs a lone agent on from a checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai import Agent
+from crewai.events.event_bus import crewai_event_bus
+from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
+
+from forkline_crewai import project, restoring
+from forkline_crewai.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+# What a person edits as the agent's input: a text, or a list of messages.
+MESSAGES = "messages"
+
+
+def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request) -> Any:
+    """The agent, on its branch and ready to be asked. ``saved`` is its data. Raises Refused."""
+    if request["entry_point"]:
+        agent = project.made_by(request["entry_point"], Agent, "agent")
+        object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
+        agent.agent_executor = None
+    else:
+        agent = state.root[0]
+    agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)
+    agent.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+    restoring.attach(state, agent)
+    agent._restore_runtime(state)
+    events = restoring.events_in(body)
+    if request["inputs"]:
+        # The engine tells what a continued agent is asked only at its first start: this is another.
+        crewai_event_bus.emit(agent, _question(agent, messages_for(events, request)))
+    restoring.leave(state, request, edited=bool(request["inputs"]))
+    return agent
+
+
+def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
+    """Ask it what it was asked, or the edited input. A finished one that is kept gives what it gave."""
+    events = restoring.events_in(body)
+    if any(step["action"] == "kept" for step in request["steps"]):
+        ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
+        return str(ended[-1].get("output") or "") if ended else ""
+    return str(agent.kickoff(messages_for(events, request)).raw)
+
+
+def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
+    """What the agent is asked: the edited input, else what the record says. Raises Refused."""
+    if MESSAGES in request["inputs"]:
+        return request["inputs"][MESSAGES]
+    if request["inputs"]:
+        raise Refused(
+            f"A lone agent has one input, {MESSAGES!r}: there is no {next(iter(request['inputs']))!r}."
+        )
+    asked = [event for event in events if event.get("type") == "lite_agent_execution_started"]
+    if asked and asked[-1].get("messages"):
+        return asked[-1]["messages"]
+    raise Refused(f"The checkpoint does not say what the agent was asked: give it as the input {MESSAGES!r}.")
+
+
+def _question(agent: Any, messages: Any) -> Any:
+    info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
+    return LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)

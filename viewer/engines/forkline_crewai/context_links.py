@@ -1,0 +1,52 @@
+"""Which outputs a task reads: a checkpoint does not keep it, but the text that a task was given tells.
+
+No engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# What the engine puts between the outputs that it hands to a task.
+DIVIDER = "\n\n----------\n\n"
+
+
+def links(
+    tasks: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]
+) -> dict[str, list[str] | None]:
+    """For each task that has started: the ids of the tasks it reads, or None for all before it.
+
+    A task that never started, or whose text cannot be told apart, is left out.
+
+        task 3 was given   output of 1, output of 2   -> None
+                           output of 1                -> ["1"]
+                           nothing                    -> []
+    """
+    found: dict[str, list[str] | None] = {}
+    order = [str(task.get("id")) for task in tasks]
+    outputs: dict[str, str] = {}
+    for event in events:
+        task = str(event.get("task_id") or "")
+        if event.get("type") == "task_completed" and isinstance(event.get("output"), dict):
+            outputs[task] = str(event["output"].get("raw") or "")
+        if event.get("type") == "task_started" and task in order:
+            before = [(other, outputs[other]) for other in order[: order.index(task)] if other in outputs]
+            read = _read(str(event.get("context") or ""), before)
+            if not isinstance(read, bool):
+                found[task] = read
+    return found
+
+
+def _read(context: str, before: list[tuple[str, str]]) -> list[str] | bool | None:
+    if context == DIVIDER.join(text for _, text in before):
+        return None
+    if not context:
+        return []
+    read: list[str] = []
+    rest = context
+    for task, text in before:
+        if text and (rest == text or rest.startswith(text + DIVIDER)):
+            read.append(task)
+            rest = rest[len(text) + len(DIVIDER) :]
+    return read if read and not rest else False

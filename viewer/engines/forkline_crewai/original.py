@@ -1,0 +1,80 @@
+"""Reads the checkpoint that a run starts from, and changes nothing where it stands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from forkline_crewai.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+# The first SQLite that has JSONB, which the engine writes its stores with.
+OLDEST_SQLITE = (3, 45, 0)
+
+
+def read_original(request: Request) -> dict[str, Any]:
+    """The checkpoint as it was written. Raises Refused where it cannot be read, or not written beside."""
+    if request["location"]["provider"] == "sqlite":
+        use_recent_sqlite()
+    source = request["checkpoint"]["source"]
+    try:
+        if request["location"]["provider"] == "sqlite":
+            text = _row(Path(request["location"]["path"]), request["checkpoint"]["id"])
+        else:
+            text = _decoded(Path(source).read_bytes())
+        body = json.loads(text)
+    except (OSError, ValueError, sqlite3.Error) as error:
+        raise Refused(f"The checkpoint {source} cannot be read: {error}") from error
+    if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
+        raise Refused(f"{source} is no checkpoint.")
+    return body
+
+
+def use_recent_sqlite() -> None:
+    """Have the whole process use a SQLite with JSONB. Raises Refused where the environment has none.
+
+    The engine itself would only log the failure, and leave a store without the new checkpoints.
+    """
+    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+        return
+    try:
+        recent: Any = importlib.import_module("pysqlite3")
+    except ImportError:
+        recent = None
+    if recent is None or recent.sqlite_version_info < OLDEST_SQLITE:
+        raise Refused(
+            f"This project's Python has SQLite {sqlite3.sqlite_version}, and CrewAI's SQLite stores need "
+            f"3.45 or newer. Install pysqlite3 into the project's environment: "
+            f"{sys.executable} -m pip install pysqlite3"
+        )
+    sys.modules["sqlite3"] = recent
+    sys.modules["sqlite3.dbapi2"] = recent.dbapi2
+
+
+def _decoded(data: bytes) -> str:
+    # Old versions wrote in the locale's encoding.
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252")
+
+
+def _row(store: Path, identifier: str) -> str:
+    # Without a log beside it nobody is writing; then no log may appear beside it either.
+    quiet = not Path(f"{store}-wal").exists()
+    options = "mode=ro&immutable=1" if quiet else "mode=ro"
+    database: Any = sys.modules["sqlite3"]
+    address = f"file:{quote(str(store))}?{options}"
+    with closing(database.connect(address, uri=True, timeout=5)) as connection:
+        row = connection.execute("SELECT json(data) FROM checkpoints WHERE id = ?", (identifier,)).fetchone()
+    if row is None:
+        raise Refused(f"The store {store} has no checkpoint {identifier} any more.")
+    return str(row[0])

@@ -1,0 +1,85 @@
+"""The user's own code: put on the path, and asked for the crew, flow or agent that it defines."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from forkline_crewai.refusal import Refused
+
+# Where our own parts were found; a project's modules come before them.
+PARTS = Path(__file__).resolve().parent.parent
+
+
+def enter(folder: str) -> None:
+    """Work in the project's folder, with it and its ``src`` first on the path. Raises Refused."""
+    if not folder:
+        return
+    root = Path(folder)
+    try:
+        os.chdir(root)
+    except OSError as error:
+        raise Refused(f"The project's folder cannot be entered: {error}") from error
+    sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != PARTS]
+    sys.path[:0] = [str(path) for path in (root, root / "src") if path.is_dir()]
+    importlib.invalidate_caches()
+
+
+def may_import(tool_type: str) -> bool:
+    """Whether a checkpoint may name this class: one of the engine's own tools, or of the project's code."""
+    top = tool_type.partition(".")[0]
+    if "." not in tool_type or not all(part.isidentifier() for part in tool_type.split(".")):
+        return False
+    if top in {"crewai", "crewai_tools"}:
+        # Nothing else of the engine is a tool.
+        return tool_type.startswith("crewai_tools.") or ".tools." in tool_type
+    spec = importlib.util.find_spec(top)
+    places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
+    return any(_in_project(Path(place)) for place in places if place)
+
+
+def load(entry_point: str) -> Any:
+    """What ``module:name`` names. Raises Refused where it is not there."""
+    module_name, _, name = entry_point.partition(":")
+    if not module_name or not name:
+        raise Refused(f"The entry point {entry_point!r} must read module:name.")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise Refused(
+            f"The entry point {entry_point} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise Refused(f"The entry point {entry_point} is not there: {module_name} has no {name}.")
+        found = getattr(found, part)
+    return found
+
+
+def made_by(entry_point: str, kind: type, words: str) -> Any:
+    """The ``kind`` that an entry point is, makes, or has as a ``crew``. Raises Refused."""
+    found = load(entry_point)
+    try:
+        if inspect.isclass(found) and not issubclass(found, kind):
+            made = found()  # a @CrewBase class
+            found = made.crew() if words == "crew" and hasattr(made, "crew") else made
+        elif not isinstance(found, kind) and callable(found):
+            found = found()
+    except Exception as error:
+        raise Refused(f"The entry point {entry_point} fails: {type(error).__name__}: {error}") from error
+    if not isinstance(found, kind):
+        raise Refused(f"The entry point {entry_point} gives no {words}, but a {type(found).__name__}.")
+    return found
+
+
+def _in_project(place: Path) -> bool:
+    resolved = place.resolve()
+    if "site-packages" in resolved.parts or resolved.is_relative_to(Path(sys.prefix).resolve()):
+        return False
+    return resolved.is_relative_to(Path.cwd().resolve())

@@ -1,0 +1,69 @@
+"""What the child says of itself: one spool, several threads, and exactly one last line."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Spool
+
+# Streamed text is gathered for this long, so that a fast model does not flood the spool.
+SECONDS_BETWEEN_TEXTS = 0.05
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+
+
+class Reporter:
+    """Writes the spool's lines, whichever thread they come from; after the last one, none."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        # A signal may find its own thread in here.
+        self._lock = threading.RLock()
+        self._texts: dict[str, str] = {}
+        self._text_at = 0.0
+        self._warned: set[str] = set()
+        self.has_ended = False
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Append a line, behind the streamed text that came before it."""
+        with self._lock:
+            self._write_texts()
+            if not self.has_ended:
+                self._spool.write(kind, **data)
+
+    def warn(self, message: str) -> None:
+        """Tell a person something that does not stop the run; the same thing only once."""
+        with self._lock:
+            if message not in self._warned:
+                self._warned.add(message)
+                self.write("warning", message=message)
+
+    def stream(self, text: str, agent: str) -> None:
+        """Add to the text that a model is writing. A line follows at most every 50 ms."""
+        with self._lock:
+            self._texts[agent] = self._texts.get(agent, "") + text
+            if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
+                self._write_texts()
+
+    def end(self, status: str, result: str = "", error: str = "", traceback: str = "") -> None:
+        """Append the last line, once."""
+        with self._lock:
+            self.write("ended", status=status, result=result, error=error, traceback=traceback)
+            self.has_ended = True
+
+    def _write_texts(self) -> None:
+        texts, self._texts = self._texts, {}
+        self._text_at = time.monotonic()
+        for agent, text in texts.items():
+            if not self.has_ended:
+                self._spool.write("text", text=text, agent=agent)
+
+
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """The values of variables that are named like keys, tokens or passwords."""
+    return [
+        value for name, value in environment.items() if any(word in name.upper() for word in SECRET_NAMES)
+    ]

@@ -1,0 +1,97 @@
+"""From a checkpoint's data to the engine's own state, on the right branch and at the right place."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai.events.event_bus import crewai_event_bus
+from crewai.state.checkpoint_config import CheckpointConfig
+from crewai.state.provider.json_provider import JsonProvider
+from crewai.state.provider.sqlite_provider import SqliteProvider
+from crewai.state.runtime import RuntimeState
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+# When an entity's own settings are not known.
+USUAL_EVENTS = {
+    "crew": ["task_completed"],
+    "flow": ["method_execution_finished"],
+    "agent": ["lite_agent_execution_completed"],
+}
+
+
+def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
+    """A copy for the engine to restore, named so that it reads the right id from it. For its owner's eyes."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{request['checkpoint']['id']}_p-{body.get('parent_id') or 'none'}.json"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(body, file)
+    return path
+
+
+def restored(copy: Path, request: Request) -> Any:
+    """The engine's state: its next checkpoint hangs under this one, and stands at the location."""
+    state: Any = RuntimeState.from_checkpoint(
+        CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
+    )
+    state._provider = provider_of(request)
+    return state
+
+
+def provider_of(request: Request) -> Any:
+    return SqliteProvider() if request["location"]["provider"] == "sqlite" else JsonProvider()
+
+
+def settings_for(request: Request, *saved: Any) -> Any:
+    """How the run writes checkpoints: on the events that it always did, where the location really is.
+
+    The saved place was relative to a folder that we are not in, and pruning would delete what is the
+    user's; so neither is taken over.
+    """
+    for settings in (*saved, {"on_events": USUAL_EVENTS[request["entity"]]}):
+        events = (
+            settings.get("on_events") if isinstance(settings, dict) else getattr(settings, "on_events", None)
+        )
+        if not events:
+            continue
+        try:
+            config: Any = CheckpointConfig(on_events=list(events), provider=provider_of(request))
+        except ValidationError:
+            continue  # events that this version of the engine does not know
+        # Set afterwards: given to the constructor, a store without a suffix would be renamed.
+        config.location = request["location"]["path"]
+        return config
+    raise AssertionError("the usual events are known to every version")
+
+
+def attach(state: Any, root: Any) -> None:
+    """Make ``root`` all that the state holds. What ran beside it registers itself when it runs again."""
+    state.root = [root]
+    crewai_event_bus.set_runtime_state(state)
+
+
+def leave(state: Any, request: Request, edited: bool) -> None:
+    """Go to the fork's branch, and write its first checkpoint; a resume writes one only where it was edited.
+
+    The engine would write none before its next step, and none ever where nothing is left to run.
+    """
+    if request["kind"] == "fork":
+        state.fork(request["branch"])
+    if request["kind"] == "fork" or edited:
+        state.checkpoint(request["location"]["path"])
+
+
+def events_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recorded events, oldest first."""
+    nodes = body.get("event_record", {}).get("nodes") if isinstance(body.get("event_record"), dict) else None
+    events = [
+        node["event"] for node in (nodes or {}).values() if isinstance(node, dict) and node.get("event")
+    ]
+    return sorted(events, key=lambda event: event.get("emission_sequence") or 0)
