@@ -11,7 +11,7 @@ setup: web ## Make both environments and install what they need
 
 demo: setup ## Run the demo project for real, and serve the dashboard
 	@scripts/system-packages dot
-	@.venv/bin/python scripts/demo.py
+	@.venv/bin/python -m scripts.demo
 
 up: web ## Serve your own checkpoints: make up LOCATION=…
 	@scripts/system-packages dot
@@ -26,14 +26,14 @@ check: development ## Lint, check the format and the types
 
 bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
-	@.venv/bin/python scripts/bench.py
+	@.venv/bin/python -m scripts.bench
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser
-	@.venv/bin/python scripts/screenshots.py
+	@.venv/bin/python -m scripts.screenshots
 
 clean-demo: web ## Take back what the demo made
-	@.venv/bin/python scripts/demo.py --clean
+	@.venv/bin/python -m scripts.demo --clean
 
 web:
 	@scripts/environment .venv requirements.txt

@@ -1,0 +1,62 @@
+"""``make demo``: runs the demo project for real, once, then serves. ``--clean`` takes it back."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from checkpoint_site.settings import DATA_DIR, DATABASES
+from scripts import demo_rows, demo_runs
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = DATA_DIR / "demo"
+# Written when everything has run: until then, the next start begins again.
+FINISHED = FOLDER / "finished"
+SECONDS_BETWEEN_PIECES = "0.06"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__)
+    parser.add_argument("--clean", action="store_true", help="take back what the demo made")
+    parser.add_argument("--prepare", action="store_true", help="run it, but do not serve")
+    options = parser.parse_args()
+    if options.clean:
+        demo_rows.take_back(FOLDER)
+        return
+    # Without its database, what was run cannot be shown.
+    is_finished = FINISHED.exists() and Path(DATABASES["default"]["NAME"]).exists()
+    if not is_finished:
+        demo_rows.take_back(FOLDER)
+    model = start_model()
+    assert model.stdin and model.stdout
+    demo_runs.write_environment(FOLDER, model.stdout.readline().strip())
+    if not is_finished:
+        demo_runs.run_everything(FOLDER)
+        FINISHED.touch()
+    if not options.prepare:
+        serve(model.stdin.fileno())
+
+
+def start_model() -> subprocess.Popen[str]:
+    """The offline model, for as long as anyone holds the other end of its standard input."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "offline_model", "--port", "0", "--delay", SECONDS_BETWEEN_PIECES],
+        cwd=ROOT / "demo",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is for the server, which takes the model with it.
+        start_new_session=True,
+    )
+
+
+def serve(model_input: int) -> None:
+    """Become the server, and keep hold of the model: it ends when the server does, however that ends."""
+    os.set_inheritable(model_input, True)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(ROOT / "manage.py"), "up"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What the demo has in the database, recorded and taken back."""
+
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+ENTRY_POINTS = ["newsroom.crew:Newsroom", "newsroom.flow:DigestFlow", "newsroom.interviewer:interviewer"]
+
+
+def import_store(path: Path) -> None:
+    """Bring a store's checkpoints into the database."""
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("import_checkpoints", str(path), stdout=io.StringIO())
+
+
+def record_project(stores: Path, project: Path, python: Path, environment_file: Path) -> None:
+    """The demo's project for every store: confirmed, since a person ran ``make demo`` for it."""
+    from django.utils import timezone
+
+    from viewer.login_links import owner
+    from viewer.models import Location, Project
+
+    values = {"interpreter": str(python), "entry_points": ENTRY_POINTS, "confirmed_at": timezone.now()}
+    recorded, _ = Project.objects.update_or_create(
+        folder=str(project),
+        environment_file=str(environment_file),
+        defaults={**values, "confirmed_by": owner()},
+    )
+    Location.objects.filter(path__startswith=f"{stores}/").update(project=recorded)
+
+
+def take_back(folder: Path) -> None:
+    """Remove the demo's runs, stores and rows. Ends the program where one of its jobs is under way."""
+    if not folder.exists():
+        return
+    django.setup()
+    from viewer.data_folder import make_ready
+    from viewer.models import Job, Location, Project
+
+    make_ready()
+    jobs = Job.objects.filter(location__path__startswith=f"{folder}/")
+    if jobs.under_way().exists():
+        sys.exit("A run of the demo is under way: wait for it, or cancel it in the browser.")
+    (folder / "finished").unlink(missing_ok=True)
+    for job in jobs:
+        shutil.rmtree(job.folder, ignore_errors=True)
+    Location.objects.filter(path__startswith=f"{folder}/").delete()
+    Project.objects.filter(environment_file__startswith=f"{folder}/").delete()
+    shutil.rmtree(folder)

@@ -1,0 +1,83 @@
+"""The set-up's scripts do their work once, and say what they cannot do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parent.parent.parent / "scripts"
+
+
+def run(command: list[str | Path], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def empty_environment(tmp_path: Path) -> Path:
+    """An environment that is there already, above which stand requirements of nothing."""
+    folder = tmp_path / ".venv"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", folder], check=True
+    )
+    # What is installed beside this test stands in for an environment's own pip.
+    packages = next(folder.glob("lib/python3*/site-packages"))
+    (packages / "beside.pth").write_text(
+        os.pathsep.join(path for path in sys.path if "site-packages" in path)
+    )
+    (tmp_path / "requirements.txt").write_text("# nothing\n")
+    return folder
+
+
+def test_an_environment_is_installed_once_and_again_when_its_requirements_change(
+    empty_environment: Path,
+) -> None:
+    command: list[str | Path] = [SCRIPTS / "environment", empty_environment, "requirements.txt"]
+    first, second = run(command), run(command)
+    assert (first.returncode, "Installing requirements.txt" in first.stdout) == (0, True), first.stderr
+    assert (second.returncode, second.stdout) == (0, "")
+    (empty_environment.parent / "requirements.txt").write_text("# still nothing\n")
+    assert "Installing requirements.txt" in run(command).stdout
+
+
+def test_what_cannot_be_installed_is_an_error(empty_environment: Path) -> None:
+    (empty_environment.parent / "requirements.txt").write_text("./nowhere\n")
+    command: list[str | Path] = [SCRIPTS / "environment", empty_environment, "requirements.txt"]
+    failed = run(command)
+    assert failed.returncode != 0
+    assert "nowhere" in failed.stderr
+    # It is tried again, since nothing was installed.
+    assert run(command).returncode != 0
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path) -> str:
+    """A PATH that has neither dot, Chromium nor a way to install them."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("bash", "env", "id"):
+        found = shutil.which(name)
+        assert found
+        (folder / name).symlink_to(found)
+    return str(folder)
+
+
+def test_a_missing_dot_is_told_with_its_command_and_does_not_stop_anything(bare_path: str) -> None:
+    told = run([SCRIPTS / "system-packages", "dot"], PATH=bare_path)
+    assert told.returncode == 0
+    assert "sudo apt-get install graphviz" in told.stderr
+
+
+def test_a_missing_browser_stops_with_its_command(bare_path: str) -> None:
+    told = run([SCRIPTS / "system-packages", "browser"], PATH=bare_path)
+    assert told.returncode == 1
+    assert "sudo apt-get install chromium" in told.stderr
+
+
+def test_what_is_there_is_not_spoken_of() -> None:
+    told = run([SCRIPTS / "system-packages", "dot", "browser"])
+    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
