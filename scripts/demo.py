@@ -25,7 +25,7 @@ def main() -> None:
         demo_rows.take_back(FOLDER)
         return
     # Without its database, what was run cannot be shown.
-    is_finished = FINISHED.exists() and Path(DATABASES["default"]["NAME"]).exists()
+    is_finished = FINISHED.exists() and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
         demo_rows.take_back(FOLDER)
     model = start_model()

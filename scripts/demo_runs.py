@@ -88,7 +88,7 @@ def checkpoint_after(location: Path, tasks_done: int) -> str:
     listed = checkpoints_command("list", str(location))
     wanted = {"trigger": "task_completed", "tasks_done": tasks_done, "branch": "main"}
     found = [checkpoint for run in listed["runs"] for checkpoint in run["checkpoints"]]
-    return next(checkpoint["id"] for checkpoint in found if wanted.items() <= checkpoint.items())
+    return str(next(checkpoint["id"] for checkpoint in found if wanted.items() <= checkpoint.items()))
 
 
 def continue_run(folder: Path, how: str, checkpoint: str, *edits: str) -> None:
