@@ -88,14 +88,14 @@ def _run_engine(
     state = restoring.restored(copy, request)
     if request["entity"] == "crew":
         crew = crews.prepare(state, root, body, request, reporter)
-        reporter.write("steps", steps=_steps(request, tasks))
+        reporter.write("steps", steps=_steps(request, [root, *tasks]))
         return crews.run(crew)
     if request["entity"] == "flow":
         flow = flows.prepare(state, root, body, request)
         reporter.write("steps", steps=flows.steps_of(flow))
         return flows.run(flow)
     agent = agents.prepare(state, root, body, request)
-    reporter.write("steps", steps=[])
+    reporter.write("steps", steps=_steps(request, [root]))
     return agents.run(agent, body, request)
 
 
@@ -109,8 +109,11 @@ def _entities(root: dict[str, Any], request: Request) -> tuple[list[Any], list[s
     return [entity], lost
 
 
-def _steps(request: Request, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    titles = {str(task["id"]): task.get("name") or task.get("description") or "" for task in tasks}
+def _steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = ("name", "description", "role")
+    titles = {
+        str(unit.get("id")): next((unit[name] for name in names if unit.get(name)), "") for unit in units
+    }
     return [
         {
             "unit": step["task"],

@@ -33,10 +33,11 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
     restoring.attach(state, agent)
     agent._restore_runtime(state)
     events = restoring.events_in(body)
-    if request["inputs"]:
-        # The engine tells what a continued agent is asked only at its first start: this is another.
-        crewai_event_bus.emit(agent, _question(agent, messages_for(events, request)))
+    messages = messages_for(events, request)
     restoring.leave(state, request, edited=bool(request["inputs"]))
+    if request["inputs"]:
+        # The engine records what an agent is asked only at its first start, and this is a second one.
+        crewai_event_bus.emit(agent, _question(agent, messages))
     return agent
 
 
@@ -46,7 +47,12 @@ def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
     if any(step["action"] == "kept" for step in request["steps"]):
         ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
         return str(ended[-1].get("output") or "") if ended else ""
-    return str(agent.kickoff(messages_for(events, request)).raw)
+    # The executor's end would take the state along, so that the last checkpoint began a lineage anew.
+    outermost = crewai_event_bus._enter_runtime_scope()
+    try:
+        return str(agent.kickoff(messages_for(events, request)).raw)
+    finally:
+        crewai_event_bus._exit_runtime_scope(outermost)
 
 
 def messages_for(events: list[dict[str, Any]], request: Request) -> Any:

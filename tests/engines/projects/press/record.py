@@ -2,6 +2,7 @@
 
 import sqlite3
 import sys
+import threading
 
 if sqlite3.sqlite_version_info < (3, 45):
     import pysqlite3
@@ -12,6 +13,19 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.state.checkpoint_config import CheckpointConfig
 from crewai.state.provider.json_provider import JsonProvider
 from crewai.state.provider.sqlite_provider import SqliteProvider
+
+# A run that does not wait for its checkpoints loses some of them, now and then.
+emit = crewai_event_bus.emit
+
+
+def emit_and_wait(source, event):
+    future = emit(source, event)
+    if future is not None and not threading.current_thread().name.startswith("CrewAISyncHandler"):
+        future.result(20)
+    return future
+
+
+crewai_event_bus.emit = emit_and_wait
 
 EVENTS = {
     "crew": ["task_started", "task_completed"],
