@@ -22,17 +22,14 @@ def import_store(path: Path) -> None:
 
 def record_project(stores: Path, project: Path, python: Path, environment_file: Path) -> None:
     """The demo's project for every store: confirmed, since a person ran ``make demo`` for it."""
-    from django.utils import timezone
-
     from viewer.login_links import owner
     from viewer.models import Location, Project
 
-    values = {"interpreter": str(python), "entry_points": ENTRY_POINTS, "confirmed_at": timezone.now()}
+    values = {"interpreter": str(python), "entry_points": ENTRY_POINTS}
     recorded, _ = Project.objects.update_or_create(
-        folder=str(project),
-        environment_file=str(environment_file),
-        defaults={**values, "confirmed_by": owner()},
+        folder=str(project), environment_file=str(environment_file), defaults=values
     )
+    recorded.confirm(owner())
     Location.objects.filter(path__startswith=f"{stores}/").update(project=recorded)
 
 
