@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F
+from django.db.models import F, functions
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -58,6 +58,19 @@ class Project(models.Model):
         self.save(update_fields=["confirmed_at", "confirmed_by"])
 
 
+class LocationQuerySet(models.QuerySet["Location"]):
+    def with_counts(self) -> LocationQuerySet:
+        """Each with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
+        problems = Problem.objects.filter(location=models.OuterRef("pk")).order_by().values("location")
+        return self.annotate(
+            run_count=models.Count("runs"),
+            checkpoint_count=models.Sum("runs__checkpoint_count", default=0),
+            problem_count=functions.Coalesce(
+                models.Subquery(problems.annotate(count=models.Count("pk")).values("count")), 0
+            ),
+        )
+
+
 class Location(models.Model):
     """A folder or database that checkpoints stand in. It is only ever read."""
 
@@ -78,6 +91,8 @@ class Location(models.Model):
     unreadable = models.TextField(blank=True)
     # Grows with every import that changed something; open pages follow it.
     revision = models.PositiveIntegerField(default=0)
+
+    objects = LocationQuerySet.as_manager()
 
     class Meta:
         ordering = ["path"]
@@ -207,7 +222,7 @@ class Checkpoint(models.Model):
     lane = models.PositiveIntegerField(default=0)
     # 0 is the oldest; the list shows the highest on top.
     row = models.PositiveIntegerField(default=0)
-    # The first checkpoint of its branch, where the branch's name stands.
+    # Nothing continues its branch: the branch's name stands here.
     is_branch_head = models.BooleanField(default=False)
 
     class Meta:

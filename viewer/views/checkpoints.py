@@ -1,13 +1,108 @@
-"""Stub."""
+"""One checkpoint: the detail beside the list, and its stored copy as a download."""
 
-from uuid import UUID
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.functional import Promise
+from django.utils.text import get_valid_filename
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET
+
+from viewer.contents import Contents, contents_of
+from viewer.contents.changes import Change, changes_since
+from viewer.contents.events import Event
+from viewer.models import Checkpoint, Run
+from viewer.picture.colours import branch_colours
+from viewer.picture.origin import origin_of
+from viewer.picture.triggers import title_of
+
+TABS: dict[str, str | Promise] = {
+    "overview": _("Overview"),
+    "tasks": _("Tasks"),
+    "inputs": _("Inputs"),
+    "state": _("State"),
+    "events": _("Events"),
+    "raw": _("Raw"),
+}
+EVENTS_A_PAGE = 100
 
 
+@require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
-    raise NotImplementedError
+    """To the checkpoint's place in its run."""
+    return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
 
 
+@require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
-    raise NotImplementedError
+    """The stored copy, redacted, to be saved and never shown by the browser."""
+    checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
+    from viewer.importing import stored_bytes
+
+    response = HttpResponse(stored_bytes(checkpoint), content_type="application/json")
+    name = get_valid_filename(checkpoint.checkpoint_id) or "checkpoint"
+    response["Content-Disposition"] = f'attachment; filename="{name}.json"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def selected_checkpoint(run: Run, at: str) -> Checkpoint | None:
+    """The checkpoint that the address names; without a name, the newest. None where it is not there."""
+    rows = run.checkpoints.select_related("location", "parent", "body").order_by("-row")
+    return (rows.filter(checkpoint_id=at) if at else rows).first()
+
+
+def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """What the detail shows of a checkpoint, under the tab that the address names."""
+    asked = request.GET.get("tab", "")
+    context: dict[str, Any] = {
+        "run": run,
+        "location": run.location,
+        "checkpoint": checkpoint,
+        "tab": asked if asked in TABS else "overview",
+        "tabs": TABS,
+        "is_open": bool(request.GET.get("at")),
+        "reads_markdown": request.GET.get("as") == "markdown",
+    }
+    if checkpoint is None:
+        return context
+    from viewer.importing import stored_body
+
+    contents = contents_of(stored_body(checkpoint))
+    context |= {"title": title_of(checkpoint), "contents": contents, "colours": branch_colours(run)}
+    if context["tab"] == "overview":
+        context["children"] = checkpoint.children.order_by("row")[:20]
+    if context["tab"] == "tasks":
+        changes = _changes(checkpoint, contents)
+        context["tasks"] = [(task, changes.get(task.id)) for task in contents.tasks]
+    if context["tab"] == "events":
+        context |= _events(request, contents.events)
+    return context
+
+
+def _changes(checkpoint: Checkpoint, contents: Contents) -> dict[str, Change]:
+    """What became of each task since its branch left another; empty for a branch that left none."""
+    from viewer.importing import stored_body
+
+    origin = origin_of(checkpoint)
+    return changes_since(contents_of(stored_body(origin)), contents) if origin else {}
+
+
+def _events(request: HttpRequest, events: tuple[Event, ...]) -> dict[str, Any]:
+    """One page of the timeline, without the engine's own steps unless they are asked for."""
+    told = [event for event in events if not event.is_internal]
+    shows_internal = request.GET.get("internal") == "1"
+    shown = list(events) if shows_internal else told
+    start = request.GET.get("event", "0")
+    first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 0
+    return {
+        "events": shown[first : first + EVENTS_A_PAGE],
+        "began_at": events[0].at if events else None,
+        "first": first,
+        "earlier": max(first - EVENTS_A_PAGE, 0) if first else None,
+        "later": first + EVENTS_A_PAGE if first + EVENTS_A_PAGE < len(shown) else None,
+        "internal_count": len(events) - len(told),
+        "shows_internal": shows_internal,
+        "event_total": len(shown),
+    }

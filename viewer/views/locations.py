@@ -1,21 +1,83 @@
-"""Stub."""
+"""Locations: all of them, one of them with its runs and problems, adding and refreshing."""
 
+from pathlib import Path
 from uuid import UUID
 
+from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.forms.location import LocationForm, roots_in_words
+from viewer.models import Location
+
+RUNS_A_PAGE = 100
+PROBLEMS_SHOWN = 200
 
 
+@require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    raise NotImplementedError
+    """Every location with its counts, and the form that adds one."""
+    return _index(request, LocationForm(), 200)
 
 
+@require_POST
 def add(request: HttpRequest) -> HttpResponse:
-    raise NotImplementedError
+    """Open a location and read it for the first time."""
+    from viewer.importing import UnknownLocation, import_location, location_at
+
+    form = LocationForm(request.POST)
+    if form.is_valid():
+        path: Path = form.cleaned_data["path"]
+        try:
+            location = location_at(path)
+        except UnknownLocation as error:
+            form.add_error("path", str(error))
+        else:
+            import_location(location)
+            return redirect(location)
+    return _index(request, form, 422)
 
 
+def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpResponse:
+    context = {"locations": Location.objects.with_counts(), "form": form, "roots": roots_in_words()}
+    return render(request, "viewer/locations/list.html", context, status=status)
+
+
+@require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
-    raise NotImplementedError
+    """One location: its runs, its problems and its project."""
+    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    context = {
+        "location": location,
+        "page": Paginator(location.runs.all(), RUNS_A_PAGE).get_page(request.GET.get("page")),
+        "problems": location.problems.all()[:PROBLEMS_SHOWN],
+        "problem_count": location.problems.count(),
+    }
+    part = request.headers.get("HX-Target") == "location-contents"
+    return render(request, f"viewer/locations/{'_contents' if part else 'page'}.html", context)
 
 
+@require_POST
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
-    raise NotImplementedError
+    """Read what is new at a location, and say how much that was."""
+    location = get_object_or_404(Location, uid=uid)
+    from viewer.importing import import_location
+
+    before = location.checkpoints.count()
+    import_location(location)
+    location.refresh_from_db()
+    found = location.checkpoints.count() - before
+    if location.unreadable:
+        messages.error(
+            request, _("The location could not be read: %(reason)s") % {"reason": location.unreadable}
+        )
+    elif found > 0:
+        words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
+        messages.success(request, words % {"count": found})
+    else:
+        messages.info(request, _("Nothing new."))
+    return redirect(location)

@@ -1,13 +1,68 @@
-"""Stub."""
+"""A run: its lineage as lanes beside a list, and the checkpoint that is selected."""
 
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_GET
+
+from viewer.lineage.drawing import NoLayout
+from viewer.models import Run
+from viewer.picture.overview import overview_of
+from viewer.picture.window import Wanted, window_of
+from viewer.views.checkpoints import detail_context, selected_checkpoint
+
+FILTERS = ("failed",)
 
 
+@require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
-    raise NotImplementedError
+    """The whole page, or the detail alone where only that is swapped."""
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    checkpoint = selected_checkpoint(run, request.GET.get("at", ""))
+    context = detail_context(request, run, checkpoint)
+    if request.headers.get("HX-Target") == "detail":
+        response = render(request, "viewer/checkpoints/_detail.html", context)
+    else:
+        response = render(request, "viewer/runs/page.html", context | _lineage_context(request, run))
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
 
 
+@require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
-    raise NotImplementedError
+    """More rows of the list, or rows that are shown already, as they are now."""
+    run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
+    context = _lineage_context(request, run) | {"run": run, "refreshes": "to" in request.GET}
+    return render(request, "viewer/runs/_rows.html", context)
+
+
+def _lineage_context(request: HttpRequest, run: Run) -> dict[str, Any]:
+    at, only = request.GET.get("at", ""), request.GET.get("only", "")
+    only = only if only in FILTERS else ""
+    context: dict[str, Any] = {"only": only, "at": at, "view": "rows"}
+    context["keep"] = _kept_query(request, only)
+    if request.GET.get("view") == "graph":
+        try:
+            return context | {"view": "graph", "overview": overview_of(run, at)}
+        except NoLayout as error:
+            context["no_layout"] = str(error)
+    wanted = Wanted(at, only, _row(request, "from"), _row(request, "to"))
+    return context | {"window": window_of(run, wanted)}
+
+
+def _kept_query(request: HttpRequest, only: str) -> str:
+    """What a row's link keeps of the present address beside the selection."""
+    kept = request.GET.copy()
+    for name in ("at", "from", "to"):
+        kept.pop(name, None)
+    if not only:
+        kept.pop("only", None)
+    return f"&{kept.urlencode()}" if kept else ""
+
+
+def _row(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

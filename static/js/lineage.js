@@ -1,0 +1,91 @@
+// The list of a run: keys, the selection, and rows that come on top without moving what one reads.
+
+const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
+const rowOf = (element) => element?.closest(".row");
+
+function neighbour(row, backwards) {
+  const rows = [...document.querySelectorAll(".row")];
+  return rows[rows.indexOf(row) + (backwards ? -1 : 1)];
+}
+
+function relative(link, upwards) {
+  if (upwards) return [...document.querySelectorAll(`.row a[data-parent="${link.id.slice(1)}"]`)].at(-1);
+  return link.dataset.parent ? document.getElementById(`c${link.dataset.parent}`) : null;
+}
+
+function select(link) {
+  if (!link) return;
+  link.focus({ preventScroll: true });
+  link.scrollIntoView({ block: "nearest" });
+}
+
+function isTyping({ target }) {
+  return target.closest("input, textarea, select, [contenteditable]") !== null;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (isTyping(event) || event.altKey || event.metaKey) return;
+  const vertical = { ArrowUp: true, ArrowDown: false }[event.key];
+  if (vertical !== undefined) moveBy(event, vertical);
+  else if (!event.ctrlKey && !event.shiftKey) followKey(event);
+});
+
+/** Arrows move by row, with Ctrl to the parent or child. Enter opens: the focused row is a link. */
+function moveBy(event, upwards) {
+  if (event.target.closest(".detail, .header, .live")) return;
+  const link = document.activeElement?.closest?.(".row a") ?? current() ?? document.querySelector(".row a");
+  if (!link || !rowOf(link)) return;
+  event.preventDefault();
+  select(event.ctrlKey ? relative(link, upwards) : neighbour(rowOf(link), upwards)?.querySelector("a"));
+}
+
+/** A key that a visible button names does what the button does. */
+function followKey(event) {
+  const button = document.querySelector(`#detail [data-key="${CSS.escape(event.key)}"]`);
+  if (!button) return;
+  event.preventDefault();
+  button.click();
+}
+
+/** Marks the row whose checkpoint the detail shows. */
+function markSelection() {
+  const at = document.getElementById("selection")?.value;
+  for (const link of document.querySelectorAll(".row a, .overview-node")) {
+    const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
+    if (selected) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function showCopyButtons() {
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+}
+
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  const words = button.textContent;
+  button.textContent = button.dataset.copied;
+  setTimeout(() => (button.textContent = words), 1500);
+});
+
+// New rows on top must not push away what is being read further down.
+let before = null;
+let focused = null;
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const scroll = document.getElementById("lineage");
+  before = detail.target.matches?.(".rows") && scroll?.scrollTop > 0 ? scroll.scrollHeight - scroll.scrollTop : null;
+  focused = detail.target.contains?.(document.activeElement) ? document.activeElement.id : null;
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const scroll = document.getElementById("lineage");
+  if (before !== null) scroll.scrollTop = scroll.scrollHeight - before;
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  before = focused = null;
+  markSelection();
+  showCopyButtons();
+});
+
+showCopyButtons();
+current()?.scrollIntoView({ block: "nearest" });

@@ -1,0 +1,16 @@
+"""Where a branch left the one it was forked from."""
+
+from viewer.models import Checkpoint
+
+
+def origin_of(checkpoint: Checkpoint) -> Checkpoint | None:
+    """The nearest ancestor on another branch; None where there is none."""
+    own = dict(checkpoint.run.checkpoints.filter(branch=checkpoint.branch).values_list("pk", "parent_id"))
+    seen: set[int] = set()
+    at: int | None = checkpoint.pk
+    while at in own and at not in seen:
+        seen.add(at)
+        at = own[at]
+    if at is None or at in seen:
+        return None
+    return Checkpoint.objects.select_related("body", "location").filter(pk=at).first()
