@@ -1,0 +1,3 @@
+"""Cannot even begin, as where the engine is not installed."""
+
+raise ModuleNotFoundError("No module named 'crewai'")

@@ -1,0 +1,9 @@
+"""Is gone without a last word."""
+
+import os
+
+import tiny
+
+tiny.begin()
+print("about to leave", flush=True)
+os._exit(3)

@@ -1,0 +1,9 @@
+"""Says its last word, and then does not end, as a program with a thread that nobody joins."""
+
+import time
+
+import tiny
+
+spool = tiny.begin()
+spool.write("ended", status="succeeded", result="done, but still here", error="", traceback="")
+time.sleep(600)

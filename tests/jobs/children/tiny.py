@@ -1,0 +1,45 @@
+"""What every tiny child begins with: its spool, written as the real runner writes it, and its marks.
+
+A child appends a line to ``marks`` in its project's folder each time it starts: so a test counts starts by
+what really ran.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "jobs" / "spool.py"
+FOLDER = Path(sys.argv[1])
+
+
+def load_spool() -> Any:
+    spec = importlib.util.spec_from_file_location("spool", SPOOL)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def begin() -> Any:
+    """Leave a mark, open the spool and write its first line."""
+    with open("marks", "a") as marks:
+        marks.write(f"{FOLDER.name}\n")
+    spool = load_spool().Spool(FOLDER)
+    spool.write("started", pid=os.getpid(), engine="tiny", engine_version="1", python_version="3")
+    return spool
+
+
+def request() -> dict[str, Any]:
+    """What this child was asked to do."""
+    return dict(json.loads((FOLDER / "request.json").read_text()))
+
+
+def wait_for(name: str) -> None:
+    """Until a file of this name stands in the project's folder."""
+    import time
+
+    while not Path(name).exists():
+        time.sleep(0.01)

@@ -1,0 +1,96 @@
+"""Jobs that run tiny real children, and real workers for them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from viewer.jobs.environment import MARKER
+from viewer.models import Job, Location, Project
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILDREN = Path(__file__).resolve().parent / "children"
+WORKER = [sys.executable, "manage.py", "worker"]
+
+MakeJob = Callable[..., Job]
+StartWorker = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Return as soon as the condition holds; fail where it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def project(transactional_db: None, tmp_path: Path) -> Project:
+    """A confirmed project whose interpreter is this one."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project.objects.create(folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now())
+
+
+@pytest.fixture
+def location(transactional_db: None, tmp_path: Path, project: Project) -> Location:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    return Location.objects.create(path=str(folder), provider=Location.Provider.JSON, project=project)
+
+
+@pytest.fixture
+def make_job(location: Location, project: Project, settings: Settings) -> Iterator[MakeJob]:
+    """Makes a queued job that runs one of the tiny children. What it leaves running is ended."""
+    settings.CANCEL_GRACE_SECONDS = 1
+
+    def make(child: str = "succeeds.py") -> Job:
+        settings.JOB_RUNNERS = {"crewai": CHILDREN / child}
+        return Job.objects.create(kind=Job.Kind.FORK, location=location, project=project, branch="what-if")
+
+    yield make
+    for process in psutil.process_iter():
+        try:
+            if MARKER in process.environ():
+                process.kill()
+        except psutil.Error:
+            continue
+
+
+@pytest.fixture
+def start_worker(transactional_db: None) -> Iterator[StartWorker]:
+    """Starts a real worker on this test's data folder, whose jobs run the named child."""
+    workers: list[subprocess.Popen[bytes]] = []
+
+    def start(child: str) -> "subprocess.Popen[bytes]":
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
+            "TINY_CHILD": child,
+        }
+        workers.append(subprocess.Popen(WORKER, cwd=ROOT, env=environment))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+
+
+def marks(project: Project) -> list[str]:
+    """The jobs whose children really started, once for each start."""
+    path = Path(project.folder) / "marks"
+    return path.read_text().split() if path.exists() else []
+
+
+def status(job: Job) -> str:
+    """What the row says now."""
+    return Job.objects.values_list("status", flat=True).get(pk=job.pk)

@@ -1,0 +1,144 @@
+"""Workers die and others go on: every event, one start, and never a second run."""
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.follow import carry
+from viewer.jobs.launch import make_folder
+from viewer.jobs.locks import worker_is_up
+from viewer.jobs.tasks import offer, offer_lost, orphans
+from viewer.models import Job, JobEvent, Project
+
+
+def test_a_killed_workers_job_is_followed_on_with_every_event_and_one_start(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    first = start_worker("hangs.py")
+    offer(job)
+    wait_until(lambda: job.events.count() > 20)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    second = start_worker("hangs.py")
+    known = job.events.count()
+    wait_until(lambda: job.events.count() > known)
+    Path(project.folder, "go").touch()
+    wait_until(lambda: status(job) == "succeeded")
+    job.refresh_from_db()
+    seqs = list(job.events.values_list("seq", flat=True))
+    assert seqs == list(range(1, int(job.result) + 3))
+    assert marks(project) == [str(job.pk)]
+    assert second.poll() is None
+
+
+def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_running(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    worker = start_worker("hangs.py")
+    offer(job)
+    wait_until(lambda: job.events.count() > 5)
+    job.refresh_from_db()
+    worker.terminate()
+    assert worker.wait(20) == 0
+    assert job.process_id
+    assert psutil.pid_exists(job.process_id)
+    assert status(job) == "running"
+    assert not worker_is_up()
+    Path(project.folder, "go").touch()
+    carry(job)
+    assert status(job) == "succeeded"
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_child_killed_while_nobody_followed_is_interrupted_and_not_started_again(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    first = start_worker("hangs.py")
+    offer(job)
+    wait_until(lambda: status(job) == "running")
+    first.kill()
+    first.wait()
+    job.refresh_from_db()
+    assert job.process_id
+    os.kill(job.process_id, signal.SIGKILL)
+    start_worker("hangs.py")
+    wait_until(lambda: status(job) == "interrupted")
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
+    make_job: MakeJob, project: Project
+) -> None:
+    job = make_job("succeeds.py")
+    assert job.claim()
+    assert orphans() == [job]
+    carry(job)
+    job.refresh_from_db()
+    assert job.status == "interrupted"
+    assert "never started" in job.error
+    assert marks(project) == []
+
+
+def test_an_adopted_spool_that_is_complete_tells_how_it_ended(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds.py")
+    carry(job)
+    events = list(job.events.values_list("seq", "kind"))
+    # As a follower would have left it that died in the middle.
+    JobEvent.objects.filter(job=job, seq__gt=4).delete()
+    Job.objects.filter(pk=job.pk).update(status="running", ended_at=None, result="")
+    carry(job)
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "all done")
+    assert list(job.events.values_list("seq", "kind")) == events
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_queued_job_that_the_queue_lost_is_offered_again_once(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    assert offer_lost() == 1
+    assert offer_lost() == 0
+    entry = DBTaskResult.objects.get()
+    assert entry.args_kwargs["args"] == [str(job.pk)]
+
+
+def test_an_entry_that_a_dead_worker_had_taken_is_offered_again(make_job: MakeJob) -> None:
+    offer(make_job("succeeds.py"))
+    DBTaskResult.objects.get().claim("a worker that died")
+    assert offer_lost() == 1
+
+
+def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    carry(job)
+    job.refresh_from_db()
+    ended_at = job.ended_at
+    assert not job.end(Job.Status.FAILED, error="late")
+    assert not job.mark_running()
+    assert not job.claim()
+    assert not job.request_cancel()
+    job.refresh_from_db()
+    assert (job.status, job.error, job.ended_at) == ("succeeded", "", ended_at)
+    assert timezone.now() - job.created_at < timedelta(minutes=5)
+
+
+def test_two_workers_run_each_of_many_jobs_exactly_once(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    jobs = [make_job("succeeds.py") for _ in range(12)]
+    for job in jobs:
+        make_folder(job)
+        offer(job)
+        offer(job)
+    start_worker("succeeds.py")
+    start_worker("succeeds.py")
+    wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs), 60)
+    assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)

@@ -1,0 +1,108 @@
+"""Cancelling: at once where nothing has started, and to the last process where it has."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import psutil
+from django.db import connection
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.follow import carry
+from viewer.jobs.processes import living, tree_of
+from viewer.jobs.tasks import offer
+from viewer.models import Job, Project
+
+LONGEST_SECONDS = 15
+
+
+@contextmanager
+def followed(job: Job) -> Iterator[None]:
+    """The job is carried in another thread meanwhile, until its end."""
+
+    def follow() -> None:
+        carry(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    thread = Thread(target=follow)
+    thread.start()
+    yield
+    thread.join(LONGEST_SECONDS)
+    assert not thread.is_alive()
+    job.refresh_from_db()
+
+
+def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds.py")
+    assert job.request_cancel()
+    assert job.status == "cancelled"
+    carry(job)
+    assert status(job) == "cancelled"
+    assert marks(project) == []
+
+
+def test_a_job_that_has_ended_cannot_be_cancelled(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    carry(job)
+    job.refresh_from_db()
+    assert not job.request_cancel()
+    assert (job.status, job.cancel_requested_at) == ("succeeded", None)
+
+
+def test_a_run_that_is_asked_to_stop_says_its_last_word_and_keeps_its_log(make_job: MakeJob) -> None:
+    job = make_job("interruptible.py")
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="task_started").exists())
+        assert job.request_cancel()
+        assert job.is_being_cancelled
+    assert job.status == "cancelled"
+    assert job.log_end == "tidied up\n"
+    assert job.events.last().kind == "ended"  # type: ignore[union-attr]
+
+
+def test_a_child_that_ignores_signals_is_gone_in_time_with_all_it_started(
+    make_job: MakeJob, settings: Settings
+) -> None:
+    settings.CANCEL_GRACE_SECONDS = 1
+    job = make_job("ignores_signals.py")
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="warning").exists())
+        started = [int(pid) for pid in job.events.get(kind="warning").data["message"].split()]
+        tree = {psutil.Process(pid) for pid in started} | tree_of(job.folder)
+        assert len(tree) == 3
+        begun = time.monotonic()
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert time.monotonic() - begun < LONGEST_SECONDS
+    assert not living(tree)
+    assert job.log_end == "I do not stop\n"
+
+
+def test_a_worker_ends_what_another_process_cancels(make_job: MakeJob, start_worker: StartWorker) -> None:
+    job = make_job("ignores_signals.py")
+    start_worker("ignores_signals.py")
+    offer(job)
+    wait_until(lambda: job.events.filter(kind="warning").exists())
+    tree = tree_of(job.folder)
+    job.request_cancel()
+    wait_until(lambda: status(job) == "cancelled", LONGEST_SECONDS)
+    assert tree
+    assert not living(tree)
+
+
+def test_a_process_id_that_another_program_has_got_is_left_alone(make_job: MakeJob) -> None:
+    job = make_job("hangs.py")
+    stranger = psutil.Popen(["sleep", "600"], start_new_session=True)
+    with followed(job):
+        wait_until(lambda: status(job) == "running")
+        child = Job.objects.get(pk=job.pk).process_id
+        assert child
+        Job.objects.filter(pk=job.pk).update(process_id=stranger.pid)
+        psutil.Process(child).kill()
+    carry(job)
+    assert job.status == "interrupted"
+    assert stranger.is_running()
+    stranger.kill()
+    stranger.wait()

@@ -1,0 +1,10 @@
+"""The settings of a worker that a test starts: the ordinary ones, with a tiny child in the runner's place."""
+
+import os
+from pathlib import Path
+
+from checkpoint_site.settings import *  # noqa: F403
+
+CHILDREN = Path(__file__).resolve().parent / "children"
+JOB_RUNNERS = {"crewai": CHILDREN / os.environ["TINY_CHILD"]}
+CANCEL_GRACE_SECONDS = 1

@@ -1,0 +1,182 @@
+"""Follows a job's spool to its end: lines become rows, and checkpoints are imported as they are written."""
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Max
+
+from viewer.importing import import_location
+from viewer.jobs import locks, processes
+from viewer.jobs.cancel import Cancelling
+from viewer.jobs.launch import Child, launch, make_folder
+from viewer.jobs.outcome import outcome
+from viewer.jobs.rows import Hiding, end_of_log, hiding_for, rows_of
+from viewer.jobs.spool import LOCK, Line, read_lines
+from viewer.models import Job, JobEvent, Location
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.02
+# The row (was a cancel asked for?) and, where we are not the parent, the child are looked at less often.
+LOOK_SECONDS = 0.2
+
+# Set where this process is to end: its follows return, and leave their jobs to be adopted.
+stopping = threading.Event()
+
+
+def carry(job: Job) -> None:
+    """Bring a job to its end from wherever it stands: a queued one is launched, one under way followed.
+
+    Returns at once where another process does so, or where it has ended. Nothing is started twice.
+    """
+    make_folder(job)
+    with locks.held(job.folder / locks.FOLLOWER) as ours:
+        if not ours:
+            return
+        job.refresh_from_db()
+        child = launch(job) if job.status == Job.Status.QUEUED else None
+        if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
+            follow(job, child)
+
+
+@dataclass
+class Following:
+    """How far one job has been followed. Times are on the monotonic clock."""
+
+    job: Job
+    child: Child | None
+    hide: Hiding
+    importer: ThreadPoolExecutor
+    known_seq: int
+    offset: int = 0
+    spoke: bool = False
+    gone: bool = False
+    deleted: bool = False
+    looked: float = 0.0
+    last: Line | None = None
+    last_at: float = 0.0
+    cancelling: Cancelling | None = None
+    import_due: bool = False
+    importing: Future[None] | None = None
+
+
+def follow(job: Job, child: Child | None = None) -> None:
+    """Follow until the job has ended. Returns early, leaving it under way, where this process is to stop.
+
+    ``child`` is given by its parent, who alone learns its exit status.
+    """
+    known = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
+    with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
+        state = Following(job, child, hiding_for(job), importer, known)
+        while not stopping.is_set():
+            # Looked at before reading: what it wrote until then is read.
+            look(state)
+            if state.deleted:
+                processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
+                return
+            if not take_lines(state) and state.gone:
+                settle(state)
+                return
+            import_if_due(state)
+            if state.cancelling:
+                state.cancelling.advance()
+            stopping.wait(POLL_SECONDS)
+
+
+def take_lines(state: Following) -> bool:
+    """Store what the child wrote since; False where that is nothing."""
+    lines, offset = read_lines(state.job.folder, state.offset)
+    if offset == state.offset:
+        return False
+    new = [line for line in lines if line["seq"] > state.known_seq]
+    JobEvent.objects.bulk_create(rows_of(state.job, new, state.hide), ignore_conflicts=True)
+    state.offset = offset
+    for line in lines:
+        state.known_seq = max(state.known_seq, line["seq"])
+        notice(state, line)
+    return True
+
+
+def notice(state: Following, line: Line) -> None:
+    """What a line means for the job itself."""
+    state.spoke = True
+    if line["kind"] == "started":
+        state.job.mark_running()
+        if state.job.process_id is None and isinstance(line["data"].get("pid"), int):
+            state.job.note_process(line["data"]["pid"])
+    elif line["kind"] == "checkpoint":
+        state.import_due = True
+    elif line["kind"] == "ended":
+        state.last, state.last_at = line, time.monotonic()
+
+
+def look(state: Following) -> None:
+    """Whether the child is gone, and what a person has asked since."""
+    if state.child is not None:
+        state.gone = state.child.poll() is not None
+    now = time.monotonic()
+    if now - state.looked < LOOK_SECONDS:
+        return
+    state.looked = now
+    if state.child is None:
+        state.gone = is_gone(state.job)
+    rows = Job.objects.filter(pk=state.job.pk).values_list("cancel_requested_at", flat=True)
+    asked = list(rows)
+    state.deleted = not asked
+    if asked and asked[0] and state.cancelling is None:
+        state.cancelling = Cancelling(state.job)
+    if state.last and now - state.last_at > settings.CANCEL_GRACE_SECONDS and not state.gone:
+        # It has said its last word, and hangs in its own ending.
+        processes.end_all(state.job.folder, patience=1)
+
+
+def is_gone(job: Job) -> bool:
+    """For who is not its parent: nobody holds its lock, or only others than the child itself do."""
+    if not locks.is_held(job.folder / LOCK):
+        return True
+    return job.process_id is not None and not processes.is_alive(job.process_id, job.folder)
+
+
+def import_if_due(state: Following) -> None:
+    """Import beside the following, so that lines never wait for it."""
+    if state.import_due and (state.importing is None or state.importing.done()):
+        state.import_due = False
+        state.importing = state.importer.submit(import_quietly, state.job.location)
+
+
+def import_quietly(location: Location) -> None:
+    """An import that cannot end the following: a later one, or a person's refresh, does what it missed."""
+    try:
+        import_location(location)
+    except Exception:
+        logger.exception("importing %s while a job writes there", location)
+    finally:
+        connection.close()
+
+
+def settle(state: Following) -> None:
+    """End the job: nothing of it runs any more, and all that it wrote has been imported."""
+    if state.cancelling:
+        state.cancelling.finish()
+    else:
+        processes.end_all(state.job.folder, patience=1)
+    state.importer.submit(import_quietly, state.job.location).result()
+    state.job.refresh_from_db()
+    came_to = outcome(
+        state.last["data"] if state.last else None,
+        state.child.returncode if state.child else None,
+        spoke=state.spoke,
+        cancelled=state.job.cancel_requested_at is not None,
+    )
+    state.job.end(
+        came_to.status,
+        result=state.hide(came_to.result),
+        error=state.hide(came_to.error),
+        traceback=state.hide(came_to.traceback),
+        log_end=state.hide(end_of_log(state.job)),
+    )

@@ -1,0 +1,104 @@
+"""What a worker does: takes jobs from the queue, and follows on what others left."""
+
+import fcntl
+import logging
+import os
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db import close_old_connections, connection
+from django_tasks_db.management.commands.db_worker import Worker
+from django_tasks_db.models import DBTaskResult
+
+from viewer.jobs.follow import carry, stopping
+from viewer.jobs.locks import worker_lock
+from viewer.jobs.tasks import offer_lost, orphans
+from viewer.models import Job
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+# How often it is looked for jobs that nobody follows, and for queued ones that the queue has lost.
+ADOPT_SECONDS = 2.0
+# Following on costs next to nothing, and was paid for: it does not wait for a free place.
+MOST_ADOPTED = 64
+
+
+@dataclass
+class Work:
+    """What this worker has in hand."""
+
+    jobs_at_once: int
+    starters: ThreadPoolExecutor
+    followers: ThreadPoolExecutor
+    starting: set[Future[None]] = field(default_factory=set)
+    adopted: dict[UUID, Future[None]] = field(default_factory=dict)
+    looked: float = float("-inf")
+
+
+def work(jobs_at_once: int) -> None:
+    """Serve this data folder until ``stopping`` is set. Children of jobs under way live on."""
+    lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Waits for who only asks whether a worker is up, and holds it alone for that moment.
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MOST_ADOPTED) as followers:
+        state = Work(jobs_at_once, starters, followers)
+        while not stopping.is_set():
+            try:
+                adopt(state)
+                start_ready(state)
+            except Exception:
+                # Such as a database that is locked for long: what was missed is there at the next look.
+                logger.exception("looking for jobs")
+                close_old_connections()
+            stopping.wait(POLL_SECONDS)
+    os.close(lock)
+
+
+def start_ready(state: Work) -> None:
+    """Give each free place a job, where the queue has one."""
+    state.starting = {one for one in state.starting if not one.done()}
+    if len(state.starting) < state.jobs_at_once and DBTaskResult.objects.ready().exists():
+        state.starting.add(state.starters.submit(take_one))
+
+
+def take_one() -> None:
+    """Take the queue's next entry, if it is still there, and bring its job to its end."""
+    try:
+        Worker(
+            queue_names=["*"],
+            excluded_queue_names=[],
+            interval=0,
+            batch=True,
+            backend_name="default",
+            startup_delay=False,
+            max_tasks=1,
+            worker_id=f"{os.getpid()}-{time.monotonic_ns()}",
+        ).run()
+    except Exception:
+        logger.exception("taking a job from the queue")
+    finally:
+        connection.close()
+
+
+def adopt(state: Work) -> None:
+    """Follow on the jobs that nobody follows, and offer again what the queue has lost."""
+    if time.monotonic() - state.looked < ADOPT_SECONDS:
+        return
+    state.looked = time.monotonic()
+    state.adopted = {pk: one for pk, one in state.adopted.items() if not one.done()}
+    for job in orphans():
+        if job.pk not in state.adopted:
+            state.adopted[job.pk] = state.followers.submit(carry_on, job)
+    offer_lost()
+
+
+def carry_on(job: Job) -> None:
+    try:
+        carry(job)
+    except Exception:
+        logger.exception("following %s", job.pk)
+    finally:
+        connection.close()

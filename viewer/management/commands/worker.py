@@ -1,0 +1,34 @@
+"""``manage.py worker``: runs queued jobs, and follows on those whose worker is gone."""
+
+import signal
+from argparse import ArgumentParser
+from types import FrameType
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from viewer.data_folder import make_ready
+from viewer.jobs.follow import stopping
+from viewer.jobs.work import work
+
+
+class Command(BaseCommand):
+    """One process for a data folder is enough; several do no harm."""
+
+    # Its start is waited for, and what they check has been checked by the server.
+    requires_system_checks = []
+    help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--jobs", type=int, default=4, help="how many jobs to start at once (default: 4)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        make_ready()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        work(jobs_at_once=options["jobs"])
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """Follow no further; children go on."""
+    stopping.set()
