@@ -1,0 +1,65 @@
+// Keeps an open page up to date. What is sent are the page's own parts; htmx puts them in their places.
+
+const ABNORMAL = [1006, 1011, 1012, 1013];
+
+/** The number of the last event of a job that this page shows. */
+function lastSeen(job) {
+  const seen = [...document.querySelectorAll(`[data-job="${job}"]`)].map((element) => Number(element.dataset.seq));
+  return Math.max(0, ...seen);
+}
+
+/** What is behind the address of a socket: where it left off, or whose bars are there already. */
+function goingOn(address) {
+  const url = new URL(address);
+  const [, kind, id] = url.pathname.match(/\/ws\/(\w+)\/([^/]+)\//) ?? [];
+  if (kind === "jobs") url.searchParams.set("after", lastSeen(id));
+  if (kind === "locations") {
+    const bars = [...document.querySelectorAll("[data-job-bar]")].map((bar) => bar.dataset.jobBar);
+    url.searchParams.set("shown", bars.join(","));
+  }
+  return url;
+}
+
+// htmx connects again to the same address; this makes each connection go on where the page stands.
+htmx.createWebSocket = (address) => new WebSocket(goingOn(address));
+htmx.config.wsReconnectDelay = (tries) => Math.min(250 * 2 ** tries, 8000) * (0.5 + Math.random() / 2);
+
+document.addEventListener("htmx:wsOpen", ({ target }) => target.classList.remove("is-lost"));
+document.addEventListener("htmx:wsClose", ({ target, detail }) => {
+  if (ABNORMAL.includes(detail.event.code)) target.classList.add("is-lost");
+});
+
+function shownRevision() {
+  return Number(document.querySelector("#location-revision")?.dataset.revision ?? 0);
+}
+
+let revision = shownRevision();
+document.addEventListener("htmx:wsAfterMessage", () => {
+  const latest = shownRevision();
+  if (latest > revision) document.body.dispatchEvent(new CustomEvent("location-changed", { detail: { revision: latest } }));
+  revision = latest;
+  keepEndInView();
+});
+
+// A list of events that was read to its end stays at its end.
+let atEnd = false;
+document.addEventListener("htmx:wsBeforeMessage", () => {
+  const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
+  atEnd = scrollTop > 0 && scrollHeight - clientHeight - scrollTop < 40;
+});
+function keepEndInView() {
+  if (atEnd && document.querySelector(".job-events")) window.scrollTo({ top: document.documentElement.scrollHeight });
+}
+
+/** Seconds as 0:14 or 1:02:03. */
+function asClock(seconds) {
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
+  const two = (number) => String(number).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+setInterval(() => {
+  for (const clock of document.querySelectorAll("[data-elapsed-since]")) {
+    clock.textContent = asClock(Math.max(0, Date.now() / 1000 - Number(clock.dataset.elapsedSince)));
+  }
+}, 1000);

@@ -1,0 +1,39 @@
+"""What an open page of a location or run is sent: that something is new, and the bars of jobs that began."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.template.loader import render_to_string
+
+from viewer.jobs.showing import shown_job
+from viewer.models import Job, Location
+
+
+@dataclass(slots=True)
+class LocationFeed:
+    """How far one page has been told of its location. ``jobs`` are those whose bars it shows."""
+
+    uid: UUID
+    jobs: set[str] = field(default_factory=set)
+    revision: int | None = None
+
+
+def feed_for(uid: UUID, shown: Collection[str]) -> LocationFeed:
+    """For a page that shows these jobs' bars already."""
+    return LocationFeed(uid, set(shown))
+
+
+def next_message(feed: LocationFeed) -> str | None:
+    """The next fragments for the page, or None where it knows everything."""
+    location = Location.objects.filter(uid=feed.uid).first()
+    if location is None:
+        return None
+    unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
+    new = [job for job in unfinished.order_by("created_at") if str(job.pk) not in feed.jobs]
+    if location.revision == feed.revision and not new:
+        return None
+    feed.revision = location.revision
+    feed.jobs |= {str(job.pk) for job in new}
+    context = {"location": location, "jobs": [shown_job(job) for job in new], "oob": True}
+    return render_to_string("viewer/jobs/_location_news.html", context)

@@ -1,0 +1,136 @@
+"""Wakes the sockets of this web process when rows change, whichever process has changed them."""
+
+import asyncio
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.db import connection
+from django.db.models import Count, Max
+
+from viewer.models import Job, JobEvent, Location
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.015
+# What a woken socket's consumer handles. It says nothing else: the rows say what has changed.
+WAKE = {"type": "rows.changed"}
+
+
+def job_group(pk: UUID) -> str:
+    """The group of the sockets that show this job."""
+    return f"job.{pk}"
+
+
+def location_group(uid: UUID) -> str:
+    """The group of the sockets that show this location."""
+    return f"location.{uid}"
+
+
+@dataclass
+class Tail:
+    """Who is to be woken, and what was there at the last look."""
+
+    groups: Counter[str] = field(default_factory=Counter)
+    task: asyncio.Task[None] | None = None
+    last_event: int | None = None
+    # The group of each job and location that is shown, with what it looked like.
+    seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+
+
+# One for each event loop: a web process has one.
+tails: dict[asyncio.AbstractEventLoop, Tail] = {}
+
+
+async def join(group: str, channel: str) -> None:
+    """Wake this channel whenever what the group shows has changed from now on."""
+    await get_channel_layer().group_add(group, channel)
+    tail = tails.setdefault(asyncio.get_running_loop(), Tail())
+    tail.groups[group] += 1
+    if tail.task is None:
+        tail.task = asyncio.create_task(keep_waking(tail))
+
+
+async def leave(group: str, channel: str) -> None:
+    """Wake it no more. The last one to leave ends the tail."""
+    await get_channel_layer().group_discard(group, channel)
+    tail = tails.get(asyncio.get_running_loop())
+    if tail is None or not tail.groups[group]:
+        return
+    tail.groups[group] -= 1
+    tail.groups += Counter()
+    if group not in tail.groups:
+        tail.seen.pop(group, None)
+    if not tail.groups and tail.task is not None:
+        del tails[asyncio.get_running_loop()]
+        tail.task.cancel()
+
+
+async def keep_waking(tail: Tail) -> None:
+    """Look whether any process has committed, some 60 times a second (7 µs each), and read what, if so."""
+    version_of = data_version()
+    version = -1
+    while True:
+        try:
+            latest = version_of()
+            if latest != version:
+                # Remembered before reading: what is committed meanwhile is seen at the next look.
+                version = latest
+                await wake_changed(tail)
+        except Exception:
+            logger.exception("looking for what has changed")
+            version = -1
+            await asyncio.sleep(1)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def wake_changed(tail: Tail) -> None:
+    layer = get_channel_layer()
+    groups = await database_sync_to_async(changed, thread_sensitive=False)(tail, set(tail.groups))
+    for group in groups & set(tail.groups):
+        await layer.group_send(group, WAKE)
+
+
+def data_version() -> Callable[[], int]:
+    """A look at whether another connection has committed: the number changes with each commit."""
+    # Its own connection, as the number says nothing of one's own commits; autocommit, so that it never waits.
+    database = sqlite3.connect(
+        str(connection.settings_dict["NAME"]), isolation_level=None, check_same_thread=False
+    )
+
+    def look() -> int:
+        return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+    return look
+
+
+def changed(tail: Tail, groups: Collection[str]) -> set[str]:
+    """The groups whose rows differ from the last look; one that was not looked at before does too."""
+    found = with_new_events(tail)
+    present: dict[str, tuple[object, ...]] = {}
+    jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
+    shown_jobs = Job.objects.filter(pk__in=jobs).values_list("pk", "status", "cancel_requested_at")
+    for pk, status, cancel_requested_at in shown_jobs:
+        present[job_group(pk)] = (status, cancel_requested_at)
+    locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
+    shown_locations = Location.objects.filter(uid__in=locations).annotate(job_count=Count("jobs"))
+    for uid, revision, jobs_made in shown_locations.values_list("uid", "revision", "job_count"):
+        present[location_group(uid)] = (revision, jobs_made)
+    found |= {group for group, row in present.items() if tail.seen.get(group) != row}
+    tail.seen |= present
+    return found
+
+
+def with_new_events(tail: Tail) -> set[str]:
+    """The groups of jobs that have got events since the last look."""
+    before = tail.last_event
+    tail.last_event = JobEvent.objects.aggregate(Max("pk"))["pk__max"] or 0
+    if before is None:
+        return set()
+    new = JobEvent.objects.filter(pk__gt=before, pk__lte=tail.last_event).order_by()
+    return {job_group(pk) for pk in new.values_list("job", flat=True).distinct()}
