@@ -1,10 +1,55 @@
-"""The values that every provider yields. Plain data: no Django, no engine."""
+"""The values that every provider yields, and what can go wrong. Plain data: no Django, no engine.
 
+Unreadable                   one file or row; its neighbours are unaffected
+├── StillWritten             it does not parse (yet)
+├── Broken                   it never will: damaged, or beyond a limit
+└── Foreign                  it is something else
+LocationUnreadable           the folder or database itself
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
 
 EntityType = Literal["crew", "flow", "agent", "unknown"]
+FaultKind = Literal["writing", "broken", "foreign"]
+
+
+class Unreadable(Exception):
+    """One file or row cannot be read. Its message is the reason, for a person."""
+
+    kind: FaultKind = "broken"
+
+
+class StillWritten(Unreadable):
+    """It does not parse. It may still be being written; whoever knows how long it stands decides."""
+
+    kind: FaultKind = "writing"
+
+
+class Broken(Unreadable):
+    """It is damaged, or larger, deeper or slower than the limits allow."""
+
+
+class Foreign(Unreadable):
+    """It is whole, and no checkpoint."""
+
+    kind: FaultKind = "foreign"
+
+
+class LocationUnreadable(Exception):
+    """Nothing can be read there at all. Its message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds for each file or row: bytes, levels of nesting, and seconds."""
+
+    most_bytes: int = 64 * 1024 * 1024
+    most_depth: int = 200
+    most_seconds: float = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +72,16 @@ class Fault:
     key: str
     reason: str
     # writing: it may still become whole. broken: it will not. foreign: it is something else.
-    kind: Literal["writing", "broken", "foreign"]
+    kind: FaultKind
     fingerprint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Snapshot:
     """One checkpoint, read: what a row of the list needs, and its redacted body.
 
     ``event_ids`` are all events of the record, oldest first; ``parent_id`` is what was recorded,
-    ``None`` where nothing was; ``records_parents`` is false for the formats that cannot say.
+    ``None`` where nothing was. ``calls`` are the tokens of each model call, by event id.
     """
 
     key: str
@@ -44,7 +89,6 @@ class Snapshot:
     size: int
     checkpoint_id: str
     parent_id: str | None
-    records_parents: bool
     branch: str
     trigger: str
     created_at: datetime | None
@@ -54,9 +98,39 @@ class Snapshot:
     run_key: str
     tasks_done: int
     tasks_total: int
-    tokens: int
     event_ids: tuple[str, ...]
+    calls: dict[str, int]
+    # The redacted checkpoint as JSON.
     body: bytes = field(repr=False)
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.calls.values())
+
+
+class Provider(Protocol):
+    """A location that can be read. Used as a context manager, so that nothing stays open."""
+
+    @property
+    def kind(self) -> Literal["json", "sqlite"]:
+        """What it is, as a word."""
+
+    def __enter__(self) -> Self:
+        """Ready to read. Raises LocationUnreadable."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what was opened."""
+
+    def entries(self) -> Iterator[Entry | Fault]:
+        """What stands there now, each key once, without reading it. Raises LocationUnreadable."""
+
+    def entry(self, key: str) -> Entry | Fault | None:
+        """The one with this key; None where there is none."""
+
+    def read(self, entry: Entry) -> Snapshot:
+        """The checkpoint itself. Raises Unreadable."""
 
 
 # The redacted checkpoint, decoded for reading: what `info` and the detail panels show.

@@ -1,0 +1,156 @@
+"""The bytes of one checkpoint -> its snapshot, or the reason why there is none."""
+
+import re
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from viewer.providers import crewai_format
+from viewer.providers.redacted_json import redacted_json
+from viewer.providers.scanning import scan
+from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, StillWritten
+
+# Python itself refuses longer ones.
+MOST_DIGITS = 4000
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MOST_DIGITS)
+_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_FOREIGN_STARTS = {
+    b"\x1f\x8b": "It is compressed with gzip.",
+    b"PK\x03\x04": "It is a ZIP archive.",
+    b"SQLite format 3\x00": "It is an SQLite file: open it as a location of its own.",
+    b"%PDF": "It is a PDF.",
+}
+_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What is told of a checkpoint outside its JSON: by its file's name and folder, or by its row."""
+
+    checkpoint_id: str
+    parent_id: str | None
+    branch: str
+
+
+def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, started: float) -> Snapshot:
+    """The checkpoint, redacted. ``started`` is the monotonic time when reading began. Raises Unreadable."""
+    data = checked_text(data, limits)
+    findings = scan(data)
+    if findings.nests or len(data) > 4 * 1024 * 1024:
+        _check_depth(data, limits, started)
+    try:
+        body = redacted_json(data, findings)
+        document = crewai_format.document_of(body)
+    except msgspec.ValidationError:
+        raise Foreign(
+            "It is JSON, but no checkpoint: it has no list of entities and record of events."
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StillWritten(_where(error)) from None
+    except RecursionError:
+        raise Broken(_too_deep(limits)) from None
+    _check_time(limits, started)
+    return _snapshot(document, body, entry, outside)
+
+
+def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+    root = crewai_format.root_of(document.entities)
+    done, total = crewai_format.progress_of(root, document)
+    return Snapshot(
+        key=entry.key,
+        fingerprint=entry.fingerprint,
+        size=entry.size,
+        checkpoint_id=outside.checkpoint_id,
+        parent_id=document.parent_id or outside.parent_id,
+        branch=document.branch or outside.branch or "main",
+        trigger=crewai_format.trigger_of(document),
+        created_at=crewai_format.created_at(outside.checkpoint_id),
+        engine_version=document.crewai_version or "",
+        entity=crewai_format.entity_type_of(root),
+        name=crewai_format.name_of(root, document),
+        run_key=crewai_format.run_key_of(root, document),
+        tasks_done=done,
+        tasks_total=total,
+        event_ids=tuple(document.event_record.nodes),
+        calls=crewai_format.calls_of(document),
+        body=body,
+    )
+
+
+def checked_text(data: bytes, limits: Limits) -> bytes:
+    """The bytes as UTF-8, whatever they were written in. Raises Unreadable."""
+    if len(data) > limits.most_bytes:
+        raise Broken(too_large(len(data), limits))
+    if not data or data.isspace():
+        raise StillWritten("It is empty.")
+    for start, reason in _FOREIGN_STARTS.items():
+        if data.startswith(start):
+            raise Foreign(reason)
+    if data.startswith(_BOMS):
+        raise Broken("It starts with a byte order mark, which the engine cannot read.")
+    if data.count(b"\0", 0, 4096):
+        raise StillWritten("It holds zero bytes where text is expected.")
+    _check_numbers(data)
+    return data if data.isascii() else _utf8(data)
+
+
+def _utf8(data: bytes) -> bytes:
+    try:
+        data.decode("utf-8")
+        return data
+    except UnicodeDecodeError as error:
+        if error.end >= len(data) and error.reason == "unexpected end of data":
+            raise StillWritten("It ends in the middle of a letter.") from None
+    try:
+        # The first versions wrote in the locale's encoding.
+        return data.decode("cp1252").encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Broken(f"Its text is neither UTF-8 nor Windows-1252 (byte {error.start}).") from None
+
+
+def _check_numbers(data: bytes) -> None:
+    """Raise Broken for a number that nobody can read: one so long spans one of the probed bytes."""
+    for step in range(0, len(data), MOST_DIGITS):
+        if not data[step : step + 1].isdigit():
+            continue
+        if _LONG_NUMBER.search(data, max(0, step - MOST_DIGITS), step + MOST_DIGITS * 2):
+            raise Broken(f"It holds a number of more than {MOST_DIGITS} digits.")
+
+
+def _check_depth(data: bytes, limits: Limits, started: float) -> None:
+    depth = 0
+    for count, match in enumerate(_STRINGS_AND_BRACKETS.finditer(data)):
+        sign = data[match.start()]
+        if sign in b"[{":
+            depth += 1
+            if depth > limits.most_depth:
+                raise Broken(_too_deep(limits))
+        elif sign in b"]}":
+            depth -= 1
+        if not count % 65536:
+            _check_time(limits, started)
+
+
+def _check_time(limits: Limits, started: float) -> None:
+    if time.monotonic() - started > limits.most_seconds:
+        raise Broken(f"Reading it took more than {limits.most_seconds:g} seconds.")
+
+
+def _too_deep(limits: Limits) -> str:
+    return f"It is nested more than {limits.most_depth} levels deep."
+
+
+def too_large(size: int, limits: Limits) -> str:
+    """Why a file of this many bytes is not read."""
+    return f"It has {size:,} bytes, more than the {limits.most_bytes:,} that are read."
+
+
+def _where(error: Exception) -> str:
+    """Where the JSON stops being JSON. The library's own text is not shown: it may quote what is there."""
+    match = re.search(r"byte (\d+)", str(error))
+    return (
+        f"It is no whole JSON: it goes wrong at byte {match[1]}."
+        if match
+        else "It is no whole JSON: it breaks off."
+    )

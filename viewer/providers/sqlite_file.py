@@ -1,0 +1,209 @@
+"""An SQLite file with a table ``checkpoints``. Opened so that it, and the folder it is in, stay as they are."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from viewer.providers.crewai_format import id_and_parent
+from viewer.providers.reading import Outside, snapshot_of, too_large
+from viewer.providers.snapshot import (
+    Broken,
+    Entry,
+    Fault,
+    Limits,
+    LocationUnreadable,
+    Snapshot,
+    StillWritten,
+    Unreadable,
+)
+from viewer.providers.untouched_sqlite import Changed, UntouchedDatabase
+
+TABLE = "checkpoints"
+NO_ROWS = (
+    "The table of checkpoints is empty. CrewAI leaves it so where its Python has an SQLite older than 3.45, "
+    "which cannot store them: it only logs the failure."
+)
+# Rows that a damaged page hides are looked for one by one, this many at most.
+MOST_PROBES = 20_000
+_COLUMNS = {"id", "data"}
+
+
+class SqliteFile:
+    """The rows of one store."""
+
+    kind: Literal["sqlite"] = "sqlite"
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._limits = limits
+        self._database = UntouchedDatabase(path, limits.most_seconds)
+        self._columns: frozenset[str] = frozenset()
+        self._rows: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        self._database.open()
+        try:
+            self._columns = self._retried(self._known_columns)
+        except BaseException:
+            self._database.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def entries(self) -> Iterator[Entry | Fault]:
+        """Each row once, by its id. Raises LocationUnreadable."""
+        found = self._retried(self._listed)
+        if not found:
+            yield Fault(TABLE, NO_ROWS, "foreign", "empty")
+        yield from found
+
+    def entry(self, key: str) -> Entry | Fault | None:
+        """The row with this id; None where there is none."""
+        rows = self._retried(lambda: self._query(f"{self._select_entry()} WHERE id = ?", key))
+        return self._judged(rows[0]) if rows else None
+
+    def read(self, entry: Entry) -> Snapshot:
+        """The checkpoint. Raises Unreadable."""
+        started = time.monotonic()
+        if entry.size > self._limits.most_bytes:
+            raise Broken(too_large(entry.size, self._limits))
+        try:
+            data, parent_id, branch = self._retried(lambda: self._row(entry.key))
+        except LocationUnreadable as error:
+            raise Broken(str(error)) from None
+        checkpoint_id, _ = id_and_parent(entry.key)
+        return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self._limits, started)
+
+    def _row(self, key: str) -> tuple[bytes, str | None, str]:
+        parent = "parent_id" if "parent_id" in self._columns else "NULL"
+        branch = "branch" if "branch" in self._columns else "NULL"
+        where, value = ("rowid", self._rows[key]) if key in self._rows else ("id", key)
+        data = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
+        try:
+            rows = self._query(f"SELECT {data}, {parent}, {branch} FROM {TABLE} WHERE {where} = ?", value)  # noqa: S608
+        except sqlite3.Error as error:
+            raise Broken(_row_reason(error)) from None
+        if not rows:
+            raise StillWritten("The row vanished while it was being read.")
+        text, parent_id, branch_name = rows[0]
+        if not isinstance(text, str | bytes):
+            raise Broken("Its data are neither JSON nor text.")
+        return (
+            text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text,
+            parent_id if isinstance(parent_id, str) and parent_id else None,
+            branch_name if isinstance(branch_name, str) else "",
+        )
+
+    def _known_columns(self) -> frozenset[str]:
+        try:
+            kinds = self._query("SELECT type, sql FROM sqlite_schema WHERE name = ?", TABLE)
+            if not kinds:
+                raise LocationUnreadable("It is an SQLite file without a table of checkpoints.")
+            if kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower().split("(")[0]:
+                raise LocationUnreadable(
+                    "What is called “checkpoints” in it is not a plain table, so it is not read."
+                )
+            columns = frozenset(row[1] for row in self._query(f"PRAGMA table_info({TABLE})"))
+        except sqlite3.Error as error:
+            raise LocationUnreadable(_file_reason(error)) from None
+        if not columns >= _COLUMNS:
+            raise LocationUnreadable("Its table of checkpoints has no columns “id” and “data”.")
+        return columns
+
+    def _select_entry(self) -> str:
+        written = "created_at" if "created_at" in self._columns else "NULL"
+        return f"SELECT rowid, id, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
+
+    def _listed(self) -> list[Entry | Fault]:
+        """Every row that can be listed: from both ends, where a page in between is damaged."""
+        rows, whole = self._walk("ASC")
+        if not whole:
+            rows += self._walk("DESC")[0]
+            rows += self._probed({row[0] for row in rows})
+        found: dict[str, Entry | Fault] = {}
+        for row in rows:
+            judged = self._judged(row)
+            found[judged.key] = judged
+        if not whole:
+            found[TABLE] = Fault(TABLE, "A part of the table is damaged: rows may be missing.", "broken")
+        return list(found.values())
+
+    def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
+        rows: list[tuple[Any, ...]] = []
+        try:
+            for row in self._database.run(f"{self._select_entry()} ORDER BY rowid {direction}"):
+                rows.append(row)
+        except sqlite3.OperationalError as error:
+            raise LocationUnreadable(_file_reason(error)) from None
+        except sqlite3.DatabaseError:
+            return rows, False
+        return rows, True
+
+    def _probed(self, known: set[int]) -> list[tuple[Any, ...]]:
+        """The rows between those that were found, one by one."""
+        rows: list[tuple[Any, ...]] = []
+        last = max(known, default=0)
+        first = min(known, default=1)
+        for rowid in range(first, min(last, first + MOST_PROBES)):
+            if rowid not in known:
+                try:
+                    rows += self._query(f"{self._select_entry()} WHERE rowid = ?", rowid)
+                except sqlite3.DatabaseError:
+                    continue
+        return rows
+
+    def _judged(self, row: tuple[Any, ...]) -> Entry | Fault:
+        rowid, key, size, kind, written = row
+        mark = f"{rowid}:{kind}:{size}:{written}"[:200]
+        if not isinstance(key, str) or not key or not key.isprintable() or len(key) > 300:
+            return Fault(f"row {rowid}", "The row has no id that could be shown.", "broken", mark)
+        self._rows[key] = rowid
+        return Entry(key, mark, size or 0)
+
+    def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return list(self._database.run(statement, *values))
+
+    def _retried(self, read: Any) -> Any:
+        """What ``read`` returns, read again where a writer was at work meanwhile."""
+        for _ in range(50):
+            try:
+                result = read()
+                self._database.check_unchanged()
+                return result
+            except Changed:
+                self._database.reopen()
+            except (LocationUnreadable, Unreadable):
+                if self._database.is_unchanged():
+                    raise
+                self._database.reopen()
+        raise LocationUnreadable("A writer changed it each time it was read. Try again.")
+
+
+def _file_reason(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return "Another program holds the file locked. Try again."
+    if "interrupted" in text:
+        return "Reading it took too long."
+    if "not a database" in text:
+        return "It is no SQLite file, or it is encrypted."
+    if "readonly" in text or "unable to open" in text:
+        return "A writer left it half done (its journal is hot): open it once with the program that wrote it."
+    return "The file is damaged: its table cannot be read."
+
+
+def _row_reason(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "malformed JSON" in text or "JSON" in text:
+        return "The row's data are no JSON that SQLite can read."
+    if "interrupted" in text:
+        return "Reading the row took too long."
+    if "too big" in text:
+        return "The row is larger than SQLite hands out."
+    return "The row stands on a damaged page."
