@@ -202,6 +202,8 @@ class Checkpoint(models.Model):
     # As the engine writes them.
     checkpoint_id = models.CharField(max_length=300)
     parent_checkpoint_id = models.CharField(max_length=300, blank=True)
+    # What the engine tells one kickoff from another by; connected checkpoints of several are one run.
+    run_key = models.CharField(max_length=200, blank=True)
     branch = models.CharField(max_length=300)
     trigger = models.CharField(max_length=100, blank=True)
     created_at = models.DateTimeField(null=True)
@@ -231,6 +233,8 @@ class Checkpoint(models.Model):
         indexes = [
             models.Index(fields=["run", "row"]),
             models.Index(fields=["location", "checkpoint_id"]),
+            models.Index(fields=["location", "parent_checkpoint_id"]),
+            models.Index(fields=["location", "run_key"]),
         ]
 
     def __str__(self) -> str:
@@ -254,6 +258,10 @@ class CheckpointBody(models.Model):
         Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body"
     )
     data = models.BinaryField()
+    # Sixteen bytes for each event of the record, oldest first: what an unrecorded parent is inferred from.
+    event_ids = models.BinaryField(default=bytes)
+    # The model calls among them, as [position in the record, tokens].
+    calls = models.JSONField(default=list)
 
 
 class JobQuerySet(models.QuerySet["Job"]):
