@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = DATA_DIR / "demo"
 # Written when everything has run: until then, the next start begins again.
 FINISHED = FOLDER / "finished"
-SECONDS_BETWEEN_PIECES = "0.06"
+# Seconds between two pieces of an answer.
+DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
 def start_model() -> subprocess.Popen[str]:
     """The offline model, for as long as anyone holds the other end of its standard input."""
     return subprocess.Popen(
-        [sys.executable, "-m", "offline_model", "--port", "0", "--delay", SECONDS_BETWEEN_PIECES],
+        [sys.executable, "-m", "offline_model", "--port", "0", "--delay", DELAY],
         cwd=ROOT / "demo",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -11,6 +11,8 @@ import pytest
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, sync_playwright
 
+from scripts.served_demo import ServedDemo, served_demo
+
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "demo"
 # What the demo's program is asked to run, and where it writes.
@@ -102,6 +104,13 @@ def write_stores(folder: Path, python: Path) -> None:
         output, _ = child.communicate(timeout=300)
         assert child.returncode == 0, f"{store}: {output[-3000:]}"
     model.stop()
+
+
+@pytest.fixture(scope="module")
+def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
+    """``make demo``, run in a data folder of its own and served until the module's tests are done."""
+    with served_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
+        yield demo
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,17 @@
 """The offline model behaves as an OpenAI-compatible server does."""
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
 from offline_model.server import OfflineModel
 
+DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
 DRAFT = (
     "Current Task: Draft the article\n\nThree paragraphs on {topic}, for readers in {year}.\n\n"
     "This is the expected criteria for your final answer: an article\n\n"
@@ -120,3 +124,20 @@ def test_what_is_no_request_is_refused_with_a_reason(offline_model: OfflineModel
         pass
     assert refusal.value.code == 400
     assert "Not a chat completion request" in json.load(refusal.value)["error"]["message"]
+
+
+def test_it_ends_with_the_program_that_started_it() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-m", "offline_model", "--port", "0"],
+        cwd=DEMO,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout
+    address = program.stdout.readline().strip()
+    with urllib.request.urlopen(f"{address}/models", timeout=10) as response:
+        assert response.status == 200
+    # What a killed parent does as well.
+    program.communicate(timeout=10)
+    assert program.returncode == 0

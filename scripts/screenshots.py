@@ -1,0 +1,121 @@
+"""``make screenshots``: the README's pictures, taken from the real demo while it really forks."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import django
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from scripts.served_demo import ServedDemo, served_demo
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs/pictures"
+SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": {"width": 390, "height": 844}}
+MOST_BYTES = 150_000
+
+
+def main() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="forkline-pictures-") as folder,
+        served_demo(Path(folder)) as demo,
+    ):
+        print(demo.printed)
+        take_all(demo, **addresses(demo))
+
+
+def addresses(demo: ServedDemo) -> dict[str, str]:
+    """Where the pictures are taken: a fork's last task, and the form for another fork."""
+    os.environ["DATA_DIR"] = str(demo.data_folder)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
+    django.setup()
+    from django.urls import reverse
+
+    from viewer.models import Checkpoint
+
+    found = Checkpoint.objects.filter(trigger="task_completed", location__path__endswith="/article")
+    selected = found.get(branch="shorter-draft", tasks_done=4)
+    start = found.get(branch="main", tasks_done=3)
+    return {"run": f"{selected.get_absolute_url()}&tab=tasks", "fork": reverse("fork", args=[start.pk])}
+
+
+def take_all(demo: ServedDemo, run: str, fork: str) -> None:
+    """Every picture, on every size and in both themes."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        executable = shutil.which("chromium")
+        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        pages = log_in_everywhere(chromium, demo.link)
+        take(pages, "locations", lambda page: show(page, f"{demo.site}/"))
+        take(pages, "run", lambda page: show(page, demo.site + run))
+        take(pages, "fork", lambda page: edit_fork(page, demo.site + fork))
+        started = start_fork(next(iter(pages.values())))
+        for page in pages.values():
+            page.goto(started)
+        take(pages, "running", wait_for_text)
+        job = demo.site + str(pages["-light"].locator(".job-sentence a").first.get_attribute("href"))
+        take(pages, "finished", lambda page: show_finished(page, job))
+        chromium.close()
+
+
+def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
+    """A page for each size and theme, all of one login; the keys end the pictures' names."""
+    first = chromium.new_context()
+    first.new_page().goto(link)
+    cookies = first.storage_state()
+    pages = {}
+    for size, viewport in SIZES.items():
+        for theme in ("light", "dark"):
+            context = chromium.new_context(
+                storage_state=cookies, viewport=viewport, color_scheme="dark" if theme == "dark" else "light"
+            )
+            pages[f"{size}-{theme}"] = context.new_page()
+    return pages
+
+
+def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> None:
+    """One picture of each page, once it shows what it should."""
+    for ending, page in pages.items():
+        prepare(page)
+        path = PICTURES / f"{name}{ending}.png"
+        page.screenshot(path=path)
+        if path.stat().st_size > MOST_BYTES:
+            print(f"{path.name} is large: {path.stat().st_size} bytes")
+
+
+def show(page: Page, address: str) -> None:
+    page.goto(address)
+
+
+def edit_fork(page: Page, address: str) -> None:
+    """The fork's form with another year, and the plan that follows from it."""
+    page.goto(address)
+    with page.expect_response("**/fork/plan/"):
+        page.get_by_label("year", exact=True).fill("2030")
+    branch = f"year-2030-{page.viewport_size['width'] if page.viewport_size else 0}"
+    with page.expect_response("**/fork/plan/"):
+        page.get_by_label("Branch", exact=True).fill(branch)
+    page.get_by_text("runs", exact=True).first.wait_for()
+
+
+def start_fork(page: Page) -> str:
+    """Press the button; the address that it leads to."""
+    page.get_by_role("button", name="Start fork").click()
+    page.wait_for_url("**job=**")
+    return page.url
+
+
+def wait_for_text(page: Page) -> None:
+    """Until the model's words stream by."""
+    page.locator(".job-text bdi").first.wait_for(timeout=60_000)
+
+
+def show_finished(page: Page, job: str) -> None:
+    page.goto(job)
+    page.locator(".status-succeeded").wait_for(timeout=120_000)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The demo, served for as long as it is needed: for pictures and for tests."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/link/\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDemo:
+    """``link`` logs in, once; ``printed`` is all that was said before it."""
+
+    site: str
+    link: str
+    data_folder: Path
+    printed: str
+
+
+@contextmanager
+def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
+    """Start ``make demo``'s program on a free port, and end it. RuntimeError where it does not serve."""
+    port = free_port()
+    environment = {**os.environ, "DATA_DIR": str(data_folder), "PORT": str(port), "DEMO_DELAY": str(delay)}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "scripts.demo"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout
+    printed = ""
+    try:
+        for line in server.stdout:
+            printed += line
+            if link := LINK.search(line):
+                # Whatever it says from now on must not fill the pipe.
+                threading.Thread(target=server.stdout.read, daemon=True).start()
+                yield ServedDemo(f"http://127.0.0.1:{port}", link[0], data_folder, printed)
+                return
+        raise RuntimeError(f"The demo ended before it was served. It said:\n{printed}")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,59 @@
+"""``make clean-demo`` takes back what the demo made, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts import demo_rows
+from viewer.models import Job, Location, Project
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def location_at(path: Path) -> Location:
+    path.mkdir(parents=True)
+    (path / "checkpoint.json").write_text("{}")
+    return Location.objects.create(path=str(path), provider=Location.Provider.JSON)
+
+
+@pytest.fixture
+def demo_folder(tmp_path: Path) -> Path:
+    """A demo's folder with a location, its project and a job; beside it another's location."""
+    folder = tmp_path / "data/demo"
+    location = location_at(folder / "newsroom/article")
+    Project.objects.create(folder="/somewhere", interpreter="python", environment_file=str(folder / ".env"))
+    job = Job.objects.create(kind=Job.Kind.FORK, location=location, status=Job.Status.SUCCEEDED)
+    job.folder.mkdir(parents=True)
+    (folder / "finished").touch()
+    Project.objects.create(folder="/elsewhere", interpreter="python", environment_file="/elsewhere/.env")
+    location_at(tmp_path / "data/demo-of-mine/article")
+    return folder
+
+
+def test_it_takes_back_its_stores_rows_and_jobs(demo_folder: Path) -> None:
+    job_folder = Job.objects.get().folder
+    demo_rows.take_back(demo_folder)
+    assert not demo_folder.exists()
+    assert not job_folder.exists()
+    assert Job.objects.count() == 0
+
+
+def test_it_leaves_what_is_not_the_demos(demo_folder: Path) -> None:
+    demo_rows.take_back(demo_folder)
+    left = Location.objects.get()
+    assert (Path(left.path) / "checkpoint.json").read_text() == "{}"
+    assert Project.objects.get().folder == "/elsewhere"
+
+
+def test_it_waits_for_a_run_that_is_under_way(demo_folder: Path) -> None:
+    Job.objects.update(status=Job.Status.RUNNING)
+    with pytest.raises(SystemExit, match="under way"):
+        demo_rows.take_back(demo_folder)
+    assert (demo_folder / "finished").exists()
+    assert Location.objects.count() == 2
+
+
+def test_without_a_demo_there_is_nothing_to_take_back(tmp_path: Path) -> None:
+    location_at(tmp_path / "data/mine")
+    demo_rows.take_back(tmp_path / "data/demo")
+    assert Location.objects.count() == 1
