@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from offline_model.prompt import Prompt, read_prompt
+from offline_model.prompt import YEAR, Prompt, read_prompt
 
 SENTENCE = re.compile(r"[^.!?\n]+[.!?]")
 ARCHIVE = "search_the_archive"
@@ -73,18 +73,20 @@ def fact_check(prompt: Prompt) -> str:
 
 
 def headline(prompt: Prompt) -> str:
-    """One line: the topic, the year, and the start of the draft."""
+    """One line: the year, what it is about, and the start of the draft."""
     article = prompt.context.rpartition("# ")[2] or prompt.context
-    first = (sentences(article) or [prompt.topic + "."])[0].rstrip(".!?")
+    first = (sentences(article) or [prompt.topic])[0].rstrip(".!?")
+    first = re.sub(rf"^In {YEAR.pattern}, ", "", first)
     words = first.split()
     short = " ".join(words[:14]) + (" …" if len(words) > 14 else "")
-    return f"**{title(prompt.topic)}, {prompt.year}: {short}**"
+    about = prompt.year if prompt.topic in first else f"{title(prompt.topic)}, {prompt.year}"
+    return f"**{about}: {title(short)}**"
 
 
 def outline(prompt: Prompt) -> str:
     """Three points on the topic."""
     return (
-        f"1. Why {prompt.topic} matters in {prompt.year}\n"
+        f"1. The case for {prompt.topic} in {prompt.year}\n"
         f"2. What changed since {int(prompt.year or 2026) - 1}\n"
         f"3. What to try first with {prompt.topic}"
     )
