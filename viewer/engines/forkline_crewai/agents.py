@@ -33,7 +33,7 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
     restoring.attach(state, agent)
     agent._restore_runtime(state)
     events = restoring.events_in(body)
-    messages = messages_for(events, request)
+    messages = None if _is_kept(request) else messages_for(events, request)
     restoring.leave(state, request, edited=bool(request["inputs"]))
     if request["inputs"]:
         # The engine records what an agent is asked only at its first start, and this is a second one.
@@ -44,7 +44,7 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
 def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
     """Ask it what it was asked, or the edited input. A finished one that is kept gives what it gave."""
     events = restoring.events_in(body)
-    if any(step["action"] == "kept" for step in request["steps"]):
+    if _is_kept(request):
         ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
         return str(ended[-1].get("output") or "") if ended else ""
     # The executor's end would take the state along, so that the last checkpoint began a lineage anew.
@@ -67,6 +67,10 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
     if asked and asked[-1].get("messages"):
         return asked[-1]["messages"]
     raise Refused(f"The checkpoint does not say what the agent was asked: give it as the input {MESSAGES!r}.")
+
+
+def _is_kept(request: Request) -> bool:
+    return any(step["action"] == "kept" for step in request["steps"])
 
 
 def _question(agent: Any, messages: Any) -> Any:

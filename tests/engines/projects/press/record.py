@@ -1,4 +1,4 @@
-"""Runs one of the three and keeps checkpoints: record.py crew|flow|agent json|sqlite LOCATION."""
+"""Runs one of the three and keeps checkpoints: record.py crew|plain|flow|agent json|sqlite LOCATION."""
 
 import sqlite3
 import sys
@@ -30,6 +30,7 @@ crewai_event_bus.emit = emit_and_wait
 EVENTS = {
     "crew": ["task_started", "task_completed"],
     "flow": ["method_execution_finished"],
+    "plain": ["task_completed"],
     "agent": ["lite_agent_execution_started", "lite_agent_execution_completed"],
 }
 INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
@@ -47,6 +48,13 @@ def main(kind: str, provider: str, location: str) -> None:
         crew = make_crew()
         crew.checkpoint = checkpoint
         crew.kickoff(inputs=dict(INPUTS))
+    elif kind == "plain":
+        # Without inputs, so that its texts still hold their placeholders.
+        from press_crew import make_crew
+
+        crew = make_crew()
+        crew.checkpoint = checkpoint
+        crew.kickoff()
     elif kind == "flow":
         from press_flow import PressFlow
 

@@ -1,0 +1,93 @@
+"""Real runs, recorded once; each test works on its own copy of a store."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines import children
+from tests.engines.children import Ended
+from tests.engines.model_server import ModelServer, model_server
+
+pytestmark = pytest.mark.engine
+RECORDINGS = {
+    "crew": ("crew", "json"),
+    "store.db": ("crew", "sqlite"),
+    "flow": ("flow", "json"),
+    "agent": ("agent", "json"),
+    "plain": ("plain", "json"),
+}
+
+
+@pytest.fixture(scope="session")
+def recorded(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every store of RECORDINGS, written by CrewAI."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with model_server() as server, ThreadPoolExecutor(2) as pool:
+        for name, (kind, provider) in RECORDINGS.items():
+            pool.submit(children.record, engine_python, server, folder, kind, provider, f"./{name}")
+    missing = [name for name in RECORDINGS if not (folder / name).exists()]
+    assert not missing
+    return folder
+
+
+@pytest.fixture
+def stores(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of every store, for one test to write to."""
+    return Path(shutil.copytree(recorded, tmp_path / "stores"))
+
+
+@pytest.fixture(scope="session")
+def one_server() -> Iterator[ModelServer]:
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture
+def model(one_server: ModelServer) -> ModelServer:
+    """The model, which has been asked nothing yet."""
+    one_server.gate.set()
+    one_server.forget()
+    return one_server
+
+
+class Engine:
+    """Runs children for one test."""
+
+    def __init__(self, python: Path, model: ModelServer, folder: Path) -> None:
+        self.python, self.model, self.folder = python, model, folder
+        self.jobs = 0
+
+    def job(self) -> Path:
+        self.jobs += 1
+        return self.folder / f"job-{self.jobs}"
+
+    def run(self, request: dict[str, Any], **variables: str) -> Ended:
+        return children.run(self.python, self.model, self.job(), request, **variables)
+
+    def interrupt(self, request: dict[str, Any], *signals: int) -> Ended:
+        """Send the signals once the model has been asked, and while it does not answer."""
+        self.model.gate.clear()
+        folder = self.job()
+        with children.started(self.python, self.model, folder, request) as child:
+            self.model.wait_for(1)
+            for number in signals:
+                child.send_signal(number)
+                self._settle(child)
+            return children.ended(folder, child)
+
+    @staticmethod
+    def _settle(child: subprocess.Popen[bytes]) -> None:
+        try:
+            child.wait(3)
+        except subprocess.TimeoutExpired:
+            return
+
+
+@pytest.fixture
+def engine(engine_python: Path, model: ModelServer, tmp_path: Path) -> Engine:
+    return Engine(engine_python, model, tmp_path)
