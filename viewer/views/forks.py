@@ -1,17 +1,165 @@
-"""Stub."""
+"""Forking and resuming: a form, what will happen, and one button that starts it."""
 
-from uuid import UUID
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from viewer.contents import Contents, contents_of
+from viewer.entry_points import entry_point_for
+from viewer.forms.draft import Draft, draft_of
+from viewer.importing import stored_body
+from viewer.jobs.launch import JobRefused
+from viewer.jobs.request import request_for
+from viewer.jobs.start import start_job
+from viewer.models import Checkpoint, Job, Project
+from viewer.picture.colours import branch_colours
+from viewer.proposing import engine_version, python_version
+
+# What the run's furthest checkpoint cost is looked up only where reading it is quick.
+MOST_BYTES_FOR_COST = 4 * 1024 * 1024
 
 
+@require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, pk: int) -> HttpResponse:
-    raise NotImplementedError
+    """The form of a fork; sending it starts the job, once."""
+    return _answer(request, pk, Job.Kind.FORK)
 
 
-def plan(request: HttpRequest, pk: int) -> HttpResponse:
-    raise NotImplementedError
-
-
+@require_http_methods(["GET", "POST"])
 def resume(request: HttpRequest, pk: int) -> HttpResponse:
-    raise NotImplementedError
+    """What a resume keeps and runs; sending it starts the job, once."""
+    return _answer(request, pk, Job.Kind.RESUME)
+
+
+@require_POST
+def plan(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the form as it stands would lead to. Nothing starts."""
+    draft = _draft(request, _checkpoint(pk), Job.Kind.FORK)
+    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
+    return render(request, f"viewer/forks/{template}", _context(draft) | {"is_update": True, "is_sent": True})
+
+
+def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
+    checkpoint = _checkpoint(pk)
+    if request.method == "GET" and not _is_confirmed(checkpoint.location.project):
+        back = urlencode({"next": request.path})
+        return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
+    draft = _draft(request, checkpoint, kind)
+    job = _started(request, draft) if request.method == "POST" else None
+    if job:
+        return redirect(f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}")
+    is_sent = request.method == "POST"
+    context = _context(draft) | {"is_sent": is_sent}
+    return render(request, "viewer/forks/page.html", context, status=422 if is_sent else 200)
+
+
+def _started(request: HttpRequest, draft: Draft) -> Job | None:
+    """The job of this form: the one it started already, else a new one. None where it may not start."""
+    asked = request_for(
+        draft.checkpoint,
+        draft.kind,
+        draft.form.branch,
+        draft.form.edits,
+        draft.promise.steps,
+        draft.form.entry_point,
+    )
+    earlier = Job.objects.filter(idempotency_key=draft.key).first()
+    if earlier and earlier.request == asked:
+        return earlier
+    draft.notice = _why_once_more(request, draft, earlier)
+    if draft.notice or not draft.can_start:
+        return None
+    try:
+        return start_job(
+            draft.checkpoint,
+            draft.project,
+            draft.kind,
+            asked["branch"],
+            asked,
+            draft.plan,
+            requested_by=request.user if request.user.is_authenticated else None,
+            idempotency_key=draft.key,
+        )
+    except JobRefused as refused:
+        draft.refusals.append(str(refused))
+        return None
+
+
+def _why_once_more(request: HttpRequest, draft: Draft, earlier: Job | None) -> str:
+    """Why a form that was sent does not start yet, though nothing speaks against it; empty where it may."""
+    if earlier:
+        # Someone came back, changed the form and sent it again: that is another run.
+        draft.key = uuid4()
+        return _("This form has started a run already. To start another one, press the button again.")
+    if _sent_key(request) is None:
+        return _("The form came incomplete. Look it over, and press the button again.")
+    if request.POST.get("shown", draft.shown_plan) != draft.shown_plan:
+        return _(
+            "What will happen has changed with your last edit. Look it over, and press the button again."
+        )
+    return ""
+
+
+def _draft(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Draft:
+    contents = contents_of(stored_body(checkpoint))
+    project = checkpoint.location.project
+    entry_point = ""
+    if project:
+        entry_point = entry_point_for(
+            Path(project.folder), project.entry_points, contents.kind, contents.name
+        )
+    sent = request.POST.dict() if request.method == "POST" else None
+    chosen = {name: request.POST.getlist(name) for name in ("again", "keep")}
+    # Its own for each form that is shown, so that sending one twice starts one run.
+    key = _sent_key(request) or uuid4()
+    return draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, _furthest(checkpoint))
+
+
+def _context(draft: Draft) -> dict[str, Any]:
+    interpreter = Path(draft.project.interpreter) if draft.project else None
+    return {
+        "draft": draft,
+        "address": reverse(draft.kind, args=[draft.checkpoint.pk]),
+        "form": draft.form,
+        "promise": draft.promise,
+        "checkpoint": draft.checkpoint,
+        "location": draft.checkpoint.location,
+        "run": draft.checkpoint.run,
+        "project": draft.project,
+        "contents": draft.contents,
+        "python_version": python_version(interpreter) if interpreter else "",
+        "engine_version": engine_version(interpreter) if interpreter else "",
+        "colours": branch_colours(draft.checkpoint.run),
+    }
+
+
+def _checkpoint(pk: int) -> Checkpoint:
+    related = ("location__project", "run__location", "body")
+    return get_object_or_404(Checkpoint.objects.select_related(*related), pk=pk)
+
+
+def _is_confirmed(project: Project | None) -> bool:
+    return project is not None and project.is_confirmed
+
+
+def _sent_key(request: HttpRequest) -> UUID | None:
+    try:
+        return UUID(request.POST.get("key", ""))
+    except ValueError:
+        return None
+
+
+def _furthest(checkpoint: Checkpoint) -> Contents | None:
+    """Where the checkpoint's run got furthest. None where that is this very one."""
+    rows = checkpoint.run.checkpoints.filter(size__lte=MOST_BYTES_FOR_COST).select_related("body")
+    furthest = rows.order_by("-tasks_done", "-event_count").first()
+    if furthest is None or furthest.pk == checkpoint.pk:
+        return None
+    return contents_of(stored_body(furthest))

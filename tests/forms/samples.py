@@ -1,0 +1,46 @@
+"""Contents for the form's tests: small bodies in the engine's own shape."""
+
+from typing import Any
+
+from viewer.contents import Contents, contents_of
+
+
+def task(number: int, output: str | dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A task as the engine writes it; a text is the ``raw`` of its output."""
+    if isinstance(output, str):
+        output = {"raw": output, "json_dict": None, "pydantic": None}
+    made: dict[str, Any] = {
+        "id": f"task-{number}",
+        "name": None,
+        "description": f"Task {number} about AI",
+        "checkpoint_original_description": f"Task {number} about {{topic}}",
+        "expected_output": "a text",
+        "agent": {"role": f"Agent {number}"},
+        "output": output,
+    }
+    return {**made, **changes}
+
+
+def crew(tasks: list[dict[str, Any]], inputs: dict[str, Any]) -> Contents:
+    """A crew's checkpoint."""
+    entity = {"entity_type": "crew", "name": "news", "tasks": tasks, "checkpoint_inputs": inputs}
+    return contents_of({"entities": [entity], "event_record": {"nodes": {}}})
+
+
+def flow(state: dict[str, Any]) -> Contents:
+    """A flow's checkpoint after one of its methods."""
+    entity = {
+        "entity_type": "flow",
+        "name": "Desk",
+        "checkpoint_state": state,
+        "checkpoint_completed_methods": ["outline"],
+        "checkpoint_method_counts": {"outline": 1},
+    }
+    return contents_of({"entities": [entity], "event_record": {"nodes": {}}})
+
+
+def agent(messages: Any) -> Contents:
+    """A lone agent's checkpoint, after it was asked."""
+    asked = {"type": "lite_agent_execution_started", "event_id": "e", "messages": messages}
+    entity = {"entity_type": "agent", "id": "a", "role": "Interviewer"}
+    return contents_of({"entities": [entity], "event_record": {"nodes": {"e": {"event": asked}}}})

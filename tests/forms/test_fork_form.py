@@ -1,0 +1,226 @@
+"""The fork's form: typed fields, only changes become edits, and refusals stand beside their fields."""
+
+from typing import Any
+
+import pytest
+
+from tests.forms.samples import agent, crew, flow, task
+from viewer.contents import Contents
+from viewer.forms import fork as fork_form
+from viewer.forms.fork import ForkForm, Surroundings, read_fork
+from viewer.forms.values import Kind
+
+INPUTS: dict[str, Any] = {
+    "topic": "AI",
+    "year": 2026,
+    "weight": 0.5,
+    "draft": True,
+    "sources": ["arXiv", "HN"],
+    "pages": [1, 2],
+    "options": {"tone": "calm"},
+    "nothing": None,
+    "digits": "3",
+}
+AROUND = Surroundings(branches={"main"}, proposed_branch="fork/x", entry_points=[], proposed_entry_point="")
+
+
+def first(contents: Contents) -> ForkForm:
+    return read_fork(contents, AROUND, None, {})
+
+
+def fields_of(form: ForkForm) -> dict[str, str]:
+    """What a browser sends of a form that nobody touched."""
+    sent = {"branch": form.branch, "entry_point": form.entry_point}
+    for group in (form.inputs, form.state):
+        for one in group.fields if group else []:
+            sent[one.html_name] = one.text.replace("\n", "\r\n")
+            if one.json_name:
+                sent[one.json_name] = ""
+        if group:
+            sent[group.more.html_name] = ""
+    return sent | {output.html_name: output.text.replace("\n", "\r\n") for output in form.outputs}
+
+
+def edited(contents: Contents, **changes: str) -> ForkForm:
+    """The form as sent after these fields were changed, named with two underscores for a colon."""
+    named = {
+        name.replace("__", ":").replace("_json", "-json").replace("_more", "-more"): value
+        for name, value in changes.items()
+    }
+    return read_fork(contents, AROUND, fields_of(first(contents)) | named, {})
+
+
+def test_a_form_that_nobody_touched_holds_no_edits() -> None:
+    contents = crew([task(1, "one\ntwo"), task(2, {"raw": "", "json_dict": {"b": 1, "a": 2}})], INPUTS)
+    form = edited(contents)
+    assert form.errors == []
+    assert (form.edits.inputs, form.edits.outputs, form.edits.state) == ({}, {}, None)
+    assert form.changed_ids == []
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [
+        ("topic", "ML", "ML"),
+        ("topic", "3", "3"),
+        ("topic", "", ""),
+        ("year", "2030", 2030),
+        ("year", " -1 ", -1),
+        ("weight", "2", 2.0),
+        ("draft", "false", False),
+        ("sources", "arXiv\r\n\r\nHN \r\nACM", ["arXiv", "HN", "ACM"]),
+        ("pages", "[2, 1]", [2, 1]),
+        ("options", '{"tone": "loud", "n": 1.0}', {"tone": "loud", "n": 1.0}),
+        ("nothing", '"something"', "something"),
+        ("digits", "4", "4"),
+    ],
+)
+def test_an_edited_input_keeps_its_type(name: str, typed: str, value: Any) -> None:
+    form = edited(crew([task(1)], INPUTS), **{f"input__{name}": typed})
+    assert form.errors == []
+    assert form.edits.inputs == {name: value}
+    assert type(form.edits.inputs[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"), [("year", '"2030"', "2030"), ("digits", "3", 3), ("sources", "null", None)]
+)
+def test_json_is_the_way_out_to_another_type(name: str, typed: str, value: Any) -> None:
+    form = edited(crew([task(1)], INPUTS), **{f"input_json__{name}": typed})
+    assert form.edits.inputs == {name: value}
+    assert type(form.edits.inputs[name]) is type(value)
+
+
+def test_json_that_says_the_stored_value_is_no_edit() -> None:
+    assert edited(crew([task(1)], INPUTS), input_json__year="2026").edits.inputs == {}
+
+
+def test_what_is_no_value_stands_beside_its_field_and_is_no_edit() -> None:
+    form = edited(crew([task(1)], INPUTS), input__year="soon", input__topic="ML")
+    assert [(error.html_id, error.label) for error in form.errors] == [("input-1", "year")]
+    assert form.edits.inputs == {"topic": "ML"}
+    assert form.inputs is not None and form.inputs.fields[1].text == "soon"
+
+
+def test_an_input_that_a_task_asks_for_and_never_got_can_be_given() -> None:
+    asks = task(1, checkpoint_original_description="About {topic} in {place} {not a name}")
+    contents = crew([asks], {"topic": "AI"})
+    assert edited(contents).edits.inputs == {}
+    assert edited(contents, input__place="Bern").edits.inputs == {"place": "Bern"}
+
+
+def test_more_values_are_taken_as_one_json_object() -> None:
+    contents = crew([task(1)], INPUTS)
+    assert edited(contents, input_more='{"new": [1]}').edits.inputs == {"new": [1]}
+    assert "JSON object" in edited(contents, input_more="[1]").errors[0].message
+    assert "field of its own" in edited(contents, input_more='{"year": 1}').errors[0].message
+
+
+def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_form, "MOST_FIELDS", 2)
+    form = first(crew([task(1)], INPUTS))
+    assert form.inputs is not None and len(form.inputs.fields) == 2
+    assert form.inputs.more.names == list(INPUTS)[2:]
+    assert edited(crew([task(1)], INPUTS), input_more='{"pages": [9]}').edits.inputs == {"pages": [9]}
+
+
+def test_a_hidden_input_is_kept_unless_it_is_replaced_whole() -> None:
+    contents = crew([task(1)], {"password": "[redacted]", "about": {"token": "[redacted]", "n": 1}})
+    form = first(contents)
+    assert form.inputs is not None and form.inputs.fields[0].is_secret and form.inputs.fields[0].text == ""
+    assert edited(contents).edits.inputs == {}
+    assert edited(contents, input__password="new one").edits.inputs == {"password": "new one"}
+    kept_mark = edited(contents, input__about='{"token": "[redacted]", "n": 2}')
+    assert kept_mark.edits.inputs == {}
+    assert "[redacted]" in kept_mark.errors[0].message
+    assert edited(contents, input__about='{"n": 2}').edits.inputs == {"about": {"n": 2}}
+
+
+def test_an_edited_output_is_a_text() -> None:
+    contents = crew([task(1, "old"), task(2)], {})
+    form = edited(contents, **{"output__task-1": "new\r\ntext"})
+    assert form.edits.outputs == {"task-1": "new\ntext"}
+    assert [output.task for output in form.outputs] == ["task-1"]
+
+
+@pytest.mark.parametrize("field", ["json_dict", "pydantic"])
+def test_a_json_output_is_edited_as_json_and_checked(field: str) -> None:
+    output = {"raw": "{}", "json_dict": None, "pydantic": None, field: {"holds": True, "n": 1}}
+    contents = crew([task(1, output)], {})
+    assert first(contents).outputs[0].is_json
+    form = edited(contents, **{"output__task-1": '{"n": 1.0, "holds": true}'})
+    assert form.edits.outputs == {"task-1": {"json": {"n": 1.0, "holds": True}}}
+    assert edited(contents, **{"output__task-1": '{"n": 1, "holds": true}'}).edits.outputs == {}
+    assert "no JSON" in edited(contents, **{"output__task-1": "holds"}).errors[0].message
+    assert "object" in edited(contents, **{"output__task-1": "[]"}).errors[0].message
+
+
+@pytest.mark.parametrize("typed", ["", " \r\n ", "new [redacted]", "x" * 500_001])
+def test_an_output_that_cannot_be_is_refused(typed: str) -> None:
+    form = edited(crew([task(1, "old [redacted]")], {}), **{"output__task-1": typed})
+    assert form.edits.outputs == {}
+    assert [error.html_id for error in form.errors] == ["output-1"]
+    assert form.outputs[0].text == typed
+
+
+def test_an_output_with_something_hidden_is_left_as_it_is() -> None:
+    assert edited(crew([task(1, "key [redacted]")], {})).edits.outputs == {}
+
+
+def test_outputs_that_a_form_cannot_hold_are_not_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_form, "MOST_BYTES", 10)
+    contents = crew([task(1, "123456"), task(2, "123456")], {})
+    assert [output.too_long for output in first(contents).outputs] == [False, True]
+    assert edited(contents, **{"output__task-2": "forged"}).edits.outputs == {}
+
+
+def test_the_output_of_an_unfinished_or_unknown_task_is_no_edit() -> None:
+    form = edited(
+        crew([task(1), task(2, "x")], {}), **{"output__task-1": "forged", "output__task-9": "forged"}
+    )
+    assert form.edits.outputs == {}
+
+
+def test_tasks_with_one_id_are_edited_once() -> None:
+    twins = [task(1, "a"), {**task(2, "b"), "id": "task-1"}, {**task(3, "c"), "id": ""}]
+    assert len(first(crew(twins, {})).outputs) == 1
+
+
+def test_a_flows_state_is_edited_and_its_id_is_not() -> None:
+    contents = flow({"id": "3", "topic": "AI", "n": 111})
+    form = edited(contents, state__n="112")
+    assert form.inputs is None
+    assert form.edits.state == {"n": 112}
+    assert edited(contents).edits.state is None
+    assert edited(contents, state__id="4").edits.state is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "kind"),
+    [
+        ("Ask me", Kind.TEXT),
+        ([{"role": "user", "content": "Ask me"}], Kind.TEXT),
+        ([{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Ask me"}], Kind.JSON),
+    ],
+)
+def test_what_an_agent_was_asked_is_its_input(messages: Any, kind: Kind) -> None:
+    form = first(agent(messages))
+    assert form.inputs is not None
+    assert [(one.name, one.kind) for one in form.inputs.fields] == [("messages", kind)]
+    assert edited(agent(messages)).edits.inputs == {}
+
+
+@pytest.mark.parametrize("name", ["", "main", "../up", "a//b", "a#b", "x" * 300])
+def test_a_branch_that_cannot_be_is_refused(name: str) -> None:
+    form = read_fork(crew([task(1)], {}), AROUND, {"branch": name}, {})
+    assert [error.html_id for error in form.errors] == ["branch"]
+
+
+def test_an_entry_point_is_one_of_the_projects_and_a_flow_needs_one() -> None:
+    around = Surroundings(None, "main", ["a:Desk"], "a:Desk")
+    assert read_fork(flow({}), around, None, {}).entry_point == "a:Desk"
+    assert read_fork(flow({}), around, None, {}).errors == []
+    for name in ("", "os:system"):
+        form = read_fork(flow({}), around, {"entry_point": name}, {})
+        assert [error.html_id for error in form.errors] == ["entry-point"]
+    assert read_fork(crew([task(1)], {}), around, {"entry_point": ""}, {}).errors == []

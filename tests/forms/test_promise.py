@@ -1,0 +1,127 @@
+"""What the form promises before anything runs."""
+
+from typing import Any
+
+import pytest
+
+from tests.forms.samples import agent, crew, flow, task
+from viewer.contents import Contents
+from viewer.contents.events import Event, events_of
+from viewer.forms.promise import cost_of, promise_of
+from viewer.jobs.plan import Action, Edits, Reason
+from viewer.wording import ACTIONS, REASONS, SIGNS, action_sign, action_word, reason_words, step_words
+
+THREE = [task(1, "one"), task(2, "two"), task(3)]
+
+
+def told(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:
+    promise = promise_of(contents, Edits(**edits))
+    assert promise.refusals == []
+    return [(shown.step.action.value, shown.choice, shown.is_chosen) for shown in promise.shown]
+
+
+def test_finished_work_is_kept_and_may_run_again() -> None:
+    assert told(crew(THREE, {})) == [("kept", "again", False), ("kept", "again", False), ("runs", "", False)]
+
+
+def test_what_lies_behind_an_edit_runs_again_and_may_be_kept() -> None:
+    contents = crew(THREE, {})
+    assert told(contents, outputs={"task-1": "x"})[:2] == [("edited", "", False), ("again", "keep", False)]
+    kept = told(contents, outputs={"task-1": "x"}, keep=frozenset({"task-2"}))
+    assert kept[1] == ("pinned", "keep", True)
+
+
+def test_a_task_that_was_asked_to_run_again_can_be_taken_back() -> None:
+    assert told(crew(THREE, {}), again=frozenset({"task-2"}))[1] == ("again", "again", True)
+
+
+def test_a_changed_input_names_the_texts_that_were_made_with_it() -> None:
+    promise = promise_of(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"}))
+    assert [shown.step.stale for shown in promise.shown] == [("topic",), ("topic",), ()]
+    assert "topic" in promise.shown[0].stale
+
+
+def test_a_conflict_is_refused_and_still_shown_so_that_it_can_be_taken_back() -> None:
+    edits = Edits(outputs={"task-1": "x"}, again=frozenset({"task-1"}))
+    promise = promise_of(crew(THREE, {}), edits)
+    assert "choose one" in promise.refusals[0]
+    assert promise.shown[0].choice == "again" and promise.shown[0].is_chosen
+
+
+def test_a_forged_choice_is_refused() -> None:
+    promise = promise_of(crew(THREE, {}), Edits(again=frozenset({"nobody"})))
+    assert promise.refusals and promise.steps == []
+
+
+def test_nothing_left_to_run_is_refused_unless_something_was_edited() -> None:
+    done = crew([task(1, "one")], {})
+    assert "Nothing is left to run" in promise_of(done, Edits()).refusals[0]
+    edited = promise_of(done, Edits(outputs={"task-1": "x"}))
+    assert edited.refusals == [] and "only holds what you changed" in edited.notes[0]
+
+
+def test_a_flow_says_that_its_class_knows_the_rest() -> None:
+    promise = promise_of(flow({"n": 1}), Edits())
+    assert promise.refusals == [] and "class" in promise.notes[0]
+    assert [shown.choice for shown in promise.shown] == [""]
+
+
+def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:
+    assert promise_of(agent("Ask me"), Edits()).refusals == []
+    assert "type it" in promise_of(agent(None), Edits()).refusals[0]
+    assert promise_of(agent(None), Edits(inputs={"messages": "Ask"})).refusals == []
+
+
+def test_a_checkpoint_with_nothing_runnable_is_refused() -> None:
+    from viewer.contents import contents_of
+
+    assert promise_of(contents_of({"entities": []}), Edits()).refusals
+
+
+def events(*told: tuple[str, str, int]) -> tuple[Event, ...]:
+    nodes = {
+        str(number): {
+            "event": {
+                "type": kind,
+                "task_id": unit,
+                "usage": {"total_tokens": tokens},
+                "emission_sequence": number,
+            }
+        }
+        for number, (kind, unit, tokens) in enumerate(told)
+    }
+    return events_of({"event_record": {"nodes": nodes}})
+
+
+def test_the_cost_is_that_of_the_last_attempt_of_what_will_run() -> None:
+    record = events(
+        ("task_started", "a", 0),
+        ("llm_call_completed", "a", 10),
+        ("task_started", "b", 0),
+        ("llm_call_completed", "b", 100),
+        ("task_started", "b", 0),
+        ("llm_call_completed", "b", 20),
+        ("llm_call_completed", "b", 30),
+    )
+    assert cost_of(record, {"b"}, "crew") == (2, 50)
+    assert cost_of(record, {"a", "b"}, "crew") == (3, 60)
+    assert cost_of(record, set(), "crew") == (0, 0)
+    assert cost_of(events(("llm_call_completed", "", 7)), {"x"}, "agent") == (1, 7)
+
+
+def test_every_action_and_reason_has_words() -> None:
+    assert set(ACTIONS) == set(SIGNS) == set(Action)
+    assert set(REASONS) == set(Reason)
+
+
+@pytest.mark.parametrize("code", ["kept", "a newer one"])
+def test_words_of_stored_codes_never_fail(code: str) -> None:
+    assert action_word(code) and action_sign(code) and reason_words(code)
+
+
+def test_a_step_is_told_in_one_line() -> None:
+    step = promise_of(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
+    assert step_words(step) == (
+        "1. Task 1 about AI: kept (finished; its output is used as it is; "
+        "its text was made with the former topic)"
+    )

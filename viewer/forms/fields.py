@@ -1,0 +1,190 @@
+"""One stored value as a field of the fork's form: what is shown, what was typed, what it means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.forms.difference import Piece, difference
+from viewer.forms.values import Kind, ValueRefused, as_json, holds_secret, kind_of, same, text_of, value_of
+from viewer.providers.redaction import MARKER
+
+# What a form sent: names and texts. None where it is shown for the first time.
+Sent = Mapping[str, str] | None
+
+KIND_WORDS = {
+    Kind.TEXT: gettext_lazy("text"),
+    Kind.WHOLE_NUMBER: gettext_lazy("whole number"),
+    Kind.NUMBER: gettext_lazy("number"),
+    Kind.YES_NO: gettext_lazy("yes or no"),
+    Kind.LIST: gettext_lazy("list, one a line"),
+    Kind.JSON: gettext_lazy("JSON"),
+}
+# A text up to this length gets one line to begin with.
+SHORT = 80
+
+
+class Missing:
+    """Stands for a value that the checkpoint does not hold."""
+
+
+MISSING = Missing()
+
+
+@dataclass(slots=True)
+class ValueField:
+    """A kickoff input or an entry of a flow's state. ``value`` counts only where ``changed``."""
+
+    name: str
+    html_name: str
+    html_id: str
+    kind: Kind
+    stored: Any
+    text: str
+    json_name: str = ""
+    json_text: str = ""
+    value: Any = None
+    changed: bool = False
+    error: str = ""
+
+    @property
+    def is_secret(self) -> bool:
+        return bool(self.stored == MARKER)
+
+    @property
+    def is_missing(self) -> bool:
+        return self.stored is MISSING
+
+    @property
+    def holds_secret(self) -> bool:
+        return not self.is_missing and not self.is_secret and holds_secret(self.stored)
+
+    @property
+    def kind_words(self) -> str:
+        return str(KIND_WORDS[self.kind])
+
+    @property
+    def stored_text(self) -> str:
+        """The stored value for reading beside its field."""
+        if self.is_missing or self.is_secret:
+            return ""
+        return ", ".join(self.stored) if self.kind is Kind.LIST else text_of(self.stored, self.kind)
+
+    @property
+    def rows(self) -> int:
+        return min(12, max(1, self.text.count("\n") + 1, len(self.text) // SHORT))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it needs more than one line."""
+        return self.kind in (Kind.LIST, Kind.JSON) or self.rows > 1
+
+
+def read_value(group: str, number: int, name: str, stored: Any, sent: Sent) -> ValueField:
+    """The field of one value, as sent. A value that was not sent, or means the stored one, is no change."""
+    is_open = stored is MISSING or stored == MARKER
+    kind = Kind.TEXT if is_open else kind_of(stored)
+    shown = "" if is_open else text_of(stored, kind)
+    made = ValueField(name, f"{group}:{name}", f"{group}-{number}", kind, stored, shown)
+    if kind is not Kind.JSON:
+        made.json_name = f"{group}-json:{name}"
+    if sent is None or made.html_name not in sent:
+        return made
+    made.text, made.json_text = sent[made.html_name], sent.get(made.json_name, "")
+    try:
+        if made.json_text.strip():
+            made.value = value_of(made.json_text, Kind.JSON)
+        elif _normal(made.text) == _normal(shown):
+            return made
+        else:
+            made.value = value_of(made.text, kind)
+    except ValueRefused as refused:
+        made.error = str(refused)
+    else:
+        made.changed = stored is MISSING or not same(made.value, stored)
+    return made
+
+
+@dataclass(slots=True)
+class OutputField:
+    """The output of a finished task. ``value`` is the edit, as a request holds it."""
+
+    task: str
+    position: int
+    title: str
+    agent: str
+    html_id: str
+    is_json: bool
+    stored: str
+    text: str
+    too_long: bool = False
+    value: Any = None
+    changed: bool = False
+    error: str = ""
+    before: list[Piece] = field(default_factory=list)
+    after: list[Piece] = field(default_factory=list)
+
+    @property
+    def html_name(self) -> str:
+        return f"output:{self.task}"
+
+    @property
+    def word_count(self) -> int:
+        return len(self.stored.split())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its editor is shown at once."""
+        return self.changed or bool(self.error)
+
+    @property
+    def holds_secret(self) -> bool:
+        return MARKER in self.stored
+
+
+def mark_changes(output: OutputField) -> None:
+    """Work out what differs from the stored text, for showing both beside each other."""
+    text = output.text.replace("\r\n", "\n") if output.changed else output.stored
+    output.before, output.after = difference(output.stored.replace("\r\n", "\n"), text)
+
+
+def read_output(made: OutputField, stored_json: Any, sent: Sent) -> OutputField:
+    """The field with what was sent; only what differs from the stored output becomes a change."""
+    if sent is None or made.html_name not in sent or made.too_long:
+        return made
+    made.text = sent[made.html_name]
+    if _normal(made.text) == _normal(made.stored):
+        return made
+    try:
+        made.value = _edited_json(made.text, stored_json) if made.is_json else _edited_text(made.text)
+    except ValueRefused as refused:
+        made.error = str(refused)
+    else:
+        made.changed = not made.is_json or not same(made.value["json"], stored_json)
+    return made
+
+
+def _edited_text(text: str) -> str:
+    value = value_of(text, Kind.TEXT)
+    if not value.strip():
+        raise ValueRefused(_("An output cannot be empty. To have the task make a new one, let it run again."))
+    return str(value)
+
+
+def _edited_json(text: str, stored: Any) -> dict[str, Any]:
+    value = value_of(text, Kind.JSON)
+    if isinstance(stored, dict) and not isinstance(value, dict):
+        raise ValueRefused(_("This task answers with a JSON object: its output must stay one, in { }."))
+    return {"json": value}
+
+
+def output_text(text: str | None, value: Any) -> str:
+    """A task's output as the text of its editor."""
+    return as_json(value) if value is not None else text or ""
+
+
+def _normal(text: str) -> str:
+    # Browsers send every end of line as two characters, and one at the very end may go missing.
+    return text.replace("\r\n", "\n").replace("\r", "\n")

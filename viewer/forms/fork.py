@@ -1,0 +1,243 @@
+"""The fork's form: what a checkpoint holds as fields, and what was typed as edits."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.contents import Contents, Task
+from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_text, read_output, read_value
+from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
+from viewer.jobs.branch import BranchRefused, checked_branch
+from viewer.jobs.plan import Edits
+
+# More values than this are edited as one JSON object: a page of fields helps nobody.
+MOST_FIELDS = 60
+# All outputs together: the server takes no larger form.
+MOST_BYTES = 1_500_000
+# As the engine finds them in a task's text.
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class FormError:
+    """What is wrong, and the field to go to."""
+
+    html_id: str
+    label: str
+    message: str
+
+
+@dataclass(slots=True)
+class MoreValues:
+    """A JSON object for values that have no field of their own."""
+
+    html_name: str
+    html_id: str
+    names: list[str]
+    text: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(slots=True)
+class ValueGroup:
+    """The kickoff inputs, or a flow's state."""
+
+    fields: list[ValueField]
+    more: MoreValues
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What differs from the stored values, by name."""
+        changed = {one.name: one.value for one in self.fields if one.changed}
+        return {**changed, **self.more.values}
+
+    @property
+    def errors(self) -> Iterator[FormError]:
+        for one in self.fields:
+            if one.error:
+                yield FormError(one.html_id, one.name, one.error)
+        if self.more.error:
+            yield FormError(self.more.html_id, _("More values"), self.more.error)
+
+
+@dataclass(slots=True)
+class ForkForm:
+    """Everything that can be edited before a fork. ``inputs`` is None for flows, ``state`` for all else."""
+
+    inputs: ValueGroup | None
+    state: ValueGroup | None
+    outputs: list[OutputField]
+    again: frozenset[str]
+    keep: frozenset[str]
+    branch: str
+    branch_error: str
+    entry_point: str
+    entry_point_error: str
+
+    @property
+    def edits(self) -> Edits:
+        """What a person changed, and nothing else."""
+        state = self.state.changes if self.state else {}
+        return Edits(
+            inputs=self.inputs.changes if self.inputs else {},
+            outputs={output.task: output.value for output in self.outputs if output.changed},
+            state=state or None,
+            again=self.again,
+            keep=self.keep,
+        )
+
+    @property
+    def changed_ids(self) -> list[str]:
+        """The ids of the fields that hold an edit."""
+        groups = [group for group in (self.inputs, self.state) if group]
+        values = [one.html_id for group in groups for one in group.fields if one.changed]
+        return values + [output.html_id for output in self.outputs if output.changed]
+
+    @property
+    def errors(self) -> list[FormError]:
+        """All that must be mended before it can start, in the order of the page."""
+        found = [*(self.inputs.errors if self.inputs else []), *(self.state.errors if self.state else [])]
+        for output in self.outputs:
+            if output.error:
+                found.append(FormError(output.html_id, output.title, output.error))
+        if self.branch_error:
+            found.append(FormError("branch", _("Branch"), self.branch_error))
+        if self.entry_point_error:
+            found.append(FormError("entry-point", _("Starts with"), self.entry_point_error))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a form needs to know beside the checkpoint itself."""
+
+    # Those that the location has; None where no new one is made.
+    branches: Collection[str] | None
+    proposed_branch: str
+    entry_points: Sequence[str]
+    proposed_entry_point: str
+
+
+def read_fork(
+    contents: Contents, around: Surroundings, sent: Sent, chosen: Mapping[str, list[str]]
+) -> ForkForm:
+    """The form as it is first shown (``sent`` is None), or as it was sent, its errors beside their fields.
+
+    ``chosen`` holds the ids of tasks to run ``again`` and to ``keep``.
+    """
+    inputs = None if contents.kind == "flow" else _group("input", _inputs(contents), sent)
+    state = None
+    if contents.flow_state is not None:
+        # Its id is how the engine finds the flow again: no edit of what it does.
+        state = _group(
+            "state", {name: value for name, value in contents.flow_state.items() if name != "id"}, sent
+        )
+    branch = around.proposed_branch
+    if sent is not None and around.branches is not None:
+        branch = sent.get("branch", "").strip()
+    entry_point = around.proposed_entry_point if sent is None else sent.get("entry_point", "")
+    return ForkForm(
+        inputs=inputs,
+        state=state,
+        outputs=_outputs(contents.tasks, sent),
+        again=frozenset(chosen.get("again", [])),
+        keep=frozenset(chosen.get("keep", [])),
+        branch=branch,
+        branch_error="" if around.branches is None else _branch_error(branch, around.branches),
+        entry_point=entry_point,
+        entry_point_error=_entry_point_error(entry_point, contents.kind, around.entry_points),
+    )
+
+
+def _inputs(contents: Contents) -> dict[str, Any]:
+    """The inputs it was started with, and the names that its tasks ask for and never got."""
+    if contents.kind == "agent":
+        return {"messages": asked_of(contents)}
+    asked = [name for task in contents.tasks for name in PLACEHOLDER.findall(task.template)]
+    missing = dict.fromkeys((name for name in asked if name not in contents.inputs), MISSING)
+    return {**contents.inputs, **missing}
+
+
+def asked_of(contents: Contents) -> Any:
+    """What a lone agent was asked last: a text, or a list of messages; MISSING where the record is silent."""
+    asked = [event.messages for event in contents.events if event.kind == "lite_agent_execution_started"]
+    if not asked or not asked[-1]:
+        return MISSING
+    messages = asked[-1]
+    if len(messages) == 1 and messages[0].role == "user":
+        return messages[0].content
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
+    names = list(stored)
+    fields = [
+        read_value(name, number, key, stored[key], sent) for number, key in enumerate(names[:MOST_FIELDS])
+    ]
+    more = MoreValues(f"{name}-more", f"{name}-more", names[MOST_FIELDS:])
+    more.text = "" if sent is None else sent.get(more.html_name, "")
+    try:
+        values = value_of(more.text, Kind.JSON) if more.text.strip() else {}
+        if not isinstance(values, dict):
+            raise ValueRefused(_('This must be a JSON object, such as {"name": "value"}.'))
+        doubled = [key for key in values if any(one.name == key for one in fields)]
+        if doubled:
+            raise ValueRefused(_("%(name)s has a field of its own.") % {"name": doubled[0]})
+        more.values = values
+    except ValueRefused as refused:
+        more.error = str(refused)
+    return ValueGroup(fields, more)
+
+
+def _editable(tasks: Sequence[Task]) -> Iterator[Task]:
+    """Finished tasks that can be told apart by their id."""
+    seen: set[str] = set()
+    for task in tasks:
+        if task.done and task.id and task.id not in seen:
+            seen.add(task.id)
+            yield task
+
+
+def _outputs(tasks: Sequence[Task], sent: Sent) -> list[OutputField]:
+    """The outputs' fields; what would make the form too large to send is shown and not edited."""
+    left, made = MOST_BYTES, []
+    for task in _editable(tasks):
+        stored = output_text(task.output, task.output_json)
+        left -= len(stored.encode(errors="replace"))
+        made.append(_output(task, stored, left < 0 or len(stored) > MOST_CHARACTERS, sent))
+    return made
+
+
+def _output(task: Task, stored: str, too_long: bool, sent: Sent) -> OutputField:
+    made = OutputField(
+        task=task.id,
+        position=task.position,
+        title=task.title,
+        agent=task.agent,
+        html_id=f"output-{task.position}",
+        is_json=task.output_json is not None,
+        stored=stored,
+        text=stored,
+        too_long=too_long,
+    )
+    return read_output(made, task.output_json, sent)
+
+
+def _branch_error(branch: str, branches: Collection[str]) -> str:
+    try:
+        checked_branch(branch, branches)
+    except BranchRefused as refused:
+        return str(refused)
+    return ""
+
+
+def _entry_point_error(entry_point: str, kind: str, entry_points: Sequence[str]) -> str:
+    if entry_point and entry_point not in entry_points:
+        return _("This project has no such entry point.")
+    if kind == "flow" and not entry_point:
+        return _("A flow needs its own class to go on: choose it, or add it to the project.")
+    return ""
