@@ -177,7 +177,6 @@ CONTENT_SECURITY_POLICY = {
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [ROOT / "static"]
-STATIC_ROOT = DATA_DIR / "static"
 # Served from where they are installed: nothing to collect before the first page.
 WHITENOISE_USE_FINDERS = True
 
