@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from checkpoint_site.settings import DATA_DIR, DATABASES
+from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
 from scripts import demo_rows, demo_runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--prepare", action="store_true", help="run it, but do not serve")
     options = parser.parse_args()
     if options.clean:
+        print("Taking back what the demo made." if FOLDER.exists() else "There is nothing of the demo.")
         demo_rows.take_back(FOLDER)
         return
     # Without its database, what was run cannot be shown.
@@ -55,7 +56,7 @@ def start_model() -> subprocess.Popen[str]:
 def serve(model_input: int) -> None:
     """Become the server, and keep hold of the model: it ends when the server does, however that ends."""
     os.set_inheritable(model_input, True)
-    sys.stdout.flush()
+    print(f"Serving on http://127.0.0.1:{PORT} until Ctrl-C. This link logs you in, once:", flush=True)
     os.execv(sys.executable, [sys.executable, str(ROOT / "manage.py"), "up"])
 
 
