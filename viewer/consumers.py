@@ -71,9 +71,9 @@ class LocationConsumer(RowsConsumer):
             await self.close()
             return
         self.feed = location_feed.feed_for(uid, self.asked("shown").split(","))
-        await self.join(tail.location_group(uid))
         self.location = location
         watch.begin(location)
+        await self.join(tail.location_group(uid))
 
     async def disconnect(self, code: int) -> None:
         if self.location:

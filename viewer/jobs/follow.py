@@ -3,14 +3,14 @@
 import logging
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection
 from django.db.models import Max
 
-from viewer.importing import import_location
+from viewer.importing import import_location, import_one
 from viewer.jobs import locks, processes
 from viewer.jobs.cancel import Cancelling
 from viewer.jobs.launch import Child, launch, make_folder
@@ -61,8 +61,6 @@ class Following:
     last: Line | None = None
     last_at: float = 0.0
     cancelling: Cancelling | None = None
-    import_due: bool = False
-    importing: Future[None] | None = None
 
 
 def follow(job: Job, child: Child | None = None) -> None:
@@ -82,7 +80,6 @@ def follow(job: Job, child: Child | None = None) -> None:
             if not take_lines(state) and state.gone:
                 settle(state)
                 return
-            import_if_due(state)
             if state.cancelling:
                 state.cancelling.advance()
             stopping.wait(POLL_SECONDS)
@@ -110,7 +107,8 @@ def notice(state: Following, line: Line) -> None:
         if state.job.process_id is None and isinstance(line["data"].get("pid"), int):
             state.job.note_process(line["data"]["pid"])
     elif line["kind"] == "checkpoint":
-        state.import_due = True
+        # Beside the following, so that lines never wait for it.
+        state.importer.submit(import_quietly, state.job.location, str(line["data"].get("path") or ""))
     elif line["kind"] == "ended":
         state.last, state.last_at = line, time.monotonic()
 
@@ -142,17 +140,13 @@ def is_gone(job: Job) -> bool:
     return job.process_id is not None and not processes.is_alive(job.process_id, job.folder)
 
 
-def import_if_due(state: Following) -> None:
-    """Import beside the following, so that lines never wait for it."""
-    if state.import_due and (state.importing is None or state.importing.done()):
-        state.import_due = False
-        state.importing = state.importer.submit(import_quietly, state.job.location)
-
-
-def import_quietly(location: Location) -> None:
-    """An import that cannot end the following: a later one, or a person's refresh, does what it missed."""
+def import_quietly(location: Location, source: str = "") -> None:
+    """Import one checkpoint, or all that is new. A fault does not end the following: later looks go on."""
     try:
-        import_location(location)
+        if source:
+            import_one(location, source)
+        else:
+            import_location(location)
     except Exception:
         logger.exception("importing %s while a job writes there", location)
     finally:

@@ -1,0 +1,70 @@
+"""Sockets as a browser opens them, through the whole of the server."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from checkpoint_site.asgi import application
+from viewer.models import Job, JobEvent, Location
+
+Connect = Callable[..., WebsocketCommunicator]
+
+
+@pytest.fixture
+def location(transactional_db: None, tmp_path: Path) -> Location:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    return Location.objects.create(path=str(folder), provider=Location.Provider.JSON)
+
+
+@pytest.fixture
+def job(location: Location) -> Job:
+    """One that is running; no process stands behind it."""
+    plan = [{"unit": "a", "title": "Research"}, {"unit": "b", "title": "Write"}]
+    return Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=location,
+        branch="what-if",
+        plan=plan,
+        status=Job.Status.RUNNING,
+        started_at=timezone.now(),
+    )
+
+
+@pytest.fixture
+def cookie(transactional_db: None) -> str:
+    """The session of somebody who is logged in."""
+    client = Client()
+    client.force_login(User.objects.create_user("reader"))
+    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+
+@pytest.fixture
+async def connect(cookie: str) -> AsyncIterator[Connect]:
+    """Makes sockets, logged in and from our own origin unless it is said otherwise."""
+    opened: list[WebsocketCommunicator] = []
+
+    def make(
+        path: str, *, as_cookie: str = cookie, origin: str = settings.ALLOWED_ORIGINS[0]
+    ) -> WebsocketCommunicator:
+        headers = [(b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
+        opened.append(WebsocketCommunicator(application, path, headers))
+        return opened[-1]
+
+    yield make
+    for socket in opened:
+        await socket.disconnect()
+
+
+def event(job: Job, seq: int, kind: str = "tool_started", **data: object) -> JobEvent:
+    """A row as the follower stores it."""
+    return JobEvent(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
+
+
+Receive = Callable[[], Awaitable[str]]

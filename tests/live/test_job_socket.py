@@ -1,0 +1,145 @@
+"""A job's socket: each event once and in order, whatever happens to the connection."""
+
+import re
+import uuid
+
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+
+from tests.live.conftest import Connect, event
+from viewer.jobs.progress import NOT_RUN
+from viewer.models import Job, JobEvent
+
+SEQ = re.compile(r'data-event="(\d+)"')
+LAST = re.compile(r'data-seq="(\d+)"')
+
+
+def address(job: Job, after: int = 0) -> str:
+    return f"/ws/jobs/{job.pk}/?show=page&after={after}"
+
+
+async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
+    """The events that the socket sends, until it has told of the last one."""
+    seqs: list[int] = []
+    while True:
+        message = await socket.receive_from(timeout=5)
+        seqs += [int(seq) for seq in SEQ.findall(message)]
+        if f'data-seq="{last}"' in message:
+            return seqs
+
+
+@pytest.mark.parametrize("path", ["/ws/jobs/{job}/", "/ws/locations/{location}/"])
+async def test_who_is_not_logged_in_is_refused(connect: Connect, job: Job, path: str) -> None:
+    path = path.format(job=job.pk, location=job.location.uid)
+    assert (await connect(path, as_cookie="").connect())[0] is False
+    assert (await connect(path).connect())[0] is True
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        f"http://127.0.0.1:{settings.PORT + 1}",
+        "http://127.0.0.1",
+        f"https://127.0.0.1:{settings.PORT}",
+        "http://attacker.example",
+        "null",
+    ],
+)
+async def test_another_origin_is_refused_be_it_only_another_port(
+    connect: Connect, job: Job, origin: str
+) -> None:
+    assert (await connect(address(job), origin=origin).connect())[0] is False
+
+
+@pytest.mark.parametrize("kind", ["jobs", "locations"])
+async def test_what_is_not_there_is_refused(connect: Connect, kind: str) -> None:
+    assert (await connect(f"/ws/{kind}/{uuid.uuid4()}/").connect())[0] is False
+
+
+async def test_what_happened_is_replayed_and_what_happens_follows(connect: Connect, job: Job) -> None:
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 6)])
+    socket = connect(address(job))
+    await socket.connect()
+    assert await told(socket, last=5) == [1, 2, 3, 4, 5]
+    await event(job, 6).asave()
+    assert await told(socket, last=6) == [6]
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(7, 10)])
+    assert await told(socket, last=9) == [7, 8, 9]
+
+
+async def test_a_dropped_socket_goes_on_where_it_stood(connect: Connect, job: Job) -> None:
+    first = connect(address(job))
+    await first.connect()
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 51)])
+    seen = await told(first, last=50)
+    await first.disconnect()
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(51, 102)])
+    second = connect(address(job, after=50))
+    await second.connect()
+    seen += await told(second, last=101)
+    assert seen == list(range(1, 102))
+
+
+async def test_a_slow_reader_loses_nothing(connect: Connect, job: Job) -> None:
+    socket = connect(address(job))
+    await socket.connect()
+    for first in range(1, 1501, 5):
+        await JobEvent.objects.abulk_create([event(job, seq) for seq in range(first, first + 5)])
+    assert await told(socket, last=1500) == list(range(1, 1501))
+
+
+async def test_two_readers_are_both_told(connect: Connect, job: Job) -> None:
+    sockets = [connect(address(job)), connect(address(job, after=2))]
+    for socket in sockets:
+        await socket.connect()
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 5)])
+    assert await told(sockets[0], last=4) == [1, 2, 3, 4]
+    assert await told(sockets[1], last=4) == [3, 4]
+
+
+async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Connect, job: Job) -> None:
+    socket = connect(address(job))
+    await socket.connect()
+    await socket.receive_from()
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 4)])
+    await Job.objects.filter(pk=job.pk).aupdate(status=Job.Status.FAILED, error="the <b>tool</b> broke")
+    messages = []
+    while (output := await socket.receive_output(timeout=5))["type"] == "websocket.send":
+        messages.append(output["text"])
+    assert output == {"type": "websocket.close", "code": 1000}
+    assert LAST.findall(messages[-1]) == ["3"]
+    assert "the &lt;b&gt;tool&lt;/b&gt; broke" in messages[-1]
+    assert sum("is-failed" in message and "job-outcome" in message for message in messages) == 1
+
+
+async def test_streamed_text_goes_on_in_its_row(connect: Connect, job: Job) -> None:
+    await event(job, 1, "text", text="The claim", agent="Checker").asave()
+    socket = connect(address(job, after=1))
+    await socket.connect()
+    await socket.receive_from()
+    await event(job, 2, "text", text=" holds <i>", agent="Checker").asave()
+    message = await socket.receive_from(timeout=5)
+    assert f'<span id="job-{job.pk}-text-1" hx-swap-oob="beforeend"> holds &lt;i&gt;</span>' in message
+    assert not SEQ.findall(message)
+    await event(job, 3, "text", text="Another", agent="Writer").asave()
+    assert SEQ.findall(await socket.receive_from(timeout=5)) == ["3"]
+
+
+async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> None:
+    socket = connect(f"/ws/jobs/{job.pk}/")
+    await socket.connect()
+    await socket.receive_from()
+    await event(job, 1, "task_started", task="a", position=1, agent="Researcher").asave()
+    message = await socket.receive_from(timeout=5)
+    assert "Forking to <strong>what-if</strong></a>: Research" in message
+    assert "job-event" not in message
+    assert "pinned" in NOT_RUN
+
+
+async def test_nonsense_behind_after_is_taken_for_the_beginning(connect: Connect, job: Job) -> None:
+    await event(job, 1).asave()
+    for after in ("x", "-1", "9" * 30, "%00"):
+        socket = connect(f"/ws/jobs/{job.pk}/?show=page&after={after}")
+        assert (await socket.connect())[0]
+        assert await told(socket, last=1) == [1]

@@ -1,0 +1,84 @@
+"""A location's socket: that it has changed, that a run has begun, and that someone looks at it."""
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.live.conftest import Connect
+from viewer.live.tail import tails
+from viewer.live.watch import all_watches
+from viewer.models import Job, Location
+
+REVISION = re.compile(r'data-revision="(\d+)"')
+
+
+@pytest.fixture(autouse=True)
+def rare_looks(settings: Settings) -> None:
+    """Nobody looks at the files, but for the first time and where a test wants it."""
+    settings.LOCATION_WATCH_MILLISECONDS = 60_000
+
+
+async def test_the_present_revision_is_told_then_each_that_is_new(
+    connect: Connect, location: Location
+) -> None:
+    socket = connect(f"/ws/locations/{location.uid}/")
+    await socket.connect()
+    assert REVISION.findall(await socket.receive_from()) == ["0"]
+    for revision in (1, 5):
+        await Location.objects.filter(pk=location.pk).aupdate(revision=revision)
+        assert REVISION.findall(await socket.receive_from(timeout=5)) == [str(revision)]
+
+
+async def test_a_run_that_begins_brings_its_bar_once(connect: Connect, location: Location) -> None:
+    shown = await Job.objects.acreate(kind="fork", location=location, branch="shown")
+    socket = connect(f"/ws/locations/{location.uid}/?shown={shown.pk}")
+    await socket.connect()
+    assert "job-bar" not in await socket.receive_from()
+    began = await Job.objects.acreate(kind="resume", location=location, branch="main")
+    message = await socket.receive_from(timeout=5)
+    assert re.findall(r'data-job-bar="([^"]+)"', message) == [str(began.pk)]
+    await Job.objects.filter(pk=began.pk).aupdate(status=Job.Status.RUNNING)
+    await Location.objects.filter(pk=location.pk).aupdate(revision=1)
+    assert "job-bar" not in await socket.receive_from(timeout=5)
+
+
+async def test_another_locations_changes_are_not_told(
+    connect: Connect, location: Location, tmp_path: Path
+) -> None:
+    other = await Location.objects.acreate(path=str(tmp_path / "other"), provider="json")
+    socket = connect(f"/ws/locations/{location.uid}/")
+    await socket.connect()
+    await socket.receive_from()
+    await Location.objects.filter(pk=other.pk).aupdate(revision=7)
+    assert await socket.receive_nothing(timeout=0.3)
+
+
+async def test_when_the_last_page_closes_nobody_looks_any_more(connect: Connect, location: Location) -> None:
+    sockets = [connect(f"/ws/locations/{location.uid}/") for _ in range(2)]
+    for socket in sockets:
+        await socket.connect()
+        await socket.receive_from()
+    loop = asyncio.get_running_loop()
+    assert list(all_watches[loop].tasks) == [location.pk]
+    await sockets[0].disconnect()
+    assert loop in tails
+    assert loop in all_watches
+    await sockets[1].disconnect()
+    assert loop not in tails
+    assert loop not in all_watches
+
+
+async def test_a_new_checkpoint_shows_within_two_seconds(
+    connect: Connect, location: Location, settings: Settings, demo_stores: Path
+) -> None:
+    settings.LOCATION_WATCH_MILLISECONDS = 1000
+    socket = connect(f"/ws/locations/{location.uid}/")
+    await socket.connect()
+    assert REVISION.findall(await socket.receive_from()) == ["0"]
+    shutil.copytree(demo_stores / "article", location.path, dirs_exist_ok=True)
+    assert REVISION.findall(await socket.receive_from(timeout=2)) != ["0"]
+    assert await location.checkpoints.aexists()
