@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,16 @@ class Location(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
+
+    def note_import(self, at: datetime, unreadable: str, is_news: bool) -> None:
+        """Record that it was looked at; where that brought news, open pages are to follow."""
+        self.imported_at, self.unreadable = at, unreadable
+        changes: dict[str, Any] = {"imported_at": at, "unreadable": unreadable}
+        if is_news:
+            changes["revision"] = F("revision") + 1
+        Location.objects.filter(pk=self.pk).update(**changes)
+        if is_news:
+            self.refresh_from_db(fields=["revision"])
 
     @property
     def name(self) -> str:
@@ -262,6 +273,9 @@ class CheckpointBody(models.Model):
     event_ids = models.BinaryField(default=bytes)
     # The model calls among them, as [position in the record, tokens].
     calls = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"{self.pk}: {len(self.data)} bytes"
 
 
 class JobQuerySet(models.QuerySet["Job"]):

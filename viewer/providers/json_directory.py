@@ -67,7 +67,7 @@ class JsonDirectory:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Fault(folder.rstrip("/") or ".", _folder_reason(error), "broken")
+            yield Fault(folder.rstrip("/") or ".", _folder_reason(error), "broken", hides_others=True)
             return
         for file in files:
             key = folder + file.name
@@ -145,7 +145,7 @@ def _judged(key: str, status: os.stat_result) -> Entry | Fault:
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
             return _oddly_named(key, mark)
-        return Entry(key, mark, status.st_size)
+        return Entry(key, mark, status.st_size, status.st_mtime)
     if stat.S_ISLNK(status.st_mode):
         return Fault(_shown(key), "It is a link, and links are not followed.", "foreign", mark)
     reason = next((reason for test, reason in _KINDS if test(status.st_mode)), "It is not a file.")

@@ -78,15 +78,16 @@ TOKENS = (
     r"|eyJ[A-Za-z0-9_\-]{8,4000}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)?)"
 )
 _BEARER = r"(?i:\b(bearer)(\s+))(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
-_PRIVATE_KEY = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?:.{0,8000}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)"
-_PASSWORD_IN_URL = (
-    r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?:\\?/){2}[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
+_PRIVATE_KEY = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
+    r"(?:.{0,8000}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)"
 )
+_LOGIN_IN_URL = r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?:\\?/){2}[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
 _WEBHOOK = r"(hooks\.slack\.com/services/)[A-Za-z0-9/]+"
 _TOKENS = re.compile(TOKENS)
 _BEARERS = re.compile(_BEARER)
 _PRIVATE_KEYS = re.compile(_PRIVATE_KEY, re.DOTALL)
-_PASSWORDS_IN_URLS = re.compile(_PASSWORD_IN_URL)
+_LOGINS_IN_URLS = re.compile(_LOGIN_IN_URL)
 _WEBHOOKS = re.compile(_WEBHOOK)
 _NAME = (
     r"[A-Za-z0-9_\-.]{0,40}(?i:api[_\- ]?key|access[_\-]?key|secret|passw(?:or)?d|passphrase|pwd|token"
@@ -110,7 +111,7 @@ def redact_text(text: str) -> str:
     if "PRIVATE KEY" in text:
         text = _PRIVATE_KEYS.sub(MARKER, text)
     if "@" in text:
-        text = _PASSWORDS_IN_URLS.sub(rf"\1{MARKER}\3", text)
+        text = _LOGINS_IN_URLS.sub(rf"\1{MARKER}\3", text)
     if "hooks.slack" in text:
         text = _WEBHOOKS.sub(rf"\1{MARKER}", text)
     if ":" in text or "=" in text:

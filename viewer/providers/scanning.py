@@ -44,8 +44,8 @@ _NAMES = [
 ]  # fmt: skip
 _TOKENS = [
     "sk-", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "xapp-",
-    "AIza", "ya29.", "hf_", "gsk_", "npm_", "pypi-", "k_live_", "k_test_", "whsec_", "lsv2_", "tvly-", "nvapi-",
-    "xai-", "SG.", "eyJ",
+    "AIza", "ya29.", "hf_", "gsk_", "npm_", "pypi-", "k_live_", "k_test_", "whsec_", "lsv2_", "tvly-",
+    "nvapi-", "xai-", "SG.", "eyJ",
 ]  # fmt: skip
 _ODD = [":\\/", "PRIVATE KEY", "://", "hooks.slack", "earer ", "EARER "]
 _ESCAPES = ["\\u00", "\\ud", "\\uD"]

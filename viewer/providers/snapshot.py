@@ -63,6 +63,8 @@ class Entry:
     key: str
     fingerprint: str
     size: int
+    # Seconds since the epoch at which its bytes last changed, where that is known.
+    changed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,9 @@ class Fault:
     # writing: it may still become whole. broken: it will not. foreign: it is something else.
     kind: FaultKind
     fingerprint: str = ""
+    changed_at: float | None = None
+    # What stands below this key, or in the whole location, could not be looked at.
+    hides_others: bool = False
 
 
 @dataclass(slots=True)

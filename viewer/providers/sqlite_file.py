@@ -1,4 +1,4 @@
-"""An SQLite file with a table ``checkpoints``. Opened so that it, and the folder it is in, stay as they are."""
+"""An SQLite file with a table ``checkpoints``, opened so that it and its folder stay as they are."""
 
 import sqlite3
 import time
@@ -131,7 +131,9 @@ class SqliteFile:
             judged = self._judged(row)
             found[judged.key] = judged
         if not whole:
-            found[TABLE] = Fault(TABLE, "A part of the table is damaged: rows may be missing.", "broken")
+            found[TABLE] = Fault(
+                TABLE, "A part of the table is damaged: rows may be missing.", "broken", hides_others=True
+            )
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:

@@ -9,7 +9,6 @@ no WAL mode             ``mode=ro``, which makes no files
 neither                 ``immutable=1``, and whether the file stayed the same is checked after reading
 """
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -112,7 +111,7 @@ class UntouchedDatabase:
 
 def _mark_of(path: str) -> tuple[int, ...] | None:
     try:
-        status = os.stat(path)
+        status = Path(path).stat()
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -1,0 +1,189 @@
+"""An import: look what stands there, read what is new or has changed, settle where it hangs."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+
+from django.db import transaction
+from django.utils import timezone
+
+from viewer.importing.limits import limits
+from viewer.importing.problems import Problems
+from viewer.importing.reader import Read, read_all
+from viewer.importing.rows import Known, known_rows, mark_states
+from viewer.importing.settling import settle
+from viewer.importing.turns import turn_at
+from viewer.models import Checkpoint, Location
+from viewer.providers import provider_for
+from viewer.providers.snapshot import Entry, Fault, LocationUnreadable, Provider
+from viewer.providers.sqlite_file import TABLE
+
+# So many are read before they are stored, which bounds memory.
+SLICE = 2000
+# An import that found nothing new is only noted this often: open locations are looked at every second.
+NOTED_EVERY = timedelta(seconds=20)
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What one import did. ``read`` counts what was opened; ``unreadable`` is a reason, or empty."""
+
+    read: int = 0
+    added: int = 0
+    changed: int = 0
+    pruned: int = 0
+    problems: int = 0
+    unreadable: str = ""
+    is_news: bool = False
+
+
+@dataclass(slots=True)
+class _Look:
+    """What stands at a location, compared with what is known of it."""
+
+    entries: list[Entry] = field(default_factory=list)
+    due: list[Entry] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def import_location(location: Location) -> ImportSummary:
+    """Bring the rows of a location up to date. What has not changed is not read again."""
+    with turn_at(location):
+        try:
+            with provider_for(Path(location.path), limits()) as provider:
+                summary = _import(location, provider)
+        except LocationUnreadable as error:
+            summary = ImportSummary(unreadable=str(error))
+            summary.is_news = location.unreadable != summary.unreadable
+        _note(location, summary)
+    return summary
+
+
+def import_one(location: Location, source: str) -> ImportSummary:
+    """Import one checkpoint that was just written: a file's path, ``store.db#id``, or a key of the location.
+
+    Nothing else there is looked at. Where there is no such checkpoint, nothing happens.
+    """
+    key = _key_of(location, source)
+    with turn_at(location):
+        try:
+            with provider_for(Path(location.path), limits()) as provider:
+                found = provider.entry(key)
+                summary = _import_these(location, provider, [found] if found else [], {key})
+        except LocationUnreadable as error:
+            return ImportSummary(unreadable=str(error))
+        _note(location, summary)
+    return summary
+
+
+def _key_of(location: Location, source: str) -> str:
+    if location.provider == Location.Provider.SQLITE:
+        return source.rpartition("#")[2]
+    path = Path(source)
+    if path.is_absolute():
+        for root in (Path(location.path), Path(location.path).resolve()):
+            if path.is_relative_to(root):
+                return path.relative_to(root).as_posix()
+        resolved = path.resolve()
+        if resolved.is_relative_to(location.path):
+            return resolved.relative_to(location.path).as_posix()
+    return source
+
+
+def _import(location: Location, provider: Provider) -> ImportSummary:
+    known = known_rows(location)
+    problems = Problems(location)
+    look = _look(provider.entries(), known, problems)
+    summary = _store(location, provider, look.due, known, problems)
+    seen = {entry.key for entry in look.entries}
+    gone = [key for key in known if key not in seen and known[key].state != Checkpoint.State.PRUNED]
+    gone = [key for key in gone if not _is_hidden(key, look.faults)]
+    summary.pruned = len(gone)
+    back = [entry.key for entry in look.entries if _is_back(known.get(entry.key), entry, problems)]
+    for fault in look.faults:
+        problems.found(fault)
+    with transaction.atomic():
+        mark_states(location, gone, Checkpoint.State.PRUNED)
+        mark_states(location, back, Checkpoint.State.PRESENT)
+        summary.is_news |= problems.save()
+    summary.problems = len(problems)
+    summary.is_news |= bool(gone or back or summary.added or summary.changed)
+    return summary
+
+
+def _import_these(
+    location: Location, provider: Provider, found: list[Entry | Fault], keys: set[str]
+) -> ImportSummary:
+    known = known_rows(location, keys)
+    problems = Problems(location, keys)
+    look = _look(iter(found), known, problems)
+    summary = _store(location, provider, look.due, known, problems)
+    with transaction.atomic():
+        summary.is_news |= problems.save()
+    summary.problems = len(problems)
+    summary.is_news |= bool(summary.added or summary.changed)
+    return summary
+
+
+def _look(found: Iterator[Entry | Fault], known: dict[str, Known], problems: Problems) -> _Look:
+    look = _Look()
+    for item in found:
+        if isinstance(item, Fault):
+            look.faults.append(item)
+            continue
+        look.entries.append(item)
+        row = known.get(item.key)
+        if row is not None and row.fingerprint == item.fingerprint:
+            continue
+        if not problems.is_settled(item):
+            look.due.append(item)
+    return look
+
+
+def _is_back(row: Known | None, entry: Entry, problems: Problems) -> bool:
+    """Whether the very bytes that were read before stand there again."""
+    return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
+
+
+def _is_hidden(key: str, faults: Iterable[Fault]) -> bool:
+    """Whether the part of the location that this stood in could not be looked at."""
+    return any(
+        fault.hides_others and (fault.key in (".", TABLE) or key.startswith(f"{fault.key}/"))
+        for fault in faults
+    )
+
+
+def _store(
+    location: Location, provider: Provider, due: list[Entry], known: dict[str, Known], problems: Problems
+) -> ImportSummary:
+    """Read what is due and store it, slice by slice."""
+    summary = ImportSummary(read=len(due))
+    # Runs come whole that way: ids begin with their time.
+    results = read_all(provider, sorted(due, key=lambda entry: entry.key.rpartition("/")[2]))
+    while batch := list(islice(results, SLICE)):
+        read = [result for result in batch if isinstance(result, Read)]
+        failed = [result for result in batch if isinstance(result, Fault)]
+        for fault in failed:
+            problems.found(fault)
+        with transaction.atomic():
+            if read:
+                settle(location, read)
+            for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
+                keys = [f.key for f in failed if f.key in known and problems.state_of(f.key) == state]
+                summary.changed += mark_states(location, keys, state)
+        changed = sum(result.key in known for result in read)
+        summary.changed += changed
+        summary.added += len(read) - changed
+    return summary
+
+
+def _note(location: Location, summary: ImportSummary) -> None:
+    now = timezone.now()
+    if location.unreadable != summary.unreadable:
+        summary.is_news = True
+    is_due = location.imported_at is None or now - location.imported_at > NOTED_EVERY
+    if not (summary.is_news or is_due):
+        return
+    location.note_import(now, summary.unreadable, summary.is_news)

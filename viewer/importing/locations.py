@@ -1,0 +1,45 @@
+"""From a path to a location that can be imported."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.utils.translation import gettext as _
+
+from viewer.importing.limits import limits
+from viewer.models import Location
+from viewer.providers import provider_for
+from viewer.providers.snapshot import LocationUnreadable
+
+
+class UnknownLocation(Exception):
+    """There is nothing to import at this path, or it may not be opened. Its message tells a person why."""
+
+
+def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
+    """The location at this path, added if it is new. Without roots any path is trusted.
+
+    Raises UnknownLocation.
+    """
+    try:
+        found = Path(path).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise UnknownLocation(_("This is no path that can be opened.")) from None
+    # Links are resolved by now, so that one inside a root cannot lead out of it.
+    if roots is not None and not any(found.is_relative_to(root.resolve()) for root in roots):
+        raise UnknownLocation(
+            _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
+            % {"roots": ", ".join(str(root) for root in roots) or "-"}
+        )
+    known = Location.objects.filter(path=str(found)).first()
+    if known is not None:
+        return known
+    try:
+        kind = provider_for(found, limits()).kind
+    except LocationUnreadable as error:
+        raise UnknownLocation(str(error)) from None
+    return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
+
+
+def location_at(path: Path) -> Location:
+    """The location at a path that somebody else has found to be allowed. Raises UnknownLocation."""
+    return open_location(path)

@@ -1,0 +1,96 @@
+"""What of a location is no readable checkpoint: kept as rows, so that it is listed with its reason."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from viewer.models import Checkpoint, Location, Problem
+from viewer.providers.snapshot import Entry, Fault
+
+
+@dataclass(slots=True)
+class _Known:
+    pk: int
+    reason: str
+    kind: str
+    fingerprint: str
+    first_seen_at: datetime
+
+
+class Problems:
+    """The problems of a location, or those of a few of its keys, before and after an import."""
+
+    def __init__(self, location: Location, keys: Collection[str] | None = None) -> None:
+        self._location = location
+        rows = Problem.objects.filter(location=location)
+        if keys is not None:
+            rows = rows.filter(key__in=keys)
+        self._before = {
+            row.key: _Known(row.pk, row.reason, row.kind, row.fingerprint, row.first_seen_at) for row in rows
+        }
+        self._after: dict[str, _Known] = {}
+        self._now = timezone.now()
+
+    def __len__(self) -> int:
+        return len(self._after)
+
+    def is_settled(self, entry: Entry) -> bool:
+        """Whether these very bytes were read before and are no checkpoint: then they are not read again."""
+        known = self._before.get(entry.key)
+        if known is None or known.kind == Problem.Kind.WRITING or known.fingerprint != entry.fingerprint:
+            return False
+        self._after[entry.key] = known
+        return True
+
+    def found(self, fault: Fault) -> None:
+        """Note what was found. What does not parse counts as being written until it has stood for a while."""
+        before = self._before.get(fault.key)
+        is_same = before is not None and before.fingerprint == fault.fingerprint
+        first_seen_at = before.first_seen_at if before and is_same else self._now
+        kind, reason = fault.kind, fault.reason
+        if kind == "writing" and self._stands(fault, first_seen_at):
+            kind = "broken"
+        elif kind == "writing":
+            reason = f"It is still being written. {reason}"
+        self._after[fault.key] = _Known(
+            before.pk if before else 0, reason, kind, fault.fingerprint, first_seen_at
+        )
+
+    def _stands(self, fault: Fault, first_seen_at: datetime) -> bool:
+        """Whether it has not changed for as long as the settings ask."""
+        now = self._now.timestamp()
+        since = first_seen_at.timestamp()
+        if fault.changed_at is not None and fault.changed_at <= now:
+            since = min(since, fault.changed_at)
+        return now - since >= settings.CHECKPOINT_SETTLED_SECONDS
+
+    def state_of(self, key: str) -> Checkpoint.State:
+        """The state of a checkpoint that was fine, and has this problem now."""
+        is_written = self._after[key].kind == Problem.Kind.WRITING
+        return Checkpoint.State.WRITING if is_written else Checkpoint.State.BROKEN
+
+    def save(self) -> bool:
+        """Store what changed. True where a person would see a difference."""
+        gone = [known.pk for key, known in self._before.items() if key not in self._after]
+        if gone:
+            Problem.objects.filter(pk__in=gone).delete()
+        is_news = bool(gone)
+        for key, known in self._after.items():
+            before = self._before.get(key)
+            if before == known:
+                continue
+            is_news |= before is None or (before.reason, before.kind) != (known.reason, known.kind)
+            Problem.objects.update_or_create(
+                location=self._location,
+                key=key,
+                defaults={
+                    "reason": known.reason,
+                    "kind": known.kind,
+                    "fingerprint": known.fingerprint,
+                    "first_seen_at": known.first_seen_at,
+                },
+            )
+        return is_news

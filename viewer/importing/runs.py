@@ -1,0 +1,99 @@
+"""Runs: one for each lineage, with the same address after every import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from viewer.importing.rows import in_slices
+from viewer.importing.stored import EVENT_BYTES
+from viewer.lineage.tree import FaultCode, Lineage
+from viewer.models import CheckpointBody, Location, Run
+
+if TYPE_CHECKING:
+    from viewer.importing.settling import Member
+
+_FAULTS = {
+    FaultCode.SELF_PARENT: "A checkpoint names itself as its parent: {ids}. It is shown without one.",
+    FaultCode.CYCLE: "Checkpoints are each other's parents in a circle: {ids}. It is cut at the earliest.",
+    FaultCode.DUPLICATE_ID: "Several checkpoints have the same id: {ids}. Each is shown.",
+}
+MOST_IDS_NAMED = 10
+
+
+def kept_runs(location: Location, run_ids: Iterable[int]) -> dict[str, Run]:
+    """The touched runs that are there already, by key."""
+    found = (Run.objects.filter(pk__in=some) for some in in_slices(sorted(run_ids)))
+    return {run.key: run for some in found for run in some}
+
+
+def run_of(location: Location, lineage: Lineage, members: Mapping[str, Member], kept: dict[str, Run]) -> Run:
+    """The run of a lineage: the one that its oldest checkpoint had, else a new one."""
+    key = run_key(lineage, members)
+    if key not in kept:
+        run = Run.objects.filter(location=location, key=key).first()
+        if run is None:
+            first = members[lineage.places[0].key]
+            run = Run(location=location, key=key, entity=first.entity)
+            run.save(force_insert=True)
+        kept[key] = run
+    return kept[key]
+
+
+def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
+    """What the engine calls the oldest kickoff; where it calls it nothing, the oldest checkpoint's place."""
+    return (lineage.run_key or f"checkpoint {members[lineage.places[0].key].key}")[:200]
+
+
+def summarize(run: Run, lineage: Lineage, members: Mapping[str, Member], lane_count: int) -> None:
+    """Bring a run's own columns up to date with its checkpoints."""
+    mine = [members[place.key] for place in lineage.places]
+    moments = [member.created_at for member in mine if member.created_at is not None]
+    run.entity = next((member.entity for member in mine if member.entity != "unknown"), "unknown")
+    run.name = next((member.name for member in reversed(mine) if member.name), "")[:300]
+    run.first_at, run.last_at = min(moments, default=None), max(moments, default=None)
+    run.checkpoint_count = len(mine)
+    run.branch_count = len({member.branch for member in mine})
+    run.lane_count = lane_count
+    run.tokens = _tokens(lineage, members)
+    run.lineage_faults = [_in_words(fault.code, fault.checkpoint_ids) for fault in lineage.faults]
+    run.save()
+
+
+def drop_empty(run_ids: Iterable[int]) -> None:
+    """Delete those of the touched runs that have been merged into others."""
+    for some in in_slices(sorted(run_ids)):
+        Run.objects.filter(pk__in=some, checkpoints=None).delete()
+
+
+def _tokens(lineage: Lineage, members: Mapping[str, Member]) -> int:
+    """The tokens of every model call of the run, each call once, whichever branches repeat it."""
+    calls: dict[bytes, int] = {}
+    # Most checkpoints tell nothing that a child of theirs does not tell too.
+    told = {
+        place.parent
+        for place in lineage.places
+        if place.parent is not None and members[place.key].event_count >= members[place.parent].event_count
+    }
+    wanted = [members[place.key] for place in lineage.places if place.key not in told]
+    for member in wanted:
+        if member.read is not None:
+            _add_calls(calls, member.read.event_ids, member.read.calls)
+    stored = [member.pk for member in wanted if member.read is None]
+    for some in in_slices(stored):
+        for event_ids, its_calls in CheckpointBody.objects.filter(pk__in=some).values_list(
+            "event_ids", "calls"
+        ):
+            _add_calls(calls, bytes(event_ids), its_calls)
+    return sum(calls.values())
+
+
+def _add_calls(calls: dict[bytes, int], event_ids: bytes, added: list[list[int]]) -> None:
+    for position, tokens in added:
+        calls[event_ids[position * EVENT_BYTES : (position + 1) * EVENT_BYTES]] = tokens
+
+
+def _in_words(code: FaultCode, checkpoint_ids: tuple[str, ...]) -> str:
+    named = ", ".join(checkpoint_ids[:MOST_IDS_NAMED])
+    more = len(checkpoint_ids) - MOST_IDS_NAMED
+    return _FAULTS[code].format(ids=f"{named} and {more} more" if more > 0 else named)

@@ -1,0 +1,186 @@
+"""Where what was read hangs: lineage, lanes and runs, for the runs that it touches and no others."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from viewer.importing import rows, runs
+from viewer.importing.reader import Read
+from viewer.importing.rows import Standing, in_slices
+from viewer.importing.stored import unpacked_events
+from viewer.lineage.lanes import lay_out
+from viewer.lineage.tree import Lineage, Node, build_forest
+from viewer.models import Checkpoint, CheckpointBody, Location
+
+
+@dataclass(slots=True)
+class Member:
+    """A checkpoint of a touched run, stored already or just read."""
+
+    pk: int
+    key: str
+    checkpoint_id: str
+    parent_id: str | None
+    run_key: str
+    branch: str
+    created_at: datetime | None
+    event_count: int
+    entity: str
+    name: str
+    read: Read | None = None
+    before: Standing | None = None
+
+
+@dataclass(slots=True)
+class Touched:
+    """The members of all runs that an import touches, by key."""
+
+    members: dict[str, Member] = field(default_factory=dict)
+    run_ids: set[int] = field(default_factory=set)
+
+
+def settle(location: Location, read: Sequence[Read]) -> None:
+    """Store what was read, and settle the runs that it belongs to or connects. Inside a transaction."""
+    touched = _touched(location, read)
+    forest = build_forest(_nodes(touched))
+    kept = runs.kept_runs(location, touched.run_ids)
+    new: list[tuple[int, Read, Standing]] = []
+    again: list[tuple[int, Read]] = []
+    moved: list[tuple[int, Standing]] = []
+    for lineage in forest.lineages:
+        run = runs.run_of(location, lineage, touched.members, kept)
+        lanes = 0
+        for member, standing in _standings(lineage, touched.members, run.pk):
+            lanes = max(lanes, standing.lane + 1)
+            if member.before is None and member.read is not None:
+                new.append((member.pk, member.read, standing))
+                continue
+            if member.read is not None:
+                again.append((member.pk, member.read))
+            if member.before != standing:
+                moved.append((member.pk, standing))
+        runs.summarize(run, lineage, touched.members, lanes)
+    rows.insert(location, new)
+    rows.overwrite(again)
+    rows.move(moved)
+    runs.drop_empty(touched.run_ids)
+
+
+def _touched(location: Location, read: Sequence[Read]) -> Touched:
+    """Everything that may hang otherwise now: the runs of what was read, of its parents and its children."""
+    ids = {result.snapshot.checkpoint_id for result in read}
+    parents = {result.snapshot.parent_id for result in read if result.snapshot.parent_id}
+    run_keys = {result.snapshot.run_key for result in read if result.snapshot.run_key}
+    touched = Touched()
+    known = Checkpoint.objects.filter(location=location).order_by()
+    for column, values in (
+        ("key", {result.key for result in read}),
+        ("checkpoint_id", ids | parents),
+        ("parent_checkpoint_id", ids),
+        ("run_key", run_keys),
+    ):
+        for some in in_slices(sorted(values)):
+            touched.run_ids.update(
+                known.filter(**{f"{column}__in": some}).values_list("run_id", flat=True).distinct()
+            )
+    for member in _stored_members(touched.run_ids):
+        touched.members[member.key] = member
+    pk = rows.next_key()
+    for result in read:
+        known_member = touched.members.get(result.key)
+        if known_member is None:
+            touched.members[result.key] = _member(pk, result, None)
+            pk += 1
+        else:
+            touched.members[result.key] = _member(known_member.pk, result, known_member.before)
+    return touched
+
+
+def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
+    columns = (
+        *(
+            "pk",
+            "key",
+            "checkpoint_id",
+            "parent_checkpoint_id",
+            "run_key",
+            "branch",
+            "created_at",
+            "event_count",
+        ),
+        *("entity", "name", "run_id", "parent_id", "edge", "lane", "row", "is_branch_head"),
+    )
+    for some in in_slices(sorted(run_ids)):
+        for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
+            values: list[Any] = list(row[:10])
+            values[3] = values[3] or None
+            yield Member(*values, before=Standing(*row[10:]))
+
+
+def _member(pk: int, read: Read, before: Standing | None) -> Member:
+    told = read.snapshot
+    return Member(
+        pk,
+        told.key,
+        told.checkpoint_id,
+        told.parent_id,
+        told.run_key,
+        told.branch,
+        told.created_at,
+        len(told.event_ids),
+        told.entity,
+        told.name,
+        read,
+        before,
+    )
+
+
+def _nodes(touched: Touched) -> list[Node]:
+    events = _events_for_inference(touched)
+    return [
+        Node(
+            key=member.key,
+            checkpoint_id=member.checkpoint_id,
+            parent_id=member.parent_id,
+            run_key=member.run_key,
+            branch=member.branch,
+            created_at=member.created_at,
+            event_ids=events.get(member.key, ()),
+        )
+        for member in touched.members.values()
+    ]
+
+
+def _events_for_inference(touched: Touched) -> dict[str, tuple[str, ...]]:
+    """The event ids of those kickoffs in which more than one checkpoint has no parent here."""
+    ids = {member.checkpoint_id for member in touched.members.values()}
+    parentless = Counter(
+        member.run_key
+        for member in touched.members.values()
+        if member.parent_id not in ids and member.run_key
+    )
+    wanted = [member for member in touched.members.values() if parentless[member.run_key] > 1]
+    events = {
+        member.key: unpacked_events(member.read.event_ids) for member in wanted if member.read is not None
+    }
+    stored = {member.pk: member.key for member in wanted if member.read is None}
+    for some in in_slices(list(stored)):
+        found = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids")
+        events.update((stored[pk], unpacked_events(bytes(packed))) for pk, packed in found)
+    return events
+
+
+def _standings(
+    lineage: Lineage, members: dict[str, Member], run_id: int
+) -> Iterator[tuple[Member, Standing]]:
+    """Each member of a lineage with where it hangs now, parents before children."""
+    positions = lay_out(lineage.places)
+    for place in lineage.places:
+        position = positions[place.key]
+        parent_id = members[place.parent].pk if place.parent is not None else None
+        yield (
+            members[place.key],
+            Standing(run_id, parent_id, place.edge.value, position.lane, position.row, place.is_branch_head),
+        )

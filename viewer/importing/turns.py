@@ -1,0 +1,24 @@
+"""One import of a location at a time, over all processes."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+
+from viewer.models import Location
+
+
+@contextmanager
+def turn_at(location: Location) -> Iterator[None]:
+    """Wait until nobody else imports this location, and keep others waiting meanwhile."""
+    folder = Path(settings.DATA_DIR) / "imports"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(folder / f"{location.uid}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
