@@ -102,6 +102,10 @@ class Contents:
     settings: dict[str, Any]
     events: tuple[Event, ...] = field(repr=False)
 
+    @property
+    def executor_count(self) -> int:
+        return sum(entity.is_executor for entity in self.entities)
+
 
 def contents_of(body: Body) -> Contents:
     """Everything that a person may want to read of a decoded checkpoint."""

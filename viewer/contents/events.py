@@ -57,13 +57,14 @@ class Event:
 def events_of(body: Mapping[str, Any]) -> tuple[Event, ...]:
     """All events of a decoded checkpoint, oldest first."""
     nodes = mapping(mapping(body.get("event_record")).get("nodes"))
-    events = [_event(str(key), mapping(mapping(node).get("event"))) for key, node in nodes.items()]
+    found = {str(key): mapping(mapping(node).get("event")) for key, node in nodes.items()}
+    events = [_event(key, event, found.get(text(event.get("parent_event_id")), {})) for key, event in found.items()]
     return tuple(
         sorted(events, key=lambda event: (event.at.timestamp() if event.at else 0.0, event.sequence))
     )
 
 
-def _event(key: str, event: Mapping[str, Any]) -> Event:
+def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Event:
     kind, flow = text(event.get("type")), text(event.get("flow_name"))
     return Event(
         id=text(event.get("event_id")) or key,
@@ -73,7 +74,8 @@ def _event(key: str, event: Mapping[str, Any]) -> Event:
         parent_id=text(event.get("parent_event_id")),
         task_id=text(event.get("task_id")),
         agent=(text(event.get("agent_role")) or text(mapping(event.get("agent")).get("role"))).strip(),
-        subject=_subject(event),
+        # A restored record has lost what an agent's events were about; their task's event has not.
+        subject=_subject(event) or _subject(parent),
         flow=flow,
         model=text(event.get("model")),
         tokens=whole(mapping(event.get("usage")).get("total_tokens")),

@@ -198,8 +198,8 @@ def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Draw
         raise NoLayout("There are too many forks for one picture.")
     graph = graphviz.Digraph(
         graph_attr={"rankdir": "LR", "nodesep": "0.3", "ranksep": "0.55", "splines": "true"},
-        node_attr={"shape": "box", "label": "", "width": "1.1", "height": "0.42", "fixedsize": "true"},
-        edge_attr={"arrowhead": "none"},
+        node_attr={"shape": "box", "label": "", "width": "1.7", "height": "0.5", "fixedsize": "true"},
+        edge_attr={"arrowhead": "none", "tailport": "e", "headport": "w"},
     )
     for number, chain in enumerate(chains):
         graph.node(f"n{number}")

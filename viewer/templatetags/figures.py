@@ -5,14 +5,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
+from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
 from viewer.markdown import as_html
 from viewer.picture.triggers import trigger_words
 
 register = template.Library()
+
+MOST_BRANCH = 18
 
 
 @register.filter
@@ -79,6 +83,23 @@ def since(at: datetime | None, start: datetime | None) -> str:
     minutes, seconds = divmod(int(gone.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"+{hours}:{minutes:02}:{seconds:02}" if hours else f"+{minutes}:{seconds:02}"
+
+
+@register.filter
+def short_branch(branch: str) -> str:
+    """The branch's name in at most 18 characters: ``fork/…5e8`` for a long one, whose ends tell most."""
+    if len(branch) <= MOST_BRANCH:
+        return branch
+    folder, slash, _ = branch[:8].partition("/")
+    return f"{folder}/…{branch[-6:]}" if slash else f"{branch[:9]}…{branch[-8:]}"
+
+
+@register.filter
+def ago(at: datetime) -> str:
+    """How long ago, in words; within a minute, just now."""
+    if timezone.now() - at < timedelta(minutes=1):
+        return gettext("just now")
+    return gettext("%(time)s ago") % {"time": timesince(at)}
 
 
 @register.filter

@@ -1,8 +1,8 @@
 """Locations: all of them, one of them with its runs and problems, adding and refreshing."""
 
-from pathlib import Path
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -27,13 +27,12 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
     """Open a location and read it for the first time."""
-    from viewer.importing import UnknownLocation, import_location, location_at
+    from viewer.importing import UnknownLocation, import_location, open_location
 
     form = LocationForm(request.POST)
     if form.is_valid():
-        path: Path = form.cleaned_data["path"]
         try:
-            location = location_at(path)
+            location = open_location(form.cleaned_data["path"], settings.CHECKPOINT_ROOTS)
         except UnknownLocation as error:
             form.add_error("path", str(error))
         else:
