@@ -35,7 +35,17 @@ ROOMS: dict[str, set[str]] = {
         "dotenv",
     },
     "viewer/terminal": DJANGO
-    | {"viewer.models", "viewer.importing", "viewer.jobs", "viewer.wording", "viewer.providers.redaction"},
+    | {
+        "viewer.models",
+        "viewer.importing",
+        "viewer.contents",
+        "viewer.forms",
+        "viewer.jobs",
+        "viewer.entry_points",
+        "viewer.proposing",
+        "viewer.wording",
+        "viewer.providers.redaction",
+    },
     "viewer/entry_points.py": set(),
     "viewer/proposing.py": {"viewer.entry_points"},
     "viewer/wording.py": {"django", "viewer.jobs.plan"},

@@ -1,0 +1,106 @@
+"""What a person changes, from the arguments of ``fork`` and ``resume``."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from viewer.contents import Contents, Task
+from viewer.jobs.plan import Edits
+
+
+def add_edit_arguments(parser: CommandParser) -> None:
+    """Declare what can be changed."""
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="KEY=JSON", help=_("A kickoff input.")
+    )
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="TASK=TEXT|@FILE",
+        help=_("A finished task's output. TASK is its id, or its number from 1."),
+    )
+    parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of a flow's state."))
+    parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
+    parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
+
+
+def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
+    """The edits, each value of the type that was written. Raises CommandError."""
+    outputs = [_pair(text, "--output") for text in options["output"]]
+    inputs = [_pair(text, "--input") for text in options["input"]]
+    return Edits(
+        inputs={name: _json(text, f"--input {name}") for name, text in inputs},
+        outputs={unit: _output(contents, unit, text) for unit, text in _by_unit(contents, outputs)},
+        state=None if options["state"] is None else _state(options["state"]),
+        again=frozenset(_unit(contents, name) for name in options["again"]),
+        keep=frozenset(_unit(contents, name) for name in options["keep"]),
+    )
+
+
+def _by_unit(contents: Contents, outputs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(_unit(contents, name), text) for name, text in outputs]
+
+
+def _unit(contents: Contents, name: str) -> str:
+    """The id behind a task's number; any other text is an id itself."""
+    if not name.isascii() or not name.isdigit():
+        return name
+    if contents.kind == "agent" and name == "1":
+        return contents.id
+    if not 1 <= int(name) <= len(contents.tasks):
+        raise CommandError(
+            _("There is no task %(name)s: this checkpoint has %(count)d.") % _many(contents, name)
+        )
+    return contents.tasks[int(name) - 1].id
+
+
+def _many(contents: Contents, name: str) -> dict[str, Any]:
+    return {"name": name, "count": len(contents.tasks)}
+
+
+def _output(contents: Contents, unit: str, text: str) -> Any:
+    """The text, or its value where the task answers in JSON."""
+    text = _read(text)
+    task: Task | None = next((task for task in contents.tasks if task.id == unit), None)
+    if task is None or task.output_json is None:
+        return text
+    return {"json": _json(text, f"--output {task.position}")}
+
+
+def _state(text: str) -> dict[str, Any]:
+    value = _json(_read(text), "--state")
+    if not isinstance(value, dict):
+        raise CommandError(_("--state must be a JSON object."))
+    return value
+
+
+def _read(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(
+            _("%(file)s cannot be read: %(error)s") % {"file": text[1:], "error": error}
+        ) from None
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise CommandError(_("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": text})
+    return name, value
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        hint = json.dumps(text, ensure_ascii=False)
+        message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
+        raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None

@@ -1,0 +1,77 @@
+"""From what a person types to a checkpoint's row: ``LOCATION#ID``, or a checkpoint's file."""
+
+import json
+from pathlib import Path
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.models import Checkpoint, Location
+
+
+def checkpoint_at(target: str) -> Checkpoint:
+    """The row, after what is new at its location was imported. Raises CommandError."""
+    path, mark, identifier = target.rpartition("#")
+    if mark and identifier and path and not Path(target).is_file():
+        return _by_id(_imported(Path(path)), identifier)
+    file = Path(target).absolute()
+    if not file.is_file():
+        raise CommandError(
+            _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % target
+        )
+    return _by_file(file.resolve())
+
+
+def _imported(path: Path) -> Location:
+    try:
+        location = open_location(path)
+    except UnknownLocation as error:
+        raise CommandError(str(error)) from None
+    import_location(location)
+    location.refresh_from_db()
+    return location
+
+
+def _by_id(location: Location, identifier: str) -> Checkpoint:
+    rows = location.checkpoints.select_related("location__project", "run", "body")
+    found = list(rows.filter(checkpoint_id=identifier)) or list(
+        rows.filter(checkpoint_id__startswith=identifier)
+    )
+    # The same id may stand twice where a file was copied; the one that can be run comes first.
+    found.sort(key=lambda row: row.state != Checkpoint.State.PRESENT)
+    if not found:
+        raise CommandError(
+            _("%(location)s has no checkpoint %(id)s.") % {"location": location.path, "id": identifier}
+        )
+    if len({row.checkpoint_id for row in found}) > 1:
+        raise CommandError(_("Several checkpoints begin with %s: name one whole.") % identifier)
+    return found[0]
+
+
+def _by_file(file: Path) -> Checkpoint:
+    location = _imported(_folder_of(file))
+    key = file.relative_to(location.path).as_posix()
+    row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
+    if row is None:
+        problem = location.problems.filter(key=key).first()
+        reason = problem.reason if problem else _("it was not found there")
+        raise CommandError(
+            _("%(file)s is no readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
+        )
+    return row
+
+
+def _folder_of(file: Path) -> Path:
+    """The location that a file belongs to: a known one, else the folder above its branch."""
+    above = [str(folder) for folder in file.parents]
+    known = Location.objects.filter(path__in=above).order_by("-path").first()
+    if known:
+        return Path(known.path)
+    try:
+        branch = json.loads(file.read_bytes()).get("branch") or ""
+    except (OSError, ValueError, AttributeError, RecursionError):
+        branch = ""
+    parts = Path(branch).parts
+    folder = file.parent
+    return folder.parents[len(parts) - 1] if parts and folder.parts[-len(parts) :] == parts else folder

@@ -1,0 +1,74 @@
+"""The project of a run that is started from the terminal: whoever names one there has confirmed it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from viewer.contents import Contents
+from viewer.entry_points import entry_point_for, find_entry_points
+from viewer.models import Location, Project
+from viewer.proposing import find_interpreter, propose_project
+
+
+def add_project_arguments(parser: CommandParser) -> None:
+    """Declare where and with what it runs; what is not named is looked for around the location."""
+    parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
+    parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
+    parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
+    parser.add_argument("--entrypoint", metavar="module:Class", help=_("What the run starts from."))
+
+
+def project_for(location: Location, options: Mapping[str, Any]) -> Project:
+    """The named project, else the location's own, else the one around it. Raises CommandError."""
+    named = [options[name] for name in ("project", "python", "env_file")]
+    if location.project and not any(named):
+        if not location.project.is_confirmed:
+            location.project.confirm(None)
+        return location.project
+    project, _is_new = Project.objects.get_or_create(
+        **_values(location, options), defaults={"confirmed_at": timezone.now()}
+    )
+    if not project.is_confirmed:
+        project.confirm(None)
+    if not project.entry_points:
+        project.entry_points = [point.name for point in find_entry_points(Path(project.folder))]
+        project.save(update_fields=["entry_points"])
+    if location.project is None:
+        location.project = project
+        location.save(update_fields=["project"])
+    return project
+
+
+def entry_point_of(project: Project, contents: Contents, named: str | None) -> str:
+    """The named entry point, else the project's only one for this checkpoint; empty where unclear."""
+    if named is not None:
+        return named
+    return entry_point_for(Path(project.folder), project.entry_points, contents.kind, contents.name)
+
+
+def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
+    own = location.project
+    proposed = propose_project(Path(location.path))
+    folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
+    is_same = str(folder) == (own.folder if own else str(proposed.folder))
+    python = _absolute(options["python"])
+    if python is None and is_same:
+        python = Path(own.interpreter) if own else proposed.interpreter
+    python = python or find_interpreter(folder)
+    if python is None:
+        raise CommandError(_("No interpreter was found for %s: name it with --python.") % folder)
+    file = _absolute(options["env_file"])
+    if file is None and own and is_same:
+        file = Path(own.environment_file) if own.environment_file else None
+    elif file is None and (folder / ".env").is_file():
+        file = folder / ".env"
+    return {"folder": str(folder), "interpreter": str(python), "environment_file": str(file or "")}
+
+
+def _absolute(text: str | None) -> Path | None:
+    # Links are not followed: an environment's interpreter is one.
+    return Path(text).expanduser().absolute() if text else None

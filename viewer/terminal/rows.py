@@ -1,0 +1,26 @@
+"""A checkpoint's row as one JSON value, the same in every answer."""
+
+from datetime import UTC
+from typing import Any
+
+from viewer.models import Checkpoint
+
+
+def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
+    """Its ids as the engine writes them; ``created_at`` is ISO, in UTC."""
+    return {
+        "id": row.checkpoint_id,
+        "parent_id": row.parent_checkpoint_id or None,
+        "edge": row.edge,
+        "branch": row.branch,
+        "trigger": row.trigger,
+        "created_at": row.created_at.astimezone(UTC).isoformat() if row.created_at else None,
+        "entity": row.entity,
+        "name": row.name,
+        "tasks_done": row.tasks_done,
+        "tasks_total": row.tasks_total,
+        "event_count": row.event_count,
+        "tokens": row.tokens,
+        "size": row.size,
+        "state": row.state,
+    }
