@@ -50,11 +50,9 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name
     """
     named = [point for point in entry_points if _plain(point.partition(":")[2]) == _plain(name)]
     of_kind = [point for point in entry_points if entity in _kinds_of(folder, point)]
-    for candidates in (
-        [point for point in named if point in of_kind],
-        named if entity == "flow" else [],
-        of_kind,
-    ):
+    both = [point for point in named if point in of_kind]
+    # Another flow's class would restore nothing of this one.
+    for candidates in (both, named if entity == "flow" and name else of_kind):
         if len(candidates) == 1:
             return candidates[0]
     return ""

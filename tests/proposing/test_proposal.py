@@ -212,6 +212,8 @@ def test_the_entry_point_of_a_checkpoint_is_its_flows_class_or_the_only_crew(pro
     assert entry_point_for(project, points, "flow", "Night") == "desk.flow:Night"
     assert entry_point_for(project, points, "crew", "article crew") == "desk.crew:build"
     assert entry_point_for(project, points, "flow", "Gone") == ""
+    assert entry_point_for(project, ["desk.flow:Desk"], "flow", "Gone") == ""
+    assert entry_point_for(project, ["desk.flow:Desk"], "flow", "") == "desk.flow:Desk"
     assert entry_point_for(project, [], "crew", "article crew") == ""
 
 
