@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from viewer.importing import rows, runs
 from viewer.importing.reader import Read
@@ -114,9 +113,9 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
     )
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
-            values: list[Any] = list(row[:10])
-            values[3] = values[3] or None
-            yield Member(*values, before=Standing(*row[10:]))
+            member = Member(*row[:10])
+            member.parent_id, member.before = member.parent_id or None, Standing(*row[10:])
+            yield member
 
 
 def _member(pk: int, read: Read, before: Standing | None) -> Member:

@@ -10,7 +10,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     """Its ids as the engine writes them; ``created_at`` is ISO, in UTC."""
     return {
         "id": row.checkpoint_id,
-        "parent_id": row.parent_checkpoint_id or None,
+        "parent_id": _parent_id(row),
         "edge": row.edge,
         "branch": row.branch,
         "trigger": row.trigger,
@@ -24,3 +24,10 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "size": row.size,
         "state": row.state,
     }
+
+
+def _parent_id(row: Checkpoint) -> str | None:
+    """The recorded parent, whether it is here or not, else the inferred one."""
+    if row.parent_checkpoint_id or row.parent is None:
+        return row.parent_checkpoint_id or None
+    return row.parent.checkpoint_id

@@ -1,0 +1,45 @@
+"""``manage.py import_checkpoints LOCATION``: bring what is stored of a location up to date."""
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from viewer.data_folder import make_ready
+from viewer.importing import UnknownLocation, import_location, open_location
+
+
+class Command(BaseCommand):
+    help = "Import the checkpoints of a folder or SQLite file. Only what is new or has changed is read."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("location", metavar="LOCATION")
+        parser.add_argument("--json", action="store_true", help="Print one JSON document, nothing else.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        make_ready()
+        try:
+            location = open_location(options["location"])
+        except UnknownLocation as error:
+            raise CommandError(f"{options['location']}: {error}") from None
+        summary = import_location(location)
+        if summary.unreadable:
+            raise CommandError(f"{location.path}: {summary.unreadable}")
+        counts = {
+            "location": location.path,
+            "provider": location.provider,
+            "checkpoints": location.checkpoints.count(),
+            "added": summary.added,
+            "changed": summary.changed,
+            "pruned": summary.pruned,
+            "problems": summary.problems,
+        }
+        self.stdout.write(json.dumps(counts, ensure_ascii=False) if options["json"] else _sentence(counts))
+
+
+def _sentence(counts: dict[str, Any]) -> str:
+    return (
+        "{location}: {checkpoints} checkpoints, {added} new, {changed} changed, {pruned} pruned, "
+        "{problems} not readable."
+    ).format(**counts)

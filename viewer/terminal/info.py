@@ -1,0 +1,86 @@
+"""``manage.py checkpoints info``."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.contents import Contents, contents_of
+from viewer.importing import stored_body
+from viewer.models import Checkpoint
+from viewer.terminal.answer import Answer
+from viewer.terminal.finding import checkpoint_at
+from viewer.terminal.rows import checkpoint_document
+
+HELP = str(gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents."))
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint", metavar="LOCATION#ID", help=_("A checkpoint of a location, or a checkpoint's file.")
+    )
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """The stored, redacted copy, after what is new at its location was imported. Raises CommandError."""
+    row = checkpoint_at(options["checkpoint"])
+    contents = contents_of(stored_body(row))
+    document = {
+        **checkpoint_document(row),
+        "inputs": contents.inputs,
+        "tasks": [
+            {
+                "id": task.id,
+                "description": task.description,
+                "agent": task.agent,
+                "done": task.done,
+                "output": task.output,
+            }
+            for task in contents.tasks
+        ],
+        "flow_state": contents.flow_state,
+        "agents": [
+            {
+                "id": agent.id,
+                "role": agent.role,
+                "goal": agent.goal,
+                "backstory": agent.backstory,
+                "model": agent.model,
+                "tools": list(agent.tools),
+            }
+            for agent in contents.agents
+        ],
+    }
+    return Answer(document, "\n".join(_lines(row, contents)))
+
+
+def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
+    yield f"{row.checkpoint_id}  {row.entity} {row.name}".rstrip()
+    parent = row.parent_checkpoint_id or (row.parent.checkpoint_id if row.parent else "-")
+    yield _("  on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
+        "branch": row.branch,
+        "parent": parent,
+        "edge": row.get_edge_display(),
+        "trigger": row.trigger or "-",
+    }
+    yield _("  %(done)d of %(total)d done, %(events)d events, %(tokens)d tokens") % {
+        "done": row.tasks_done,
+        "total": row.tasks_total,
+        "events": row.event_count,
+        "tokens": row.tokens,
+    }
+    yield from (f"  {name} = {value!r}" for name, value in contents.inputs.items())
+    for task in contents.tasks:
+        yield f"  {'✓' if task.done else '·'} {task.position}. {_short(task.description)}  [{task.agent}]"
+        if task.output:
+            yield f"       {_short(task.output)}"
+    if contents.flow_state is not None:
+        yield from (f"  {name}: {_short(str(value))}" for name, value in contents.flow_state.items())
+    yield from (f"  {agent.role}: {_short(agent.goal)} ({agent.model})" for agent in contents.agents)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 90 else f"{line[:89]}…"

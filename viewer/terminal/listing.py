@@ -1,0 +1,86 @@
+"""``manage.py checkpoints list``."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.models import Checkpoint, Location, Run
+from viewer.terminal.answer import Answer
+from viewer.terminal.rows import checkpoint_document
+
+HELP = str(gettext_lazy("List the runs and checkpoints of a location."))
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("location", metavar="LOCATION", help=_("A folder of checkpoints, or an SQLite file."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Everything at the location, after what is new there was imported. Raises CommandError."""
+    location = imported_location(options["location"])
+    runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
+    problems = list(location.problems.values_list("key", "reason"))
+    document = {
+        "location": location.path,
+        "provider": location.provider,
+        "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
+        "problems": [{"path": key, "reason": reason} for key, reason in problems],
+    }
+    return Answer(document, "\n".join(_lines(location, runs, problems)))
+
+
+def imported_location(path: str) -> Location:
+    """The location at a path, brought up to date. Raises CommandError where it cannot be read."""
+    try:
+        location = open_location(Path(path))
+    except UnknownLocation as error:
+        raise CommandError(f"{path}: {error}") from None
+    summary = import_location(location)
+    # What was read of it before is still worth showing; what is wrong with it is told on stderr.
+    if summary.unreadable and not location.checkpoints.exists():
+        raise CommandError(f"{location.path}: {summary.unreadable}")
+    location.refresh_from_db()
+    return location
+
+
+def _runs(location: Location) -> Iterable[Run]:
+    return location.runs.order_by("first_at", "pk")
+
+
+def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
+    return {
+        "id": run.key,
+        "entity": run.entity,
+        "name": run.name,
+        "checkpoints": [checkpoint_document(row) for row in checkpoints],
+    }
+
+
+def _lines(
+    location: Location, runs: list[tuple[Run, list[Checkpoint]]], problems: list[tuple[str, str]]
+) -> Iterable[str]:
+    yield location.path
+    if location.unreadable:
+        yield _("Shown as it was read before. Now: %s") % location.unreadable
+    if not runs:
+        yield _("No checkpoints here yet.")
+    for run, checkpoints in runs:
+        yield ""
+        yield f"{run.name or run.key}  ({run.entity}, {run.tokens:,} tokens)"
+        yield from (_line(row) for row in checkpoints)
+    if problems:
+        yield ""
+        yield _("Not readable:")
+        yield from (f"  {key}: {reason}" for key, reason in problems)
+
+
+def _line(row: Checkpoint) -> str:
+    at = f"{row.created_at:%Y-%m-%d %H:%M:%S}" if row.created_at else "-" * 19
+    state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
+    progress = f"{row.tasks_done}/{row.tasks_total}"
+    return f"  {row.checkpoint_id:<26} {at}  {progress:>5}  {row.branch:<12} {row.trigger}{state}"
