@@ -1,0 +1,101 @@
+"""How far a run has come, folded from its events."""
+
+from typing import Any
+
+from viewer.jobs.progress import Progress, advance, progress_of
+
+PLAN = [
+    {
+        "unit": "a",
+        "position": 1,
+        "title": "Research",
+        "agent": "Researcher",
+        "action": "kept",
+        "reason": "finished",
+    },
+    {"unit": "b", "position": 2, "title": "Draft", "agent": "Writer", "action": "again", "reason": "asked"},
+    {
+        "unit": "c",
+        "position": 3,
+        "title": "Check",
+        "agent": "Checker",
+        "action": "runs",
+        "reason": "unfinished",
+    },
+]
+
+
+def after(*events: tuple[str, dict[str, Any]]) -> Progress:
+    progress = progress_of(PLAN)
+    for seq, (kind, data) in enumerate(events, 1):
+        advance(progress, seq, kind, data)
+    return progress
+
+
+def test_what_is_kept_counts_as_done_before_anything_runs() -> None:
+    progress = after()
+    assert (progress.done, progress.total, progress.running) == (1, 3, "")
+
+
+def test_a_running_task_is_named_and_a_finished_one_is_counted() -> None:
+    started = after(("task_started", {"task": "b"}))
+    assert (started.running, started.done) == ("Draft", 1)
+    done = after(("task_started", {"task": "b"}), ("task_completed", {"task": "b"}))
+    assert (done.running, done.done) == ("", 2)
+
+
+def test_of_two_at_once_the_other_is_named_when_one_ends() -> None:
+    events = [
+        ("task_started", {"task": "b"}),
+        ("task_started", {"task": "c"}),
+        ("task_completed", {"task": "c"}),
+    ]
+    assert after(*events).running == "Draft"
+
+
+def test_a_failed_task_is_not_done() -> None:
+    progress = after(("task_started", {"task": "b"}), ("task_failed", {"task": "b", "error": "no"}))
+    assert [step.state for step in progress.steps] == ["kept", "failed", "waiting"]
+
+
+def test_steps_that_only_the_child_knows_are_added_once() -> None:
+    found = {"steps": [{"unit": "c", "title": "Check"}, {"unit": "d", "title": "Publish"}, "nonsense"]}
+    progress = after(("steps", found), ("steps", found))
+    assert [step.title for step in progress.steps] == ["Research", "Draft", "Check", "Publish"]
+    assert progress.steps[-1].position == 4
+
+
+def test_a_method_that_nobody_promised_is_shown_by_its_name() -> None:
+    progress = after(("method_started", {"method": "outline"}))
+    assert (progress.running, progress.total) == ("outline", 4)
+
+
+def test_streamed_text_is_one_line_of_one_speaker() -> None:
+    progress = after(
+        ("text", {"text": "The claim\n", "agent": "Checker"}),
+        ("text", {"text": "holds.", "agent": "Checker"}),
+    )
+    assert (progress.speaker, progress.text) == ("Checker", "The claim holds.")
+    advance(progress, 3, "text", {"text": "Hello", "agent": "Writer"})
+    assert (progress.speaker, progress.text) == ("Writer", "Hello")
+
+
+def test_a_long_stream_keeps_only_its_end() -> None:
+    progress = after(*[("text", {"text": f"word{n} ", "agent": "Writer"}) for n in range(1000)])
+    assert progress.text.endswith("word999 ")
+    assert len(progress.text) == 400
+
+
+def test_tokens_are_those_so_far() -> None:
+    progress = after(
+        ("model_completed", {"tokens": 7, "total_tokens": 7}), ("model_completed", {"total_tokens": 19})
+    )
+    assert progress.tokens == 19
+    advance(progress, 3, "model_completed", {"total_tokens": None})
+    assert progress.tokens == 19
+
+
+def test_an_event_that_was_counted_is_not_counted_again() -> None:
+    progress = after(("text", {"text": "once", "agent": ""}))
+    advance(progress, 1, "text", {"text": "twice", "agent": ""})
+    assert progress.text == "once"

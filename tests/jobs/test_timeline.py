@@ -1,0 +1,66 @@
+"""Events as the rows of a job's page."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from viewer.jobs.timeline import Timeline, tell
+from viewer.models import JobEvent
+
+
+def event(seq: int, kind: str, **data: Any) -> JobEvent:
+    return JobEvent(seq=seq, kind=kind, at=timezone.now(), data=data)
+
+
+def told(*events: JobEvent) -> Timeline:
+    timeline = Timeline()
+    tell(timeline, events)
+    return timeline
+
+
+def test_streamed_text_is_one_row_until_something_else_happens() -> None:
+    rows = told(
+        event(1, "text", text="The ", agent="Writer"),
+        event(2, "text", text="end", agent="Writer"),
+        event(3, "model_completed", model="m", agent="Writer", tokens=5),
+        event(4, "text", text="And", agent="Writer"),
+        event(5, "text", text="Other", agent="Checker"),
+    ).rows
+    assert [(row.seq, row.words) for row in rows] == [
+        (1, "The end"),
+        (3, "m answered"),
+        (4, "And"),
+        (5, "Other"),
+    ]
+
+
+def test_text_for_a_row_that_is_shown_already_is_told_apart() -> None:
+    timeline = told(event(1, "text", text="The ", agent="Writer"))
+    assert [row.words for row in timeline.take_new().rows] == ["The "]
+    tell(timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")])
+    new = timeline.take_new()
+    assert (new.rows, new.added_to, new.added) == ([], 1, "end.")
+    assert timeline.take_new().added_to is None
+
+
+def test_each_kind_has_words_and_failures_say_why() -> None:
+    rows = told(
+        event(1, "task_started", position=2, task="x", description="Draft it", agent="Writer"),
+        event(2, "tool_failed", tool="search", agent="Writer", error="no network"),
+        event(3, "checkpoint", id="20261121T001329_8069945e", parent="", path="/a", branch="b", trigger="t"),
+        event(4, "something_newer"),
+        event(5, "steps", steps=[]),
+        event(6, "ended", status="failed"),
+    ).rows
+    assert [row.words for row in rows] == [
+        "Task 2 started",
+        "search failed",
+        "Checkpoint written",
+        "something_newer",
+    ]
+    assert (rows[1].tone, rows[1].detail) == ("bad", "no network")
+    assert rows[2].checkpoint == "20261121T001329_8069945e"
+
+
+def test_an_event_without_its_data_is_told_all_the_same() -> None:
+    assert told(event(1, "tool_started")).rows[0].words == "Used the tool "

@@ -1,0 +1,137 @@
+"""The jobs' screens, as they are without JavaScript."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run
+
+
+@pytest.fixture
+def reader(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_user("reader"))
+    return client
+
+
+@pytest.fixture
+def job(db: None, tmp_path: Path) -> Job:
+    """One that is running, in the second of its two tasks."""
+    location = Location.objects.create(path=str(tmp_path), provider="json")
+    run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article crew")
+    checkpoint = Checkpoint.objects.create(
+        location=location,
+        run=run,
+        key="k",
+        fingerprint="1",
+        checkpoint_id="20261121T001329_80",
+        branch="main",
+    )
+    plan = [
+        {"unit": "a", "title": "Research", "agent": "Researcher", "action": "kept", "reason": "finished"},
+        {"unit": "b", "title": "Draft", "agent": "Writer", "action": "runs", "reason": "unfinished"},
+    ]
+    job = Job.objects.create(
+        kind="fork",
+        location=location,
+        run=run,
+        checkpoint=checkpoint,
+        branch="what-if",
+        plan=plan,
+        status="running",
+        started_at=timezone.now(),
+    )
+    events = [
+        ("task_started", {"task": "b", "position": 2, "agent": "Writer"}),
+        ("text", {"text": "Once <script>", "agent": "Writer"}),
+        ("checkpoint", {"id": "20261121T001400_ab", "path": "/x"}),
+    ]
+    JobEvent.objects.bulk_create(
+        JobEvent(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
+        for seq, (kind, data) in enumerate(events, 1)
+    )
+    return job
+
+
+def page(client: Client, job: Job) -> str:
+    response = client.get(job.get_absolute_url())
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+@pytest.mark.parametrize("name", ["jobs", "job", "job-cancel"])
+def test_who_is_not_logged_in_sees_and_cancels_nothing(job: Job, name: str) -> None:
+    url = reverse(name, args=[] if name == "jobs" else [job.pk])
+    for response in (Client().get(url), Client().post(url)):
+        assert response.status_code == 302
+        assert response["Location"].startswith("/login/")
+    job.refresh_from_db()
+    assert job.cancel_requested_at is None
+
+
+def test_no_jobs_say_what_to_do_first(reader: Client) -> None:
+    assert "Nothing has been run from here yet" in reader.get("/jobs/").content.decode()
+
+
+def test_the_list_says_what_each_job_does(reader: Client, job: Job) -> None:
+    text = reader.get("/jobs/").content.decode()
+    assert "Forking to <strong>what-if</strong>" in text
+    assert "article crew" in text
+    assert job.get_absolute_url() in text
+
+
+def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(reader: Client, job: Job) -> None:
+    text = page(reader, job)
+    assert "</a>: Draft" in text
+    assert "1 of 2" in text
+    assert 'data-seq="3"' in text
+    assert "Once &lt;script&gt;" in text
+    assert f"/runs/{job.run.uid}/?at=20261121T001400_ab" in text  # type: ignore[union-attr]
+    assert reverse("job-cancel", args=[job.pk]) in text
+
+
+def test_a_failed_job_shows_its_error_traceback_and_log_as_text(reader: Client, job: Job) -> None:
+    job.end(Job.Status.FAILED, error="<i>no</i>", traceback="Traceback: &", log_end="the <end>")
+    text = page(reader, job)
+    for shown in ("&lt;i&gt;no&lt;/i&gt;", "Traceback: &amp;", "the &lt;end&gt;", "failed"):
+        assert shown in text
+    assert reverse("job-cancel", args=[job.pk]) not in text
+    assert "ws-connect" not in text
+
+
+def test_a_page_has_nothing_that_its_security_policy_forbids(reader: Client, job: Job) -> None:
+    for text in (page(reader, job), reader.get("/jobs/").content.decode()):
+        assert "style=" not in text
+        assert "onclick" not in text
+        assert "<script>" not in text
+
+
+def test_cancelling_asks_once_and_leads_back(reader: Client, job: Job) -> None:
+    response = reader.post(reverse("job-cancel", args=[job.pk]))
+    assert response["Location"] == job.get_absolute_url()
+    job.refresh_from_db()
+    assert job.is_being_cancelled
+    assert "Cancelling" in page(reader, job)
+
+
+def test_htmx_is_told_nothing_as_the_socket_tells_it(reader: Client, job: Job) -> None:
+    response = reader.post(reverse("job-cancel", args=[job.pk]), headers={"HX-Request": "true"})
+    assert (response.status_code, response.content) == (204, b"")
+
+
+def test_a_link_does_not_cancel(reader: Client, job: Job) -> None:
+    assert reader.get(reverse("job-cancel", args=[job.pk])).status_code == 405
+
+
+def test_a_job_that_is_not_there_is_not_found(reader: Client) -> None:
+    assert reader.get(reverse("job", args=[uuid.uuid4()])).status_code == 404
+
+
+def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(reader: Client, job: Job) -> None:
+    Run.objects.all().delete()
+    assert "a checkpoint that is gone" in page(reader, job)
