@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from viewer.contents import Contents, contents_of
 from viewer.contents.changes import Change, changes_since
 from viewer.contents.events import Event
+from viewer.importing import stored_body, stored_bytes
 from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 from viewer.picture.origin import origin_of
@@ -38,8 +39,6 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """The stored copy, redacted, to be saved and never shown by the browser."""
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
-    from viewer.importing import stored_bytes
-
     response = HttpResponse(stored_bytes(checkpoint), content_type="application/json")
     name = get_valid_filename(checkpoint.checkpoint_id) or "checkpoint"
     response["Content-Disposition"] = f'attachment; filename="{name}.json"'
@@ -67,8 +66,6 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     }
     if checkpoint is None:
         return context
-    from viewer.importing import stored_body
-
     contents = contents_of(stored_body(checkpoint))
     context |= {"title": title_of(checkpoint), "contents": contents, "colours": branch_colours(run)}
     if context["tab"] == "overview":
@@ -83,8 +80,6 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
 
 def _changes(checkpoint: Checkpoint, contents: Contents) -> dict[str, Change]:
     """What became of each task since its branch left another; empty for a branch that left none."""
-    from viewer.importing import stored_body
-
     origin = origin_of(checkpoint)
     return changes_since(contents_of(stored_body(origin)), contents) if origin else {}
 

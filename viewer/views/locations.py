@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.forms.location import LocationForm, roots_in_words
+from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.models import Location
 
 RUNS_A_PAGE = 100
@@ -27,8 +28,6 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
     """Open a location and read it for the first time."""
-    from viewer.importing import UnknownLocation, import_location, open_location
-
     form = LocationForm(request.POST)
     if form.is_valid():
         try:
@@ -64,8 +63,6 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Read what is new at a location, and say how much that was."""
     location = get_object_or_404(Location, uid=uid)
-    from viewer.importing import import_location
-
     before = location.checkpoints.count()
     import_location(location)
     location.refresh_from_db()
