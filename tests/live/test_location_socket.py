@@ -1,8 +1,8 @@
 """A location's socket: that it has changed, that a run has begun, and that someone looks at it."""
 
 import asyncio
+import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,13 @@ from viewer.live.tail import tails
 from viewer.live.watch import all_watches
 from viewer.models import Job, Location
 
+CHECKPOINT = {
+    "crewai_version": "1.15.30",
+    "branch": "main",
+    "parent_id": None,
+    "entities": [{"entity_type": "crew", "id": "1", "name": "article", "tasks": [], "agents": []}],
+    "event_record": {"nodes": {}},
+}
 REVISION = re.compile(r'data-revision="(\d+)"')
 
 
@@ -73,12 +80,14 @@ async def test_when_the_last_page_closes_nobody_looks_any_more(connect: Connect,
 
 
 async def test_a_new_checkpoint_shows_within_two_seconds(
-    connect: Connect, location: Location, settings: Settings, demo_stores: Path
+    connect: Connect, location: Location, settings: Settings
 ) -> None:
     settings.LOCATION_WATCH_MILLISECONDS = 1000
     socket = connect(f"/ws/locations/{location.uid}/")
     await socket.connect()
     assert REVISION.findall(await socket.receive_from()) == ["0"]
-    shutil.copytree(demo_stores / "article", location.path, dirs_exist_ok=True)
+    folder = Path(location.path) / "main"
+    folder.mkdir()
+    (folder / "20261121T001329_8069945e_p-none.json").write_text(json.dumps(CHECKPOINT))
     assert REVISION.findall(await socket.receive_from(timeout=2)) != ["0"]
     assert await location.checkpoints.aexists()
