@@ -155,6 +155,13 @@ def test_a_json_output_is_edited_as_json_and_checked(field: str) -> None:
     assert "object" in edited(contents, **{"output__task-1": "[]"}).errors[0].message
 
 
+def test_a_model_that_was_stored_without_its_fields_is_edited_by_its_text() -> None:
+    contents = crew([task(1, {"raw": '{"holds": true}', "json_dict": None, "pydantic": {}})], {})
+    assert first(contents).outputs[0].is_json and "holds" in first(contents).outputs[0].text
+    form = edited(contents, **{"output__task-1": '{"holds": false}'})
+    assert form.edits.outputs == {"task-1": {"json": {"holds": False}}}
+
+
 @pytest.mark.parametrize("typed", ["", " \r\n ", "new [redacted]", "x" * 500_001])
 def test_an_output_that_cannot_be_is_refused(typed: str) -> None:
     form = edited(crew([task(1, "old [redacted]")], {}), **{"output__task-1": typed})

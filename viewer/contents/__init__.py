@@ -4,6 +4,7 @@ The bodies are hostile and of many versions, so nothing is taken for granted: wh
 shape than expected is left out, and reading never raises.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -213,15 +214,28 @@ def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
         agent=roles.get(text(agent), text(agent)) or text(mapping(agent).get("role")).strip(),
         done=bool(output),
         output=text(output.get("raw")) if output else None,
-        output_json=next(
-            (output[key] for key in ("json_dict", "pydantic") if output.get(key) is not None), None
-        ),
+        output_json=_json_output(output),
         output_for=text(output.get("description")),
         tools=_tool_names(task),
         runs_beside=task.get("async_execution") is True,
         started_at=moment(task.get("start_time")),
         ended_at=moment(task.get("end_time")),
     )
+
+
+def _json_output(output: Body) -> Any:
+    """The value of an output in JSON, None of one in text.
+
+    The engine writes a model without its fields, as an empty object: its text has them.
+    """
+    values = [output[key] for key in ("json_dict", "pydantic") if output.get(key) is not None]
+    found = next((value for value in values if value), None)
+    if found is not None or not values:
+        return found
+    try:
+        return json.loads(text(output.get("raw")))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _methods(root: Body) -> tuple[Method, ...]:

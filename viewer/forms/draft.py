@@ -53,6 +53,16 @@ class Draft:
         return sha256(told.encode()).hexdigest()[:16]
 
     @property
+    def unrestored(self) -> str:
+        """What a run without the project's code would lack; empty where nothing is known to be."""
+        if self.contents.kind != "crew" or self.form.entry_point:
+            return ""
+        return _(
+            "Guardrails, callbacks and links between tasks are not in a checkpoint. Without the code that "
+            "made this crew they cannot be restored: name it under “Starts with”, or add it to the project."
+        )
+
+    @property
     def shares_its_branch(self) -> bool:
         """Whether resuming gives this branch a second continuation."""
         return not self.is_fork and self.checkpoint.children.filter(branch=self.checkpoint.branch).exists()

@@ -52,6 +52,11 @@ class Promise:
     tokens: int = 0
 
     @property
+    def rerun(self) -> set[str]:
+        """The finished tasks whose stored output will be replaced."""
+        return {step.unit for step in self.steps if step.action is Action.AGAIN}
+
+    @property
     def running_count(self) -> int:
         return sum(step.action in RUNNING for step in self.steps)
 
