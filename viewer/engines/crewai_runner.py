@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 HERE = Path(__file__).resolve().parent
-SECONDS_TO_LEAVE = 3
+SECONDS_TO_CLEAN_UP = 2
+SECONDS_TO_LEAVE = 2
 
 
 def main(folder: Path) -> int:
@@ -36,14 +37,13 @@ def main(folder: Path) -> int:
     spool = _spool_module()
     request: Request = json.loads((folder / spool.REQUEST).read_text())
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
-    signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter))
+    signal.signal(signal.SIGINT, lambda *_: _interrupt(reporter))
+    signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter, 143))
     try:
         result = run(request, folder / "scratch", reporter)
     except BaseException as error:
         _flush()
         return _end(reporter, error)
-    finally:
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
     _flush()
     reporter.end("succeeded", result=result)
     return 0
@@ -85,7 +85,10 @@ def _run_engine(
     progress.follow(reporter, {str(task["id"]): position for position, task in enumerate(tasks, 1)})
     record = sanitising.clean_record(body.get("event_record"))
     copy = restoring.copied({**body, "entities": entities, "event_record": record}, request, scratch)
-    state = restoring.restored(copy, request)
+    try:
+        state = restoring.restored(copy, request)
+    finally:
+        shutil.rmtree(scratch)
     if request["entity"] == "crew":
         crew = crews.prepare(state, root, body, request, reporter)
         reporter.write("steps", steps=_steps(request, [root, *tasks]))
@@ -178,14 +181,22 @@ def _flush() -> None:
             traceback.print_exc()
 
 
-def _leave_now(reporter: Reporter) -> NoReturn:
-    """SIGTERM: SIGINT was not heard. The last line, a moment for a write that is under way, and out."""
+def _interrupt(reporter: Reporter) -> NoReturn:
+    """SIGINT: the project's code may clean up, but not wait for a model that is still answering."""
+    leaving = threading.Timer(SECONDS_TO_CLEAN_UP, _leave_now, (reporter, 130))
+    leaving.daemon = True
+    leaving.start()
+    raise KeyboardInterrupt
+
+
+def _leave_now(reporter: Reporter, status: int) -> NoReturn:
+    """A moment for a checkpoint that is being written, the last line, and out."""
     # In a thread of its own: this one may hold the lock that flushing takes.
     flushing = threading.Thread(target=_flush, daemon=True)
     flushing.start()
     flushing.join(SECONDS_TO_LEAVE)
     reporter.end("cancelled")
-    os._exit(143)
+    os._exit(status)
 
 
 def _spool_module() -> Any:

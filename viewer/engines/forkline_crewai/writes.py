@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crewai.events.event_bus import crewai_event_bus
+from crewai.flow.flow import Flow
 from crewai.state import checkpoint_listener
 from crewai.state.runtime import RuntimeState
 
@@ -22,8 +23,12 @@ def guard() -> None:
     The serializer is Rust, and gives up with a panic that no ``except Exception`` sees: it would end
     the run. And two writes at once would both claim the same parent.
     """
-    for name in ("model_dump", "model_dump_json"):
-        setattr(RuntimeState, name, _retried(getattr(RuntimeState, name)))
+    for owner, name in (
+        (RuntimeState, "model_dump"),
+        (RuntimeState, "model_dump_json"),
+        (Flow, "_copy_and_serialize_state"),
+    ):
+        setattr(owner, name, _retried(getattr(owner, name)))
     lock = threading.RLock()
     write = checkpoint_listener._do_checkpoint
 

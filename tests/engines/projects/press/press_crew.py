@@ -1,5 +1,7 @@
 """A crew of four: the last task skips its neighbours, the second answers in JSON, the third has a tool."""
 
+import os
+
 from crewai import LLM, Agent, Crew, Task
 from crewai.tools import BaseTool
 from pydantic import BaseModel
@@ -23,7 +25,7 @@ def no_shouting(output):  # type: ignore[no-untyped-def]
 
 
 def make_crew() -> Crew:
-    model = LLM(model="openai/gpt-4o-mini")
+    model = LLM(model="openai/gpt-4o-mini", stream="PRESS_STREAMS" in os.environ)
     researcher = Agent(role="Researcher of {topic}", goal="Know {topic}", backstory="Curious", llm=model)
     writer = Agent(role="Writer", goal="Write", backstory="Terse", llm=model)
     collect = Task(description="Collect {topic} in {year}, {tags}", expected_output="notes", agent=researcher)
