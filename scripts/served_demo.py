@@ -29,7 +29,14 @@ class ServedDemo:
 def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
     """Start ``make demo``'s program on a free port, and end it. RuntimeError where it does not serve."""
     port = free_port()
-    environment = {**os.environ, "DATA_DIR": str(data_folder), "PORT": str(port), "DEMO_DELAY": str(delay)}
+    environment = {
+        **os.environ,
+        "DATA_DIR": str(data_folder),
+        "PORT": str(port),
+        "DEMO_DELAY": str(delay),
+        # Not those of a test that starts it.
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+    }
     server = subprocess.Popen(
         [sys.executable, "-m", "scripts.demo"],
         cwd=ROOT,

@@ -1,0 +1,88 @@
+"""``make demo``, as a person meets it: real runs once, then served at once."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.served_demo import ServedDemo, served_demo
+
+pytestmark = pytest.mark.engine
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def python(demo: ServedDemo, *arguments: str) -> str:
+    environment = {
+        **os.environ,
+        "DATA_DIR": str(demo.data_folder),
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+    }
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
+    """The checkpoints of a store of the demo, as the terminal lists them."""
+    place = str(demo.data_folder / "demo/newsroom" / store)
+    document = json.loads(python(demo, "manage.py", "checkpoints", "list", place, "--json"))
+    assert document["problems"] == []
+    return [checkpoint for run in document["runs"] for checkpoint in run["checkpoints"]]
+
+
+def files(demo: ServedDemo) -> dict[str, float]:
+    stores = demo.data_folder / "demo/newsroom"
+    return {str(path): path.stat().st_mtime for path in stores.rglob("*.json")}
+
+
+def test_the_link_comes_last_and_logs_in(demo_site: ServedDemo) -> None:
+    assert demo_site.printed.rstrip().endswith(demo_site.link)
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with opener.open(demo_site.link, timeout=20) as page:
+        text = page.read().decode()
+    assert "article" in text
+    assert "interview" in text
+
+
+def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> None:
+    article = listed(demo_site, "article")
+    assert {checkpoint["branch"] for checkpoint in article} == {"main", "shorter-draft", "year-2030"}
+    for branch in ("shorter-draft", "year-2030"):
+        newest = max(
+            (found for found in article if found["branch"] == branch), key=lambda one: one["event_count"]
+        )
+        assert (newest["tasks_done"], newest["tasks_total"]) == (4, 4)
+    finished = [
+        found for found in listed(demo_site, "article.db") if found["trigger"] == "crew_kickoff_completed"
+    ]
+    assert len(finished) == 2
+
+
+def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
+    article = demo_site.data_folder / "demo/newsroom/article"
+    texts = {
+        branch: "".join(path.read_text() for path in (article / branch).rglob("*.json"))
+        for branch in BRANCHES
+    }
+    assert "Forking used to mean copying a folder and hoping" in texts["shorter-draft"]
+    assert "In 2030, AI checkpoints" in texts["year-2030"]
+    assert "In 2030, AI checkpoints" not in texts["main"]
+
+
+BRANCHES = ("main", "shorter-draft", "year-2030")
+
+
+def test_a_second_start_serves_within_five_seconds_and_repeats_nothing(demo_site: ServedDemo) -> None:
+    before = files(demo_site)
+    began = time.monotonic()
+    with served_demo(demo_site.data_folder) as again:
+        took = time.monotonic() - began
+    assert again.printed.count("CrewAI") == 0
+    assert files(demo_site) == before
+    assert took < 5
