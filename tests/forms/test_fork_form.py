@@ -36,7 +36,7 @@ def fields_of(form: ForkForm) -> dict[str, str]:
             sent[one.html_name] = one.text.replace("\n", "\r\n")
             if one.json_name:
                 sent[one.json_name] = ""
-        if group:
+        if group and group.more:
             sent[group.more.html_name] = ""
     return sent | {output.html_name: output.text.replace("\n", "\r\n") for output in form.outputs}
 
@@ -120,7 +120,7 @@ def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.Monk
     monkeypatch.setattr(fork_form, "MOST_FIELDS", 2)
     form = first(crew([task(1)], INPUTS))
     assert form.inputs is not None and len(form.inputs.fields) == 2
-    assert form.inputs.more.names == list(INPUTS)[2:]
+    assert form.inputs.more and form.inputs.more.names == list(INPUTS)[2:]
     assert edited(crew([task(1)], INPUTS), input_more='{"pages": [9]}').edits.inputs == {"pages": [9]}
 
 
@@ -215,6 +215,7 @@ def test_what_an_agent_was_asked_is_its_input(messages: Any, kind: Kind) -> None
     assert form.inputs is not None
     assert [(one.name, one.kind) for one in form.inputs.fields] == [("messages", kind)]
     assert edited(agent(messages)).edits.inputs == {}
+    assert edited(agent(messages), input_more='{"other": 1}').edits.inputs == {}
 
 
 @pytest.mark.parametrize("name", ["", "main", "../up", "a//b", "a#b", "x" * 300])

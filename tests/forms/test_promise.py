@@ -1,5 +1,6 @@
 """What the form promises before anything runs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,14 @@ def test_the_cost_is_that_of_the_last_attempt_of_what_will_run() -> None:
     assert cost_of(record, {"a", "b"}, "crew") == (3, 60)
     assert cost_of(record, set(), "crew") == (0, 0)
     assert cost_of(events(("llm_call_completed", "", 7)), {"x"}, "agent") == (1, 7)
+
+
+def test_a_flow_costs_what_came_after_this_checkpoint_last_time() -> None:
+    early = flow({})
+    late = replace(early, events=events(("llm_call_completed", "", 7), ("llm_call_completed", "", 5)))
+    assert promise_of(early, Edits(), late).tokens == 12
+    assert promise_of(replace(early, events=late.events[:1]), Edits(), late).tokens == 5
+    assert promise_of(late, Edits()).calls == 0
 
 
 def test_every_action_and_reason_has_words() -> None:

@@ -47,20 +47,21 @@ class ValueGroup:
     """The kickoff inputs, or a flow's state."""
 
     fields: list[ValueField]
-    more: MoreValues
+    # None where there can be no others.
+    more: MoreValues | None
 
     @property
     def changes(self) -> dict[str, Any]:
         """What differs from the stored values, by name."""
         changed = {one.name: one.value for one in self.fields if one.changed}
-        return {**changed, **self.more.values}
+        return {**changed, **(self.more.values if self.more else {})}
 
     @property
     def errors(self) -> Iterator[FormError]:
         for one in self.fields:
             if one.error:
                 yield FormError(one.html_id, one.name, one.error)
-        if self.more.error:
+        if self.more and self.more.error:
             yield FormError(self.more.html_id, _("More values"), self.more.error)
 
 
@@ -130,6 +131,8 @@ def read_fork(
     ``chosen`` holds the ids of tasks to run ``again`` and to ``keep``.
     """
     inputs = None if contents.kind == "flow" else _group("input", _inputs(contents), sent)
+    if inputs and contents.kind == "agent":
+        inputs.more = None
     state = None
     if contents.flow_state is not None:
         # Its id is how the engine finds the flow again: no edit of what it does.

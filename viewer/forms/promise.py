@@ -86,8 +86,13 @@ def promise_of(contents: Contents, edits: Edits, last: Contents | None = None) -
         promise.steps = _plan_without_conflicts(contents, edits)
     promise.shown = [_shown(step, contents.kind, edits) for step in promise.steps]
     promise.notes = _notes(contents, promise, edits)
-    running = {step.unit for step in promise.steps if step.action in RUNNING}
-    promise.calls, promise.tokens = cost_of((last or contents).events, running, contents.kind)
+    if contents.kind == "flow":
+        known = {event.id for event in contents.events}
+        ahead = [event for event in last.events if event.id not in known] if last else []
+        promise.calls, promise.tokens = cost_of(ahead, {""}, contents.kind)
+    else:
+        running = {step.unit for step in promise.steps if step.action in RUNNING}
+        promise.calls, promise.tokens = cost_of((last or contents).events, running, contents.kind)
     return promise
 
 
