@@ -51,6 +51,9 @@ function keepEndInView() {
   if (atEnd && document.querySelector(".job-events")) window.scrollTo({ top: document.documentElement.scrollHeight });
 }
 
+// What has ended stays in sight until it is closed.
+document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar]").remove());
+
 /** Seconds as 0:14 or 1:02:03. */
 function asClock(seconds) {
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];

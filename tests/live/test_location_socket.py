@@ -13,7 +13,7 @@ from viewer.live.tail import tails
 from viewer.live.watch import all_watches
 from viewer.models import Job, Location
 
-CHECKPOINT = {
+CHECKPOINT: dict[str, object] = {
     "crewai_version": "1.15.30",
     "branch": "main",
     "parent_id": None,

@@ -23,3 +23,11 @@ def shown_job(job: Job) -> ShownJob:
         advance(progress, event.seq, event.kind, event.data)
         tell(timeline, [event])
     return ShownJob(job, progress, timeline)
+
+
+def branch_url(job: Job) -> str:
+    """Where the job's branch is seen: at its newest checkpoint, else at its run; empty where that is gone."""
+    if job.run is None:
+        return ""
+    newest = job.run.checkpoints.filter(branch=job.branch).select_related("run").order_by("-row").first()
+    return newest.get_absolute_url() if newest else job.run.get_absolute_url()

@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString
 
 from viewer import wording
 from viewer.jobs import sentences
-from viewer.jobs.showing import shown_job
+from viewer.jobs.showing import branch_url, shown_job
 from viewer.models import Job, Location
 
 register = template.Library()
@@ -47,6 +47,12 @@ def action_sign(action: str) -> str:
 def reason_words(reason: str) -> str:
     """Why it happens."""
     return wording.reason_words(reason)
+
+
+@register.filter
+def job_branch_url(job: Job) -> str:
+    """Where its branch is seen; empty where its run is gone."""
+    return branch_url(job)
 
 
 @register.inclusion_tag("viewer/jobs/_live.html")

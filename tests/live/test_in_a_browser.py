@@ -1,0 +1,169 @@
+"""A job's page in a real browser: live, through a reload and through a server that goes away."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import Browser, Page, expect
+
+from scripts.served_demo import free_port
+from tests.jobs.conftest import ROOT, wait_until
+from viewer.models import Job, JobEvent
+
+pytestmark = pytest.mark.browser
+WORDS = re.compile(r"word\d+")
+
+
+class Server:
+    """The web server alone, on a port of its own; it can be ended and started again."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+            "PORT": str(self.port),
+        }
+        command = [sys.executable, "-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(self.port)]
+        self.process = subprocess.Popen(
+            [*command, "checkpoint_site.asgi:application"], cwd=ROOT, env=environment
+        )
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def end(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def server(transactional_db: None) -> Iterator[Server]:
+    server = Server()
+    server.start()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def page(server: Server, browser: Browser) -> Iterator[Page]:
+    """A page of somebody who is logged in, that must not have any error in its console."""
+    client = Client()
+    client.force_login(User.objects.create_user("reader"))
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    name = f"forkline_session_{server.port}"
+    context.add_cookies([{"name": name, "value": session, "domain": "127.0.0.1", "path": "/"}])
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    wait_until(server.answers)
+    yield page
+    context.close()
+    assert errors == []
+
+
+def speak(job: Job, first: int, last: int) -> None:
+    """Events as a run that streams text writes them."""
+    JobEvent.objects.bulk_create(
+        JobEvent(
+            job=job, seq=seq, kind="text", at=timezone.now(), data={"text": f"word{seq} ", "agent": "Writer"}
+        )
+        for seq in range(first, last + 1)
+    )
+
+
+def shown_words(page: Page) -> list[str]:
+    return WORDS.findall(page.locator(".job-events").inner_text())
+
+
+def words(last: int) -> list[str]:
+    return [f"word{seq}" for seq in range(1, last + 1)]
+
+
+def test_what_happens_appears_without_a_reload_and_a_reload_changes_nothing(page: Page, job: Job) -> None:
+    speak(job, 1, 3)
+    page.goto(job.get_absolute_url())
+    page.wait_for_selector('[data-seq="3"]', state="attached")
+    for last in range(4, 8):
+        speak(job, last, last)
+        page.wait_for_selector(f'[data-seq="{last}"]', state="attached")
+    assert shown_words(page) == words(7)
+    page.reload()
+    assert shown_words(page) == words(7)
+
+
+def test_a_server_that_goes_away_loses_and_repeats_nothing(page: Page, job: Job, server: Server) -> None:
+    page.goto(job.get_absolute_url())
+    speak(job, 1, 5)
+    page.wait_for_selector('[data-seq="5"]', state="attached")
+    server.end()
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    speak(job, 6, 60)
+    server.start()
+    wait_until(server.answers)
+    page.wait_for_selector('[data-seq="60"]', state="attached", timeout=20_000)
+    assert shown_words(page) == words(60)
+    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+
+
+def test_the_end_is_shown_as_it_comes_and_cancel_goes(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    job.end(Job.Status.FAILED, error="the tool broke", log_end="its last line")
+    expect(page.locator(".job-outcome")).to_contain_text("the tool broke")
+    expect(page.locator(".status-failed")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+def test_cancel_asks_and_says_so(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
+    job.refresh_from_db()
+    assert job.is_being_cancelled
+
+
+def test_a_run_that_begins_shows_its_bar_on_an_open_page_until_it_is_closed(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    bars = page.locator(".job-bar")
+    expect(bars).to_have_count(1)
+    began = Job.objects.create(kind="fork", location=job.location, branch="late", status="running")
+    expect(bars).to_have_count(2)
+    bar = page.locator(f"#job-{began.pk}")
+    JobEvent.objects.create(
+        job=began,
+        seq=1,
+        kind="task_started",
+        at=timezone.now(),
+        data={"task": "t", "description": "Say hello"},
+    )
+    expect(bar).to_contain_text("Forking to late: Say hello")
+    began.end(Job.Status.SUCCEEDED)
+    expect(bar).to_contain_text("Forked to late")
+    bar.get_by_role("button", name="Close").click()
+    expect(bars).to_have_count(1)
+
+
+def test_a_checkpoint_that_is_written_changes_an_open_page(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    page.wait_for_selector("#location-revision", state="attached")
+    page.evaluate(
+        "document.body.addEventListener('location-changed', (e) => { window.changed = e.detail.revision })"
+    )
+    job.location.revision = 3
+    job.location.save(update_fields=["revision"])
+    assert page.wait_for_function("() => window.changed").json_value() == 3
