@@ -21,14 +21,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# A number at the end of a name, as in API_KEY_2, is none of its words.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # One text for each list, words apart by spaces: shorter to read than as many quoted ones.
 _HARD = _words(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
     " authorization cookie cookies dsn"
 )
-_SOFT = _words("token jwt bearer auth apikey apikeys apitoken headers")
-_TOKEN_OWNERS = _words("access refresh auth api")
+_SOFT = _words("token jwt bearer auth apikey apitoken headers")
 _HARMLESS_OWNERS = _words(
     "cache primary foreign sort public partition crew task agent event run source group index unique dict map"
     " lookup row column item object result output input state memory storage idempotency hot short arrow"
@@ -39,11 +39,15 @@ _ABOUT = _words(
     "name names type types count usage limit required policy enabled file path url uri expiry expires ttl"
     " provider length process field fields at in source method mode"
 )
-_COMPACT = re.compile(
-    r"api_?key|access_?key|secret_?key|private_?key|password|passwd|client_?secret|access_?token|auth_?token"
-    r"|connection_?string",
-    re.IGNORECASE,
+_WHOLE = re.compile(
+    r"(?:access|refresh|auth|api)_tokens\Z|api_keys\Z"
+    r"|(?:connection_string|connectionString|ConnectionString|CONNECTION_STRING)\Z"
 )
+# Written as one word.
+_COMPACT = re.compile(
+    r"(?:(?:api|access|secret|private)key|password|passwd|clientsecret|(?:access|auth)token|connectionstring)\Z"
+)
+_NUMBERED = re.compile(r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN)[_\-]\d+\Z")
 
 
 @lru_cache(maxsize=4096)
@@ -52,54 +56,73 @@ def secrecy_of(name: str) -> Secrecy:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _ABOUT:
         return ""
+    if not _HARD.isdisjoint(words) or _COMPACT.search(words[-1]):
+        return "hard" if not _HARD.isdisjoint(words) else "soft"
+    if not (name[-1].isalpha() or _NUMBERED.search(name)):
+        return ""
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if not _HARD.isdisjoint(words):
-        return "hard"
-    if last in _SOFT or (last == "tokens" and owner in _TOKEN_OWNERS):
-        return "soft"
-    if last in ("key", "keys") and owner and owner not in _HARMLESS_OWNERS:
-        return "soft"
     if last == "key" and not owner:
         return "random"
-    return "soft" if _COMPACT.search(name) else ""
+    is_key = last == "key" and owner not in _HARMLESS_OWNERS
+    return "soft" if is_key or last in _SOFT or _WHOLE.search(name) else ""
 
 
 # Keys that tell by themselves what they are. Nothing in them needs escaping in JSON.
-TOKENS = (
+_KNOWN = (
     r"(?<![A-Za-z0-9])(?:sk-(?=[A-Za-z0-9_\-]{0,200}[0-9A-Z])[A-Za-z0-9_\-]{8,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{12,}"
     r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_\-]{16,}"
     r"|xox[abeoprs]-[A-Za-z0-9\-]{10,}|xapp-[A-Za-z0-9\-]{10,}"
-    r"|AIza[0-9A-Za-z_\-]{20,}|ya29\.[0-9A-Za-z_\-]{20,}"
-    r"|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_\-]{16,}"
-    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9]{16,}|lsv2_[A-Za-z0-9_]{16,}"
-    r"|tvly-[A-Za-z0-9\-]{16,}|nvapi-[A-Za-z0-9_\-]{16,}|xai-[A-Za-z0-9]{20,}"
+    r"|AIza[0-9A-Za-z_\-]{20,}"
+    r"|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{30,}"
+    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|lsv2_[A-Za-z0-9_]{16,}"
     r"|SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"
     r"|eyJ[A-Za-z0-9_\-]{8,4000}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)?)"
 )
-_BEARER = r"(?i:\b(bearer)(\s+))(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
+_BEARER = r"\b([Bb]earer|BEARER)(\s+)(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
     r"(?:.{0,8000}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)"
 )
-_LOGIN_IN_URL = r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?:\\?/){2}[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
+_LOGIN_IN_URL = (
+    r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
+)
 _WEBHOOK = r"(hooks\.slack\.com/services/)[A-Za-z0-9/]+"
-_TOKENS = re.compile(TOKENS)
+_TOKENS = re.compile(_KNOWN)
 _BEARERS = re.compile(_BEARER)
 _PRIVATE_KEYS = re.compile(_PRIVATE_KEY, re.DOTALL)
 _LOGINS_IN_URLS = re.compile(_LOGIN_IN_URL)
 _WEBHOOKS = re.compile(_WEBHOOK)
+# Only in the three ways in which a word is written: secret, Secret, SECRET.
+_KEY, _API = "(?:[Kk]ey|KEY)", "(?:[Aa]pi|API)"
+_NAMED = "|".join(
+    f"{word}|{word.title()}|{word.upper()}"
+    for word in (
+        "secret",
+        "passwd",
+        "password",
+        "passphrase",
+        "pwd",
+        "token",
+        "authorization",
+        "cookie",
+        "credential",
+        "dsn",
+    )
+)
+_OWNERS = "[Aa]ccess|ACCESS|[Pp]rivate|PRIVATE"
 _NAME = (
-    r"[A-Za-z0-9_\-.]{0,40}(?i:api[_\- ]?key|access[_\-]?key|secret|passw(?:or)?d|passphrase|pwd|token"
-    r"|authorization|cookie|credential|private[_\-]?key|dsn)[A-Za-z0-9_\-]{0,40}"
+    rf"[A-Za-z0-9_\-.]{{0,40}}(?:{_API}[_\- ]?{_KEY}|(?:{_OWNERS})[_\-]?{_KEY}|{_NAMED})"
+    r"[A-Za-z0-9_\-]{0,40}"
 )
 # name="value", 'name': 'value', \"name\": \"value\" in a longer text.
 _QUOTED = re.compile(
-    rf"(?P<name>{_NAME})(\\*[\"']?\s*[:=]\s*\\*)([\"'])(?P<value>(?:(?!\3)[^\\\n]){1, 4000})(?=\\*\3)"
+    rf"(?P<name>{_NAME})(\\*[\"']?[ \t\r\n]*[:=][ \t\r\n]*\\*)([\"'])"
+    r"(?P<value>(?:(?!\3)[^\\\n]){1,4000})(?=\\*\3)"
 )
 # NAME=value and Name: value.
 _BARE = re.compile(
-    rf"(?P<name>{_NAME})([\"']?\s?[:=]\s?)(?P<value>(?:(?i:basic|digest|bearer)\s+)?[^\s\"'\\,;&<>()\[\]{{}}]+)"
+    rf"(?P<name>{_NAME})([\"']? ?[:=] ?)(?P<value>(?:(?i:basic|digest|bearer) +)?[^\s\"'\\,;&<>()\[\]{{}}]+)"
 )
 
 
@@ -137,18 +160,21 @@ def _without_bare(match: re.Match[str]) -> str:
     return f"{match['name']}{match[2]}{MARKER}"
 
 
-def assigns_secret(text: str, position: int) -> bool:
-    """Whether a secret is assigned in this text to the name that stands at this position."""
-    return any(
-        match.start() <= position < match.end() and match[0] != replace(match)
-        for pattern, replace in ((_QUOTED, _without_quoted), (_BARE, _without_bare))
-        for match in pattern.finditer(text)
-    )
-
-
 def looks_random(text: str) -> bool:
     """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
+
+
+def is_clean(text: str) -> bool:
+    """Whether redacting leaves this text as it is."""
+    return _text_without(text, ()) == text
+
+
+def is_secret_text(text: str, secrecy: Secrecy) -> bool:
+    """Whether this is what a field of that secrecy hides; under a mere “key” only what looks like one."""
+    if not text or text == MARKER:
+        return False
+    return secrecy != "random" or (len(text) >= 16 and " " not in text and looks_random(text))
 
 
 def redact(value: Any) -> Any:
@@ -159,18 +185,18 @@ def redact(value: Any) -> Any:
 def secrets_in(value: Any) -> set[str]:
     """The texts under secret-named fields that are telling enough to be looked for elsewhere."""
     found: set[str] = set()
-    waiting: list[tuple[Any, bool]] = [(value, False)]
+    waiting: list[tuple[Any, Secrecy]] = [(value, "")]
     while waiting:
-        item, secret = waiting.pop()
+        item, secrecy = waiting.pop()
         if isinstance(item, dict):
-            waiting += [(inner, secret or bool(secrecy_of(name))) for name, inner in item.items()]
+            waiting += [(inner, secrecy or secrecy_of(name)) for name, inner in item.items()]
         elif isinstance(item, list):
-            waiting += [(inner, secret) for inner in item]
+            waiting += [(inner, secrecy) for inner in item]
         elif isinstance(item, str):
-            if secret and looks_random(item) and item != MARKER:
-                found.add(item)
+            if secrecy and is_secret_text(item, secrecy):
+                found |= {item} if looks_random(item) else set()
             elif (inner := _json_inside(item)) is not None:
-                waiting.append((inner, secret))
+                waiting.append((inner, secrecy))
     return found
 
 
@@ -185,7 +211,7 @@ def _without(value: Any, secrets: tuple[str, ...]) -> Any:
         return [_without(item, secrets) for item in value]
     if isinstance(value, dict):
         return {
-            _text_without(name, secrets) if len(name) > 12 else name: (
+            _text_without(name, secrets): (
                 _masked(item, secrecy, secrets) if (secrecy := secrecy_of(name)) else _without(item, secrets)
             )
             for name, item in value.items()
@@ -212,9 +238,7 @@ def _masked(value: Any, secrecy: Secrecy, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, list):
         return [_masked(item, secrecy, secrets) for item in value]
     if isinstance(value, str):
-        if secrecy == "random" and not (looks_random(value) and len(value) >= 16 and " " not in value):
-            return _text_without(value, secrets)
-        return MARKER if value else value
+        return MARKER if is_secret_text(value, secrecy) else _text_without(value, secrets)
     if isinstance(value, bool) or value is None:
         return value
     return MARKER if secrecy == "hard" else value
