@@ -1,5 +1,7 @@
 """Real runs, recorded once; each test works on its own copy of a store."""
 
+import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -25,14 +27,30 @@ RECORDINGS = {
 
 @pytest.fixture(scope="session")
 def recorded(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every store of RECORDINGS, written by CrewAI."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with model_server() as server, ThreadPoolExecutor(2) as pool:
-        for name, (kind, provider) in RECORDINGS.items():
-            pool.submit(children.record, engine_python, server, folder, kind, provider, f"./{name}")
-    missing = [name for name in RECORDINGS if not (folder / name).exists()]
-    assert not missing
+    """A folder with every store of RECORDINGS, written by CrewAI once for all test processes."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    folder = shared / "press_stores"
+    with open(shared / "press_stores.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            half = shared / "half_press_stores"
+            half.mkdir()
+            record_all(half, engine_python)
+            half.rename(folder)
     return folder
+
+
+def record_all(folder: Path, python: Path) -> None:
+    """Run the press project's crew, flow and agent, two at a time."""
+    with model_server() as server, ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(children.record, python, server, folder, kind, provider, f"./{name}")
+            for name, (kind, provider) in RECORDINGS.items()
+        ]
+        for run in runs:
+            run.result()
 
 
 @pytest.fixture
