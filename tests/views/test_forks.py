@@ -210,6 +210,15 @@ def test_without_script_the_plan_is_a_page_that_keeps_what_was_typed(
     assert f'value="{sent["key"]}"' in text
 
 
+def test_the_enter_key_in_a_field_starts_nothing(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    text = client.get(page(checkpoint)).content.decode()
+    form = text[text.index('<form class="fork"') :]
+    first = re.search(r"<button[^>]*>", form)
+    assert first and f'formaction="{page(checkpoint, "fork-plan")}"' in first[0]
+
+
 def test_a_stale_text_is_named_and_can_be_run_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:

@@ -19,12 +19,17 @@ register = template.Library()
 MOST_BRANCH = 18
 
 
+def _rounded(value: float, places: int) -> str:
+    """The number as the language writes it; Django alone would cut it off instead."""
+    return number_format(round(value, places), decimal_pos=places)
+
+
 @register.filter
 def short_number(value: int) -> str:
     """``950``, ``1.2k``, ``3.4M``; empty for 0."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if value >= size:
-            return f"{number_format(value / size, decimal_pos=1 if value < 100 * size else 0)}{unit}"
+            return f"{_rounded(value / size, 1 if value < 100 * size else 0)}{unit}"
     return str(value) if value else ""
 
 
@@ -35,7 +40,7 @@ def short_size(value: int) -> str:
         return gettext("%(size)s B") % {"size": value}
     if value < 1024 * 1024:
         return gettext("%(size)s KB") % {"size": round(value / 1024)}
-    return gettext("%(size)s MB") % {"size": number_format(value / 1024 / 1024, decimal_pos=1)}
+    return gettext("%(size)s MB") % {"size": _rounded(value / 1024 / 1024, 1)}
 
 
 @register.filter
@@ -79,7 +84,7 @@ def since(at: datetime | None, start: datetime | None) -> str:
         return ""
     gone = at - start
     if gone < timedelta(minutes=1):
-        return gettext("+%(seconds)s s") % {"seconds": number_format(gone.total_seconds(), decimal_pos=2)}
+        return gettext("+%(seconds)s s") % {"seconds": _rounded(gone.total_seconds(), 2)}
     minutes, seconds = divmod(int(gone.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"+{hours}:{minutes:02}:{seconds:02}" if hours else f"+{minutes}:{seconds:02}"

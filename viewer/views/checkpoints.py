@@ -59,6 +59,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
         "run": run,
         "location": run.location,
         "checkpoint": checkpoint,
+        "at": checkpoint.checkpoint_id if checkpoint else "",
         "tab": asked if asked in TABS else "overview",
         "tabs": TABS,
         "is_open": bool(request.GET.get("at")),

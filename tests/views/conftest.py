@@ -1,0 +1,52 @@
+"""Somebody who is logged in, real stores that were imported, and runs of any length."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from viewer.importing import import_location, open_location
+from viewer.models import Location, Run
+
+STORES = Path(__file__).resolve().parent.parent / "stores"
+
+
+@pytest.fixture
+def reader(client: Client, db: None) -> Client:
+    """A browser of somebody who is logged in."""
+    client.force_login(User.objects.create_user("reader"))
+    return client
+
+
+@pytest.fixture
+def imported(db: None, tmp_path: Path) -> Callable[[str], Location]:
+    """Imports a copy of a real store, such as ``1.15.30/json``."""
+
+    def copy_and_import(name: str) -> Location:
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = STORES / name
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copyfile(source, target)
+        location = open_location(target)
+        import_location(location)
+        location.refresh_from_db()
+        return location
+
+    return copy_and_import
+
+
+@pytest.fixture
+def crew_location(imported: Callable[[str], Location]) -> Location:
+    """A crew of three tasks, and a fork of it whose first output was edited."""
+    return imported("1.15.30/json")
+
+
+@pytest.fixture
+def crew_run(crew_location: Location) -> Run:
+    return crew_location.runs.get()

@@ -1,0 +1,50 @@
+"""Who is not logged in sees the way in, and nothing else."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from viewer.models import Location, Run
+
+
+def test_every_screen_asks_for_a_login(client: Client, crew_location: Location, crew_run: Run) -> None:
+    checkpoint = crew_run.checkpoints.earliest("row")
+    for address in (
+        reverse("locations"),
+        crew_location.get_absolute_url(),
+        crew_run.get_absolute_url(),
+        reverse("run-rows", args=[crew_run.uid]),
+        reverse("checkpoint", args=[checkpoint.pk]),
+        reverse("checkpoint-raw", args=[checkpoint.pk]),
+    ):
+        answer = client.get(address)
+        assert (answer.status_code, answer["Location"].split("?")[0]) == (302, reverse("login")), address
+    for address in (reverse("location-add"), reverse("location-refresh", args=[crew_location.uid])):
+        assert client.post(address, {"path": "/"})["Location"].startswith(reverse("login"))
+
+
+def test_a_login_leads_back(client: Client, db: None) -> None:
+    User.objects.create_user("reader", password="reading")
+    address = reverse("login") + "?next=/jobs/"
+    assert "for people who are logged in" in client.get(address).content.decode()
+    answer = client.post(address, {"username": "reader", "password": "reading", "next": "/jobs/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/jobs/")
+
+
+def test_a_wrong_password_says_what_to_look_at(client: Client, db: None) -> None:
+    page = client.post(reverse("login"), {"username": "reader", "password": "x"}).content.decode()
+    assert "do not belong together" in page
+
+
+def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_user("reader"))
+    answer = client.post(reverse("location-add"), {"path": "/"})
+    assert answer.status_code == 403
+    assert "The form was not sent" in answer.content.decode()
+
+
+@pytest.mark.parametrize("method", ["put", "delete", "patch"])
+def test_pages_are_only_read(reader: Client, crew_run: Run, method: str) -> None:
+    assert getattr(reader, method)(crew_run.get_absolute_url()).status_code == 405

@@ -1,0 +1,115 @@
+"""The detail of a checkpoint, tab by tab, and its stored copy."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from viewer.models import Checkpoint, Location, Run
+
+Imported = Callable[[str], Location]
+
+
+def tab_of(client: Client, checkpoint: Checkpoint, tab: str, more: str = "") -> str:
+    address = f"{checkpoint.run.get_absolute_url()}?at={checkpoint.checkpoint_id}&tab={tab}{more}"
+    answer = client.get(address, headers={"HX-Request": "true", "HX-Target": "detail"})
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def forked(crew_run: Run) -> Checkpoint:
+    """The end of the fork whose first output was edited."""
+    return crew_run.checkpoints.filter(branch="exp-a").latest("row")
+
+
+def test_the_overview_tells_what_it_is_and_where_it_stands(reader: Client, forked: Checkpoint) -> None:
+    detail = tab_of(reader, forked, "overview")
+    assert "CrewAI 1.15.30" in detail
+    assert forked.source in detail
+    assert forked.parent and f"?at={forked.parent.checkpoint_id}" in detail.replace("&amp;", "&")
+    assert "Researcher on AI" in detail and "gpt-4o-mini" in detail
+    assert "executors of its agents" in detail
+
+
+def test_tasks_tell_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:
+    detail = tab_of(reader, forked, "tasks")
+    words = [word for word in ("edited", "ran again", "not run yet") if f">{word}</span>" in detail]
+    assert words == ["edited", "ran again", "not run yet"]
+    assert "EDITED RESEARCH OUTPUT" in detail
+    assert "Its output was made for: Research AI trends for 2026" in detail
+
+
+def test_tasks_of_a_run_that_left_nothing_have_no_such_words(reader: Client, crew_run: Run) -> None:
+    detail = tab_of(reader, crew_run.checkpoints.filter(branch="main").latest("row"), "tasks")
+    assert "ran again" not in detail and "Write a summary of AI" in detail
+
+
+def test_inputs_keep_their_types(reader: Client, crew_run: Run) -> None:
+    detail = tab_of(reader, crew_run.checkpoints.earliest("row"), "inputs")
+    year = detail[detail.index(">year<") :]
+    assert year.index("number") < year.index("2026")
+
+
+def test_a_flows_state_and_methods_are_shown(reader: Client, imported: Imported) -> None:
+    end = imported("1.14.7/flow").checkpoints.latest("row")
+    assert ">topic<" in tab_of(reader, end, "state")
+    methods = tab_of(reader, end, "tasks")
+    assert "outline draft edited" in methods
+
+
+def test_a_crew_says_that_it_has_no_state(reader: Client, forked: Checkpoint) -> None:
+    assert "Only a flow has a state" in tab_of(reader, forked, "state")
+
+
+def test_a_lone_agent_is_led_to_its_events(reader: Client, imported: Imported) -> None:
+    agent = imported("1.14.7/agent").checkpoints.latest("row")
+    assert "A lone agent has no tasks" in tab_of(reader, agent, "tasks")
+
+
+def test_events_are_a_timeline_with_messages_and_tokens(reader: Client, forked: Checkpoint) -> None:
+    detail = tab_of(reader, forked, "events")
+    assert detail.index("crew started") < detail.index("task started") < detail.index("model answered")
+    assert "20 tokens" in detail and "2 messages" in detail
+    assert "+0.00 s" in detail
+
+
+def test_the_engines_own_steps_are_told_when_asked_for(reader: Client, forked: Checkpoint) -> None:
+    assert "checkpoint completed" not in tab_of(reader, forked, "events")
+    assert "checkpoint completed" in tab_of(reader, forked, "events", "&internal=1")
+
+
+def test_raw_is_saved_and_never_shown(reader: Client, forked: Checkpoint) -> None:
+    assert reverse("checkpoint-raw", args=[forked.pk]) in tab_of(reader, forked, "raw")
+    answer = reader.get(reverse("checkpoint-raw", args=[forked.pk]))
+    assert answer["Content-Disposition"] == f'attachment; filename="{forked.checkpoint_id}.json"'
+    assert answer["Content-Type"] == "application/json"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert json.loads(answer.content)["branch"] == "exp-a"
+
+
+@pytest.mark.parametrize("tab", ["overview", "tasks", "inputs", "state", "events", "raw"])
+def test_no_tab_shows_a_key(reader: Client, forked: Checkpoint, tab: str) -> None:
+    assert "SECRET" not in tab_of(reader, forked, tab)
+
+
+def test_the_download_holds_no_key(reader: Client, forked: Checkpoint) -> None:
+    assert b"SECRET" not in reader.get(reverse("checkpoint-raw", args=[forked.pk])).content
+
+
+def test_a_checkpoints_own_address_leads_to_its_run(reader: Client, forked: Checkpoint) -> None:
+    answer = reader.get(reverse("checkpoint", args=[forked.pk]))
+    assert (answer.status_code, answer["Location"]) == (302, forked.get_absolute_url())
+
+
+def test_an_unknown_checkpoint_is_not_found(reader: Client) -> None:
+    assert reader.get(reverse("checkpoint", args=[404])).status_code == 404
+    assert reader.get(reverse("checkpoint-raw", args=[404])).status_code == 404
+
+
+def test_the_buttons_lead_to_fork_and_resume(reader: Client, forked: Checkpoint) -> None:
+    detail = tab_of(reader, forked, "overview")
+    assert f'href="{reverse("fork", args=[forked.pk])}" data-key="f"' in detail
+    assert f'href="{reverse("resume", args=[forked.pk])}" data-key="r"' in detail

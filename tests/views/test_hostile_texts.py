@@ -1,0 +1,109 @@
+"""Script in every text of a checkpoint stays text, and so does Markdown's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from viewer.importing import import_location, open_location
+from viewer.markdown import as_html
+from viewer.models import Run
+
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
+TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
+
+
+def hostile(value: Any) -> Any:
+    """The value with script in every text and every name of an input."""
+    if isinstance(value, str):
+        return SCRIPT + value
+    if isinstance(value, list):
+        return [hostile(item) for item in value]
+    if isinstance(value, dict):
+        kept = {"entity_type", "type", "timestamp", "event_id", "parent_id", "task_id"}
+        return {key: item if key in kept else hostile(item) for key, item in value.items()}
+    return value
+
+
+@pytest.fixture
+def hostile_run(db: None, tmp_path: Path) -> Run:
+    task = {
+        "id": "t",
+        "description": "d",
+        "agent": {"role": "r"},
+        "output": {"raw": "o", "description": "other"},
+    }
+    agents = [{"id": "a", "role": "r", "goal": "g", "backstory": "b", "llm": "m", "tools": [{"name": "n"}]}]
+    crew: dict[str, Any] = {"entity_type": "crew", "id": "c", "name": "n", "tasks": [task], "agents": agents}
+    crew["checkpoint_inputs"] = {SCRIPT: "v"}
+    called: dict[str, Any] = {
+        "type": "llm_call_completed",
+        "event_id": "e",
+        "timestamp": "2026-11-20T23:28:26Z",
+        "model": "m",
+    }
+    called |= {"messages": [{"role": "user", "content": "q"}], "response": "a", "agent_role": "r"}
+    body: dict[str, Any] = {
+        "entities": [crew],
+        "event_record": {"nodes": {"e": {"event": called, "edges": {}}}},
+    }
+    body |= {"branch": "b", "trigger": "task_completed", "parent_id": "20200101T000000_00000000"}
+    body |= {"crewai_version": "1.15.30"}
+    (tmp_path / "<b>x").mkdir()
+    path = tmp_path / "<b>x" / "20261120T232826_35ce9d75_p-20200101T000000_00000000.json"
+    path.write_text(json.dumps(hostile(body)))
+    location = open_location(tmp_path)
+    import_location(location)
+    return location.runs.get()
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("more", ["", "&as=markdown", "&view=graph"])
+def test_no_script_of_a_checkpoint_becomes_markup(
+    reader: Client, hostile_run: Run, tab: str, more: str
+) -> None:
+    at = hostile_run.checkpoints.get().checkpoint_id
+    page = reader.get(f"{hostile_run.get_absolute_url()}?at={at}&tab={tab}{more}").content.decode()
+    assert "alert(1)" in page
+    for markup in ("<script>alert", "<img src=x", "<svg/onload", "<b>x"):
+        assert markup not in page
+
+
+def test_script_in_an_address_stays_text(reader: Client, hostile_run: Run) -> None:
+    page = reader.get(
+        hostile_run.get_absolute_url(), {"at": SCRIPT, "tab": SCRIPT, "as": SCRIPT, SCRIPT: SCRIPT}
+    )
+    assert b"<script>alert" not in page.content and b"<img src=x" not in page.content
+
+
+def test_pages_allow_no_inline_script_or_style(reader: Client, hostile_run: Run) -> None:
+    answer = reader.get(hostile_run.get_absolute_url())
+    policy = answer["Content-Security-Policy"]
+    assert "unsafe" not in policy and "default-src 'none'" in policy
+    page = answer.content.decode()
+    assert " style=" not in page and "<style" not in page and " onclick=" not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("**a** & b", "<p><strong>a</strong> &amp; b</p>\n"),
+        ("<b>x</b>", "<p>&lt;b&gt;x&lt;/b&gt;</p>\n"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>\n"),
+        ("[x](https://a.b)", '<p><a href="https://a.b" rel="noopener noreferrer nofollow">x</a></p>\n'),
+        ("- a", "<ul>\n<li>a</li>\n</ul>\n"),
+    ],
+)
+def test_markdown_is_read_safely(text: str, html: str) -> None:
+    assert as_html(text) == html
+
+
+def test_markdown_loads_no_picture() -> None:
+    assert "<img" not in as_html("![x](https://tracker.example/x.png)")
+
+
+def test_markdown_nested_without_end_still_ends() -> None:
+    assert as_html("> " * 5000 + "x")
+    assert as_html("[" * 5000)

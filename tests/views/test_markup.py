@@ -1,0 +1,66 @@
+"""Every screen is valid HTML, and whatever is named by a label, a link or a swap is there."""
+
+import re
+
+import html5lib
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from viewer.models import Location, Problem, Run
+
+TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
+
+
+def errors_in(html: str) -> list[str]:
+    """What a strict reader objects to, with the text around it."""
+    parser = html5lib.HTMLParser()
+    parser.parse(html)
+    return [f"{position}: {code} {details}" for position, code, details in parser.errors]
+
+
+def ids_of(html: str) -> list[str]:
+    return re.findall(r'\sid="([^"]+)"', html)
+
+
+@pytest.fixture
+def addresses(crew_location: Location, crew_run: Run) -> list[str]:
+    Problem.objects.create(location=crew_location, key="x.json", reason="It breaks off.", kind="broken")
+    run = crew_run.get_absolute_url()
+    return [
+        reverse("locations"),
+        crew_location.get_absolute_url(),
+        *(f"{run}?tab={tab}" for tab in TABS),
+        f"{run}?tab=tasks&as=markdown",
+        f"{run}?view=graph",
+        f"{run}?only=failed",
+        f"{run}?at=nothing",
+    ]
+
+
+def test_screens_are_valid_html(reader: Client, addresses: list[str]) -> None:
+    for address in addresses:
+        assert errors_in(reader.get(address).content.decode()) == [], address
+
+
+def test_login_and_missing_pages_are_valid_html(client: Client, reader: Client, db: None) -> None:
+    assert errors_in(reader.get("/nothing/").content.decode()) == []
+    assert errors_in(Client().get(reverse("login")).content.decode()) == []
+
+
+def test_an_id_stands_once_and_what_is_named_is_there(reader: Client, addresses: list[str]) -> None:
+    for address in addresses:
+        html = reader.get(address).content.decode()
+        ids = ids_of(html)
+        assert len(ids) == len(set(ids)), address
+        named = re.findall(r'(?:hx-target|hx-include|href)="#([^"]+)"', html) + re.findall(
+            r'\sfor="([^"]+)"', html
+        )
+        assert set(named) <= set(ids), address
+
+
+def test_each_screen_has_one_heading_and_a_title(reader: Client, addresses: list[str]) -> None:
+    for address in addresses:
+        html = reader.get(address).content.decode()
+        assert html.count("<h1") == 1, address
+        assert re.search(r"<title>\S.* · Forkline</title>", html), address

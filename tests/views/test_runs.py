@@ -1,0 +1,193 @@
+"""The page of a run: the list, the lanes, the selection, and what is loaded later."""
+
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from bench.generated_runs import generated_run
+from viewer.models import Checkpoint, Job, Run
+from viewer.picture.window import ROWS, Wanted, window_of
+
+PART = {"HX-Request": "true", "HX-Target": "detail"}
+
+
+def page_of(client: Client, run: Run, query: str = "") -> str:
+    answer = client.get(f"{run.get_absolute_url()}?{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_run_lists_its_checkpoints_newest_first(reader: Client, crew_run: Run) -> None:
+    page = page_of(reader, crew_run)
+    ids = [row.checkpoint_id for row in crew_run.checkpoints.order_by("-row")]
+    places = [page.index(f"?at={checkpoint_id}") for checkpoint_id in ids]
+    assert len(ids) == 6 and places == sorted(places)
+    assert "2 branches" in page and "6 checkpoints" in page
+
+
+def test_a_branchs_name_stands_once_in_the_list(reader: Client, crew_run: Run) -> None:
+    page = page_of(reader, crew_run)
+    rows = page[page.index('<section class="rows') : page.index("</section>")]
+    assert rows.count(">exp-a<") == 1 and rows.count(">main<") == 1
+
+
+def test_a_fork_is_drawn_from_its_parent(reader: Client, crew_run: Run) -> None:
+    window = window_of(crew_run, Wanted())
+    fork = next(line for line in window.drawing.lines if "Q" in line.path)
+    assert fork.colour == 1
+    assert f'd="{fork.path}"' in page_of(reader, crew_run)
+
+
+def test_the_newest_is_selected_unless_the_address_names_another(reader: Client, crew_run: Run) -> None:
+    newest, *_, oldest = crew_run.checkpoints.order_by("-row")
+    assert f'id="selection" name="at" value="{newest.checkpoint_id}"' in page_of(reader, crew_run)
+    page = page_of(reader, crew_run, f"at={oldest.checkpoint_id}")
+    assert f'id="selection" name="at" value="{oldest.checkpoint_id}"' in page
+    assert f'id="c{oldest.pk}" data-parent="" aria-current="true"' in page
+
+
+def test_selecting_sends_the_detail_alone_and_the_page_the_same(reader: Client, crew_run: Run) -> None:
+    query = f"at={crew_run.checkpoints.earliest('row').checkpoint_id}&tab=tasks"
+    answer = reader.get(f"{crew_run.get_absolute_url()}?{query}", headers=PART)
+    part = answer.content.decode().strip()
+    assert part.startswith("<aside") and part.endswith("</aside>")
+    assert "HX-Target" in answer["Vary"]
+    title, rest = part.index("<title>"), part.index("</title>") + len("</title>")
+    assert part[rest:].strip() in page_of(reader, crew_run, query)
+    assert title < rest
+
+
+def test_a_selection_that_is_not_there_is_said(reader: Client, crew_run: Run) -> None:
+    assert "That checkpoint is not in this run" in page_of(reader, crew_run, "at=20990101T000000_00000000")
+
+
+def test_an_unknown_run_is_not_found(reader: Client) -> None:
+    assert reader.get(reverse("run", args=[uuid4()])).status_code == 404
+    assert reader.get(reverse("run-rows", args=[uuid4()])).status_code == 404
+
+
+def test_failures_can_be_picked_out(reader: Client, crew_run: Run) -> None:
+    assert "No checkpoint of this run was written by a failure." in page_of(reader, crew_run, "only=failed")
+    failed = crew_run.checkpoints.earliest("row")
+    Checkpoint.objects.filter(pk=failed.pk).update(trigger="task_failed")
+    page = page_of(reader, crew_run, "only=failed")
+    assert page.count('<li class="row') == page.count('<li class="row is-failed"') == 1
+    assert "task failed" in page
+
+
+def test_a_branch_that_is_being_written_is_marked_live(reader: Client, crew_run: Run) -> None:
+    assert 'class="halo"' not in page_of(reader, crew_run)
+    Job.objects.create(
+        kind="fork", location=crew_run.location, run=crew_run, branch="exp-a", status=Job.Status.RUNNING
+    )
+    page = page_of(reader, crew_run)
+    assert page.count('class="halo"') == 1
+    assert ">live<" in page
+
+
+def test_the_first_checkpoint_after_an_edit_says_what_was_edited(reader: Client, crew_run: Run) -> None:
+    first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
+    Job.objects.create(
+        kind="fork",
+        location=crew_run.location,
+        run=crew_run,
+        checkpoint=first.parent,
+        branch="exp-a",
+        request={"branch": "exp-a", "inputs": {"year": 2030}, "outputs": {"t1": {"text": "x"}}},
+        plan=[{"unit": "t1", "title": "Research"}],
+        status=Job.Status.SUCCEEDED,
+    )
+    page = page_of(reader, crew_run)
+    assert page.count("edited: Research, year") == 1
+    assert page.count("dot is-edit") == 1
+
+
+def test_a_pruned_checkpoint_is_kept_and_says_so(reader: Client, crew_run: Run) -> None:
+    crew_run.checkpoints.filter(row=2).update(state=Checkpoint.State.PRUNED)
+    assert page_of(reader, crew_run).count("pruned, kept here") == 1
+
+
+def test_faults_of_the_lineage_are_told(reader: Client, crew_run: Run) -> None:
+    Run.objects.filter(pk=crew_run.pk).update(lineage_faults=["<b> names itself"])
+    assert "&lt;b&gt; names itself" in page_of(reader, crew_run)
+
+
+def test_the_overview_links_each_chain(reader: Client, crew_run: Run) -> None:
+    page = page_of(reader, crew_run, "view=graph")
+    assert page.count("overview-node lane-") == 2
+    assert ">exp-a<" in page
+
+
+def test_without_dot_the_list_is_shown_instead(
+    reader: Client, crew_run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = page_of(reader, crew_run, "view=graph")
+    assert "The overview cannot be drawn" in page
+    assert page.count('class="row"') == 6
+
+
+def test_a_long_run_is_drawn_a_window_at_a_time(reader: Client, db: None) -> None:
+    run = generated_run(450)
+    page = page_of(reader, run)
+    assert page.count('<li class="row') == ROWS
+    older = f"from={449 - ROWS}"
+    assert f"?{older}" in page and "Older checkpoints" in page
+    rows = reader.get(f"{reverse('run-rows', args=[run.uid])}?{older}").content.decode()
+    assert rows.count('<li class="row') == ROWS
+    last = reader.get(f"{reverse('run-rows', args=[run.uid])}?from={449 - 2 * ROWS}").content.decode()
+    assert last.count('<li class="row') == 450 - 2 * ROWS
+    assert "Older checkpoints" not in last
+
+
+def test_windows_hold_each_row_once_and_lines_go_on_between_them(db: None) -> None:
+    run = generated_run(450)
+    seen: list[int] = []
+    top: int | None = None
+    while True:
+        window = window_of(run, Wanted(top=top))
+        seen += [line.checkpoint.row for line in window.lines]
+        if window.older is None:
+            break
+        crossing = run.checkpoints.filter(row__gt=window.older, parent__row__lte=window.older).count()
+        below = window_of(run, Wanted(top=window.older))
+        from_above = [line for line in below.drawing.lines if line.path.split("V")[0].endswith(" 0")]
+        assert len(from_above) == crossing > 0
+        top = window.older
+    assert seen == list(range(449, -1, -1))
+
+
+def test_a_selection_far_down_is_shown_among_its_neighbours(reader: Client, db: None) -> None:
+    run = generated_run(450)
+    deep = run.checkpoints.get(row=30)
+    page = page_of(reader, run, f"at={deep.checkpoint_id}")
+    assert f'id="c{deep.pk}"' in page
+    assert "Newer checkpoints" in page
+
+
+def test_rows_that_are_shown_are_sent_again_as_they_are_now(reader: Client, crew_run: Run) -> None:
+    rows = reverse("run-rows", args=[crew_run.uid])
+    selected = crew_run.checkpoints.get(row=4)
+    answer = reader.get(f"{rows}?to=3&at={selected.checkpoint_id}").content.decode()
+    assert answer.count('<li class="row') == 3
+    assert 'hx-swap-oob="true"' in answer
+    assert f'id="c{selected.pk}" data-parent="{selected.parent_id}" aria-current="true"' in answer
+
+
+@pytest.mark.parametrize(
+    "query", ["from=-1", "from=x", "from=9999999999999999999", "to=%00", "at=%00", "tab=x&view=y"]
+)
+def test_an_odd_address_shows_the_run(reader: Client, crew_run: Run, query: str) -> None:
+    assert "research" in page_of(reader, crew_run, query)
+
+
+def test_a_thousand_checkpoints_ask_no_more_of_the_database_than_ten(
+    reader: Client, db: None, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for run in (generated_run(10), generated_run(1000)):
+        reader.get(run.get_absolute_url())
+        with django_assert_num_queries(13):
+            reader.get(run.get_absolute_url())
