@@ -53,15 +53,22 @@ TEXTS = {
     "connection": ("Server=db;User=me;Password=CANARYpw1;", "CANARYpw1"),
     "slack_hook": ("https://hooks.slack.com/services/T0/B0/CANARYabc", "CANARYabc"),
 }
-FIELDS = (
-    "api_key apiKey API_KEY X-API-Key OPENAI_API_KEY openaiapikey platform_token token access_token refreshToken"
-    " password db_password PASSWORD passwd passphrase secret client_secret clientSecret aws_secret_access_key"
-    " Authorization cookie Set-Cookie dsn credentials private_key connection_string jwt pwd auth bearer SECRET_KEY"
-).split(" ")
-HARMLESS = (
-    "total_tokens prompt_tokens max_tokens token_usage token_cost_process cached_prompt_tokens cache_key task_key"
-    " keys author authority secretary_name token_type description"
-).split(" ")
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+FIELDS = words(
+    "api_key apiKey API_KEY X-API-Key OPENAI_API_KEY openaiapikey platform_token token "
+    "access_token refreshToken password db_password PASSWORD passwd passphrase secret "
+    "client_secret clientSecret aws_secret_access_key Authorization cookie Set-Cookie dsn "
+    "credentials private_key connection_string jwt pwd auth bearer SECRET_KEY "
+)
+HARMLESS = words(
+    "total_tokens prompt_tokens max_tokens token_usage token_cost_process cached_prompt_tokens "
+    "cache_key task_key keys author authority secretary_name token_type description "
+)
 
 
 def both_ways(value: Any) -> list[str]:
