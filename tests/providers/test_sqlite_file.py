@@ -15,7 +15,6 @@ from tests.real_stores import copy_of, hashes_below
 from viewer.providers import provider_for
 from viewer.providers.snapshot import Entry, Fault, Limits, LocationUnreadable, Unreadable
 
-
 # A statement that writes a row with this id, and the data of another.
 ONE_MORE = (
     "INSERT INTO checkpoints SELECT '{}', created_at, data FROM checkpoints WHERE id LIKE '2026%' LIMIT 1"
