@@ -40,6 +40,7 @@ def prepare(
     crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
     crew.checkpoint_inputs = _inputs(saved, events) or None
     crew.stream = False
+    _ask_nobody(crew, reporter)
     if any(task.output for task in crew.tasks):
         crew.planning = False  # the tasks' texts hold the plan already
     restoring.attach(state, crew)
@@ -106,6 +107,14 @@ def _take_over(task: Any, saved: Mapping[str, Any]) -> None:
         task.expected_output = str(saved.get("expected_output"))
 
 
+def _ask_nobody(crew: Any, reporter: Reporter) -> None:
+    """Leave out what would wait at a terminal that a child does not have."""
+    for position, task in enumerate(crew.tasks, 1):
+        if task.human_input and task.output is None:
+            task.human_input = False
+            reporter.warn(f"Task {position} asks a person to look at its answer: here it goes on without.")
+
+
 def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
     """The inputs of the run so far, each of the type that it had."""
     if isinstance(saved.get("checkpoint_inputs"), dict):
@@ -165,8 +174,8 @@ def _relink(
     ]
     if unknown:
         reporter.warn(
-            f"The checkpoint does not say which outputs task {' and '.join(unknown)} may read: all before it "
-            f"are given. Name the crew's entry point to keep the links between its tasks."
+            f"The checkpoint does not say which outputs these tasks read: {', '.join(unknown)}. All before "
+            f"them are given. Name the crew's entry point to keep the links between its tasks."
         )
 
 
