@@ -286,6 +286,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Jobs whose child has been or is being started and has not ended."""
         return self.filter(status__in=[Job.Status.STARTING, Job.Status.RUNNING])
 
+    def ended(self) -> JobQuerySet:
+        return self.filter(status__in=Job.ENDED)
+
     def unfinished(self) -> JobQuerySet:
         return self.filter(status__in=[Job.Status.QUEUED, Job.Status.STARTING, Job.Status.RUNNING])
 

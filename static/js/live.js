@@ -29,16 +29,35 @@ document.addEventListener("htmx:wsClose", ({ target, detail }) => {
   if (ABNORMAL.includes(detail.event.code)) target.classList.add("is-lost");
 });
 
-function shownRevision() {
-  return Number(document.querySelector("#location-revision")?.dataset.revision ?? 0);
+// A part that follows its location fetches itself again. What changes meanwhile is told when it is there.
+const FETCHED_AGAIN = '[hx-trigger*="location-changed"]';
+const SETTLED_MILLISECONDS = 60;
+const fetching = new Set();
+let told = shownState();
+
+/** What the page knows of its location: how often it changed, and how many of its jobs have ended. */
+function shownState() {
+  const { revision, ended } = document.querySelector("#location-revision")?.dataset ?? {};
+  return `${revision} ${ended}`;
 }
 
-let revision = shownRevision();
+function tellOfChanges() {
+  const latest = shownState();
+  if (latest === told || fetching.size) return;
+  told = latest;
+  document.body.dispatchEvent(new CustomEvent("location-changed"));
+}
+
 document.addEventListener("htmx:wsAfterMessage", () => {
-  const latest = shownRevision();
-  if (latest > revision) document.body.dispatchEvent(new CustomEvent("location-changed", { detail: { revision: latest } }));
-  revision = latest;
+  tellOfChanges();
   keepEndInView();
+});
+document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+  if (detail.elt.matches(FETCHED_AGAIN)) fetching.add(detail.xhr);
+});
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  // htmx listens on what it has put in place a moment later.
+  setTimeout(() => fetching.delete(detail.xhr) && tellOfChanges(), SETTLED_MILLISECONDS);
 });
 
 // A list of events that was read to its end stays at its end.

@@ -12,11 +12,11 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from scripts.served_demo import free_port
 from tests.jobs.conftest import ROOT, wait_until
-from viewer.models import Job, JobEvent
+from viewer.models import Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")
@@ -162,8 +162,32 @@ def test_a_checkpoint_that_is_written_changes_an_open_page(page: Page, job: Job)
     page.goto(job.location.get_absolute_url())
     page.wait_for_selector("#location-revision", state="attached")
     page.evaluate(
-        "document.body.addEventListener('location-changed', (e) => { window.changed = e.detail.revision })"
+        "window.changes = 0;document.body.addEventListener('location-changed', () => { window.changes += 1 })"
     )
     job.location.revision = 3
     job.location.save(update_fields=["revision"])
-    assert page.wait_for_function("() => window.changed").json_value() == 3
+    page.wait_for_function("() => window.changes === 1")
+    job.end(Job.Status.SUCCEEDED)
+    page.wait_for_function("() => window.changes === 2")
+
+
+def test_what_changes_while_a_part_is_fetched_is_fetched_then(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    page.wait_for_selector("#location-contents")
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route(lambda url: url.endswith(job.location.get_absolute_url()), hold_first)
+    Location.objects.update(revision=1)
+    page.wait_for_selector('[data-revision="1"]', state="attached")
+    Run.objects.create(location=job.location, key="kickoff", entity="crew", name="a run that came late")
+    Location.objects.update(revision=2)
+    page.wait_for_selector('[data-revision="2"]', state="attached")
+    route, response = held[0]
+    route.fulfill(response=response)
+    expect(page.get_by_text("a run that came late")).to_be_visible()

@@ -16,7 +16,8 @@ class LocationFeed:
 
     uid: UUID
     jobs: set[str] = field(default_factory=set)
-    revision: int | None = None
+    # What it was last told: the location's revision, and how many of its jobs have ended.
+    told: tuple[int, int] | None = None
 
 
 def feed_for(uid: UUID, shown: Collection[str]) -> LocationFeed:
@@ -31,9 +32,10 @@ def next_message(feed: LocationFeed) -> str | None:
         return None
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     new = [job for job in unfinished.order_by("created_at") if str(job.pk) not in feed.jobs]
-    if location.revision == feed.revision and not new:
+    ended = Job.objects.ended().filter(location=location).count()
+    if (location.revision, ended) == feed.told and not new:
         return None
-    feed.revision = location.revision
+    feed.told = (location.revision, ended)
     feed.jobs |= {str(job.pk) for job in new}
-    context = {"location": location, "jobs": [shown_job(job) for job in new], "oob": True}
+    context = {"location": location, "ended": ended, "jobs": [shown_job(job) for job in new], "oob": True}
     return render_to_string("viewer/jobs/_location_news.html", context)

@@ -11,7 +11,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 from django.db import connection
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 
 from viewer.models import Job, JobEvent, Location
 
@@ -118,9 +118,11 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     for pk, status, cancel_requested_at in shown_jobs:
         present[job_group(pk)] = (status, cancel_requested_at)
     locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
-    shown_locations = Location.objects.filter(uid__in=locations).annotate(job_count=Count("jobs"))
-    for uid, revision, jobs_made in shown_locations.values_list("uid", "revision", "job_count"):
-        present[location_group(uid)] = (revision, jobs_made)
+    shown_locations = Location.objects.filter(uid__in=locations).annotate(
+        made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))
+    )
+    for uid, *numbers in shown_locations.values_list("uid", "revision", "made", "ended"):
+        present[location_group(uid)] = tuple(numbers)
     found |= {group for group, row in present.items() if tail.seen.get(group) != row}
     tail.seen |= present
     return found

@@ -59,4 +59,8 @@ def job_branch_url(job: Job) -> str:
 def live(location: Location) -> dict[str, Any]:
     """The place of a page that follows its location: its jobs' bars, and word of new checkpoints."""
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
-    return {"location": location, "jobs": [shown_job(job) for job in unfinished.order_by("created_at")]}
+    return {
+        "location": location,
+        "ended": Job.objects.ended().filter(location=location).count(),
+        "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
+    }
