@@ -54,10 +54,8 @@ if (form.hasAttribute("hx-post")) {
     // An answer to an earlier text than the one that stands there now has nothing to mark.
     if (asked !== edits && /-(before|after)$/.test(event.target.id)) event.detail.shouldSwap = false;
   });
-  form.addEventListener("htmx:afterSettle", () => {
-    planned = asked;
-    show();
-  });
+  form.addEventListener("htmx:beforeSwap", () => { planned = asked; });
+  form.addEventListener("htmx:afterSettle", show);
   for (const failure of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
     // Without an answer, the server says what it makes of the form when it is sent.
     form.addEventListener(failure, () => { planned = edits; });
@@ -75,9 +73,13 @@ form.addEventListener("submit", (event) => {
 
 document.addEventListener("keydown", (event) => {
   const button = document.getElementById("start-button");
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !button.disabled) {
+  if (event.key !== "Enter") return;
+  if (event.ctrlKey || event.metaKey) {
     event.preventDefault();
-    form.requestSubmit(button);
+    if (!button.disabled) form.requestSubmit(button);
+  } else if (event.target.matches("#fork input")) {
+    // The plan is shown already; a start is asked for on purpose.
+    event.preventDefault();
   }
 });
 

@@ -1,8 +1,6 @@
 """The fork and resume pages: what they say before anything runs, refuse, and start once."""
 
-import json
 import re
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +10,16 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.forms.samples import task
-from viewer.importing import import_location
+from tests.views.forking import CREW, SECRET, made_location, stored
 from viewer.models import Checkpoint, Job, Location, Project
 
 pytestmark = pytest.mark.django_db
 SCRIPT = "</textarea><script>alert(1)</script>"
-SECRET = "sk-canary0123456789abcdefghij"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A project with a crew, a flow and an environment's Python."""
-    folder = (tmp_path / "newsroom").resolve()
-    (folder / ".venv" / "bin").mkdir(parents=True)
-    (folder / ".venv" / "bin" / "python").symlink_to("/bin/sh")
-    (folder / "crew.py").write_text("from crewai import Crew\ndef build() -> Crew: ...\n")
-    (folder / "flow.py").write_text("from crewai import Flow\nclass Desk(Flow): ...\n")
-    return folder
-
-
-@pytest.fixture
-def location(folder: Path) -> Location:
-    (folder / "cp").mkdir()
-    project = Project(folder=str(folder))
-    project.change(
-        interpreter=str(folder / ".venv/bin/python"),
-        environment_file="",
-        entry_points=["crew:build", "flow:Desk"],
-    )
-    project.confirm(None)
-    return Location.objects.create(path=str(folder / "cp"), provider=Location.Provider.JSON, project=project)
+def location(tmp_path: Path) -> Location:
+    return made_location((tmp_path / "newsroom").resolve())
 
 
 @pytest.fixture
@@ -51,14 +29,6 @@ def person(client: Client) -> User:
     return user
 
 
-CREW: dict[str, Any] = {
-    "entity_type": "crew",
-    "id": "11111111-1111-4111-8111-111111111111",
-    "name": "news",
-    "tasks": [task(1, "The research"), task(2, {"raw": "{}", "json_dict": {"holds": True}}), task(3)],
-    "checkpoint_inputs": {"topic": "AI", "year": 2026, "api_key": SECRET},
-    "checkpoint_kickoff_event_id": "kickoff",
-}
 FLOW: dict[str, Any] = {
     "entity_type": "flow",
     "name": "Desk",
@@ -66,26 +36,6 @@ FLOW: dict[str, Any] = {
     "checkpoint_completed_methods": ["outline"],
     "checkpoint_method_counts": {"outline": 1},
 }
-
-
-def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
-    """A checkpoint of this root entity, as the engine writes it, imported."""
-    body = {
-        "crewai_version": "1.15.30",
-        "parent_id": None,
-        "branch": "main",
-        "trigger": "task_completed",
-        "entities": [entity],
-        "event_record": {
-            "nodes": {"kickoff": {"event": {"type": "crew_kickoff_started", "event_id": "kickoff"}}}
-        },
-    }
-    branch = Path(location.path) / "main"
-    branch.mkdir(exist_ok=True)
-    name = f"20261120T23282{len(list(branch.iterdir()))}_{uuid.uuid4().hex[:8]}"
-    (branch / f"{name}_p-none.json").write_text(json.dumps(body))
-    import_location(location)
-    return Checkpoint.objects.get(checkpoint_id=name)
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+"""The fork's form in a real browser: the plan follows the typing, and nothing starts unseen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from tests.views.forking import CREW, made_location, stored
+from viewer.models import Job
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def fork_page(browser: Browser, live_server: LiveServer, client: Client, tmp_path: Path) -> Iterator[Page]:
+    """The fork page of a crew's checkpoint. It must have broken no script and no policy."""
+    checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
+    client.force_login(User.objects.create_user("ada"))
+    context = browser.new_context()
+    context.add_cookies(
+        [
+            {"name": name, "value": morsel.value, "url": live_server.url}
+            for name, morsel in client.cookies.items()
+        ]
+    )
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if "Policy" in message.text else None)
+    page.goto(live_server.url + reverse("fork", args=[checkpoint.pk]))
+    yield page
+    context.close()
+    assert errors == []
+
+
+def test_the_plan_follows_the_typing_and_says_before_it_starts(fork_page: Page) -> None:
+    fork_page.fill("#input-1", "2030")
+    expect(fork_page.locator(".value.is-changed")).to_have_count(1)
+    fork_page.locator(".output-fold summary").first.click()
+    fork_page.fill("#output-1", "The whole research")
+    expect(fork_page.locator("#output-1-after ins")).to_have_text("whole ")
+    expect(fork_page.locator(".step").nth(1)).to_contain_text("runs again")
+    expect(fork_page.locator(".show-plan")).to_be_hidden()
+    fork_page.check("#keep-2")
+    expect(fork_page.locator(".step").nth(1)).to_contain_text("you keep its output")
+    expect(fork_page.locator("#keep-2")).to_be_focused()
+    assert not Job.objects.exists()
+
+
+def test_a_start_is_held_back_until_its_plan_is_shown(fork_page: Page) -> None:
+    fork_page.fill("#branch", "mine")
+    fork_page.keyboard.press("Control+Enter")
+    expect(fork_page.locator("#fork")).to_be_visible()
+    assert not Job.objects.exists()
+    expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
+    fork_page.keyboard.press("Control+Enter")
+    fork_page.wait_for_url("**/runs/**")
+    assert Job.objects.get().branch == "mine"
+
+
+def test_the_enter_key_in_a_field_starts_nothing(fork_page: Page) -> None:
+    fork_page.locator("#input-1").press("Enter")
+    fork_page.locator("#branch").press("Enter")
+    fork_page.fill("#input-1", "soon")
+    expect(fork_page.locator("#input-1-error")).to_contain_text("whole number")
+    expect(fork_page.locator("#start-button")).to_be_disabled()
+    assert not Job.objects.exists()
+
+
+def test_a_double_click_starts_one_run(fork_page: Page) -> None:
+    fork_page.dblclick("#start-button")
+    fork_page.wait_for_url("**/runs/**")
+    assert Job.objects.count() == 1
