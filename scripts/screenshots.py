@@ -4,17 +4,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import django
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from scripts.served_demo import ServedDemo, served_demo
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs/pictures"
 SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": {"width": 390, "height": 844}}
-MOST_BYTES = 150_000
 
 
 def main() -> None:
@@ -54,7 +55,10 @@ def take_all(demo: ServedDemo, run: str, fork: str) -> None:
         started = start_fork(next(iter(pages.values())))
         for page in pages.values():
             page.goto(started)
-        take(pages, "running", wait_for_text)
+        for page in pages.values():
+            # The model's words stream by.
+            page.locator(".job-text bdi").first.wait_for(timeout=60_000)
+        take(pages, "running", lambda page: None)
         job = demo.site + str(pages["-light"].locator(".job-sentence a").first.get_attribute("href"))
         take(pages, "finished", lambda page: show_finished(page, job))
         chromium.close()
@@ -76,13 +80,12 @@ def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
 
 
 def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> None:
-    """One picture of each page, once it shows what it should."""
+    """One picture of each page, once it shows what it should, in as few colours as do."""
     for ending, page in pages.items():
         prepare(page)
-        path = PICTURES / f"{name}{ending}.png"
-        page.screenshot(path=path)
-        if path.stat().st_size > MOST_BYTES:
-            print(f"{path.name} is large: {path.stat().st_size} bytes")
+        picture = Image.open(BytesIO(page.screenshot()))
+        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(PICTURES / f"{name}{ending}.png", optimize=True)
 
 
 def show(page: Page, address: str) -> None:
@@ -90,14 +93,21 @@ def show(page: Page, address: str) -> None:
 
 
 def edit_fork(page: Page, address: str) -> None:
-    """The fork's form with another year, and the plan that follows from it."""
+    """The fork's form with another year and another draft, and the plan that follows from them."""
     page.goto(address)
+    edit(page, page.get_by_label("year", exact=True), "2030")
+    draft = page.get_by_label("New output of: Draft the article")
+    page.locator("details", has=draft).locator("summary").click()
+    edit(page, draft, f"{draft.input_value()}\n\nThis line was written by hand.")
+    edit(page, page.get_by_label("Branch", exact=True), "by-hand")
+    page.evaluate("scrollTo(0, 0)")
+
+
+def edit(page: Page, field: Locator, text: str) -> None:
+    """Fill in a field, and wait for what will happen then."""
     with page.expect_response("**/fork/plan/"):
-        page.get_by_label("year", exact=True).fill("2030")
-    branch = f"year-2030-{page.viewport_size['width'] if page.viewport_size else 0}"
-    with page.expect_response("**/fork/plan/"):
-        page.get_by_label("Branch", exact=True).fill(branch)
-    page.get_by_text("runs", exact=True).first.wait_for()
+        field.fill(text)
+    page.wait_for_function("!document.querySelector('.htmx-request')")
 
 
 def start_fork(page: Page) -> str:
@@ -105,11 +115,6 @@ def start_fork(page: Page) -> str:
     page.get_by_role("button", name="Start fork").click()
     page.wait_for_url("**job=**")
     return page.url
-
-
-def wait_for_text(page: Page) -> None:
-    """Until the model's words stream by."""
-    page.locator(".job-text bdi").first.wait_for(timeout=60_000)
 
 
 def show_finished(page: Page, job: str) -> None:

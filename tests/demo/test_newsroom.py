@@ -57,8 +57,8 @@ def test_the_headline_reads_the_draft_and_skips_the_fact_check(written_stores: P
     last = read_folder(written_stores / "article")[-1]
     tasks = {task["name"]: task for task in crew_of(last)["tasks"]}
     contexts = {event["task_name"]: event["context"] for event in events_of(last, "task_started")}
-    assert contexts["headline"] == tasks["draft"]["output"]["raw"]
-    assert json.loads(tasks["fact_check"]["output"]["raw"])["claims"]
+    assert contexts["Write the headline"] == tasks["Draft the article"]["output"]["raw"]
+    assert json.loads(tasks["Fact-check the draft"]["output"]["raw"])["claims"]
 
 
 def test_every_model_call_streams_and_says_its_tokens(written_stores: Path) -> None:
