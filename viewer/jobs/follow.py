@@ -17,6 +17,7 @@ from viewer.jobs.launch import Child, launch, make_folder
 from viewer.jobs.outcome import outcome
 from viewer.jobs.rows import Hiding, end_of_log, hiding_for, rows_of
 from viewer.jobs.spool import LOCK, Line, read_lines
+from viewer.jobs.tidying import tidy
 from viewer.models import Job, JobEvent, Location
 
 logger = logging.getLogger(__name__)
@@ -174,3 +175,4 @@ def settle(state: Following) -> None:
         traceback=state.hide(came_to.traceback),
         log_end=state.hide(end_of_log(state.job)),
     )
+    tidy(state.job, state.hide)

@@ -1,0 +1,31 @@
+"""What stays on disk of a job that has ended: its log, without secrets. The rows hold the rest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from viewer.jobs.rows import Hiding
+from viewer.jobs.spool import EVENTS, LOG, REQUEST
+from viewer.models import Job
+
+# Secrets are looked for in so much at once, in whole lines, as some have several.
+PIECE_BYTES = 1024 * 1024
+
+
+def tidy(job: Job, hide: Hiding) -> None:
+    """Called once nothing of the job runs any more, and all that it wrote is stored."""
+    log = job.folder / LOG
+    if log.exists():
+        clean = log.with_suffix(".clean")
+        clean.touch(mode=0o600)
+        with open(clean, "w", encoding="utf-8") as file:
+            file.writelines(hide(piece) for piece in pieces_of(log))
+        clean.replace(log)
+    for name in (EVENTS, REQUEST):
+        (job.folder / name).unlink(missing_ok=True)
+
+
+def pieces_of(path: Path) -> Iterator[str]:
+    """The whole text, in pieces of whole lines; what is no text is replaced."""
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        while lines := file.readlines(PIECE_BYTES):
+            yield "".join(lines)
