@@ -8,14 +8,26 @@ echoes with it. Whatever is less plain sends the whole document through ``redact
 
 import json
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.providers.redaction import MARKER, is_clean, is_secret_text, looks_random, redact, secrecy_of
+from viewer.providers.redaction import (
+    MARKER,
+    Secrecy,
+    is_clean,
+    is_secret_text,
+    looks_random,
+    redact,
+    secrecy_of,
+)
 from viewer.providers.scanning import Findings
 
 _MARKER = MARKER.encode()
+# How much around a place tells one field from another.
+_BEFORE, _AFTER = 20, 60
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _COLON = re.compile(rb"\s*:\s*")
 _PLAIN_TEXT = re.compile(rb'"([^"\\]*)"')
@@ -42,26 +54,72 @@ def _cut(data: bytes, findings: Findings) -> bytes:
     """The document with its plain secrets cut out. Raises _NotPlain where one is not plain."""
     _check_escapes(data, findings.escapes)
     spans: list[tuple[int, int]] = []
-    # The same texts stand in a checkpoint again and again.
+    # The same texts and fields stand in a checkpoint again and again.
     clean: set[bytes] = set()
+    judged: dict[bytes, _Judged] = {}
     behind = 0
     for place in findings.places:
         if place < behind:
             continue
-        start = _start_of_text(data, place)
-        text = _TEXT.match(data, start)
-        if text is None:
-            raise _NotPlain
-        behind = text.end()
-        colon = _COLON.match(data, behind)
-        if colon is None:
-            if text[0] not in clean:
-                _check_text(text[0])
-                clean.add(text[0])
-        elif span := _secret_span(data, text[0], colon.end(), clean):
-            spans.append(span)
-            behind = span[1]
+        around = data[max(0, place - _BEFORE) : place + _AFTER]
+        known = judged.get(around)
+        if known is None:
+            known = _judge(data, place, clean)
+            if known.is_within(_BEFORE, _AFTER) and place >= _BEFORE:
+                judged[around] = known
+        if known.secret is not None:
+            spans.append((place + known.secret[0], place + known.secret[1]))
+        behind = place + known.behind
     return _without_spans(data, spans) if spans else data
+
+
+class _Judged(NamedTuple):
+    """What was found at a place; all positions count from there.
+
+    ``first`` and ``last`` bound what was looked at, ``behind`` is where to go on, ``secret`` what to cut.
+    """
+
+    first: int
+    last: int
+    behind: int
+    secret: tuple[int, int] | None = None
+
+    def is_within(self, before: int, after: int) -> bool:
+        return -self.first <= before and self.last < after
+
+
+def _judge(data: bytes, place: int, clean: set[bytes]) -> _Judged:
+    """Judge the text at a place, and its value where it is a name. Raises _NotPlain."""
+    start = _start_of_text(data, place)
+    text = _TEXT.match(data, start)
+    if text is None:
+        raise _NotPlain
+    end = text.end()
+    colon = _COLON.match(data, end)
+    secrecy = _secrecy(text[0]) if colon else ""
+    if colon is None or not secrecy:
+        if text[0] not in clean:
+            _check_text(text[0])
+            clean.add(text[0])
+        # A blank more might lead to a colon.
+        last = colon.end() if colon else end + 1 if not data[end : end + 1].isspace() else end + _AFTER
+        return _Judged(start - place, last - place, end - place)
+    rest = _PLAIN_REST.match(data, colon.end())
+    if rest or (secrecy != "hard" and (rest := _NUMBER.match(data, colon.end()))):
+        return _Judged(start - place, rest.end() + 1 - place, rest.end() - place)
+    value = _PLAIN_TEXT.match(data, colon.end())
+    if value is None or not value[1].isascii():
+        raise _NotPlain
+    if is_secret_text(value[1].decode(), secrecy):
+        first, last = value.span(1)
+        return _Judged(start - place, last + 1 - place, last + 1 - place, (first - place, last - place))
+    return _Judged(start - place, value.end() - place, end - place)
+
+
+def _secrecy(name: bytes) -> Secrecy:
+    if b"\\" in name:
+        raise _NotPlain
+    return secrecy_of(name[1:-1].decode("utf-8", "replace"))
 
 
 def _start_of_text(data: bytes, place: int) -> int:
@@ -86,44 +144,30 @@ def _check_text(text: bytes) -> None:
         raise _NotPlain
 
 
-def _secret_span(data: bytes, name: bytes, position: int, clean: set[bytes]) -> tuple[int, int] | None:
-    """Where the plain value of a secret field stands; None for a field that keeps its value."""
-    if b"\\" in name:
-        raise _NotPlain
-    secrecy = secrecy_of(name[1:-1].decode("utf-8", "replace"))
-    if not secrecy:
-        if name not in clean:
-            _check_text(name)
-            clean.add(name)
-        return None
-    if _PLAIN_REST.match(data, position):
-        return None
-    if _NUMBER.match(data, position) and secrecy != "hard":
-        return None
-    value = _PLAIN_TEXT.match(data, position)
-    if value is None or not value[1].isascii():
-        raise _NotPlain
-    if not is_secret_text(value[1].decode(), secrecy):
-        return None
-    return value.span(1)
-
-
 def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    """The document without these spans, and without what stood in them wherever else it stands."""
+    secrets = {data[start:end] for start, end in spans}
+    echoes = frozenset(secret for secret in secrets if looks_random(secret.decode()))
+    if any(b"/" in secret for secret in echoes) and b"\\/" in data:
+        raise _NotPlain
+    if echoes:
+        found = [(start, end) for _, start, end in _echo_search(echoes).find_matches_as_indexes(data)]
+        plain = [span for span in spans if data[span[0] : span[1]] not in echoes]
+        spans = sorted(found + plain) if plain else found
     parts: list[bytes] = []
-    secrets: set[bytes] = set()
     position = 0
     for start, end in spans:
-        parts += (data[position:start], _MARKER)
-        secrets.add(data[start:end])
-        position = end
+        # A short secret may stand inside a longer one.
+        if start >= position:
+            parts += (data[position:start], _MARKER)
+            position = end
     parts.append(data[position:])
-    data = b"".join(parts)
-    for secret in sorted(secrets, key=len, reverse=True):
-        if looks_random(secret.decode()):
-            if b"/" in secret and b"\\/" in data:
-                raise _NotPlain
-            data = data.replace(secret, _MARKER)
-    return data
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=4)
+def _echo_search(secrets: frozenset[bytes]) -> BytesAhoCorasick:
+    return BytesAhoCorasick(sorted(secrets), matchkind=MatchKind.LeftmostLongest)
 
 
 def _check_escapes(data: bytes, escapes: list[int]) -> None:

@@ -28,7 +28,16 @@ NO_ROWS = (
 )
 # Rows that a damaged page hides are looked for one by one, this many at most.
 MOST_PROBES = 20_000
+# Beside busy writers it is read again so many times.
+MOST_ATTEMPTS = 50
 _COLUMNS = {"id", "data"}
+
+
+class HalfDone(LocationUnreadable):
+    """A writer ended, or is, in the middle of its work, and only a writer may put that right."""
+
+    def __init__(self) -> None:
+        super().__init__("A writer left it half done: open it once with the program that wrote it.")
 
 
 class SqliteFile:
@@ -76,7 +85,7 @@ class SqliteFile:
         try:
             data, parent_id, branch = self._retried(lambda: self._row(entry.key))
         except LocationUnreadable as error:
-            raise Broken(str(error)) from None
+            raise StillWritten(str(error)) from None
         checkpoint_id, _ = id_and_parent(entry.key)
         return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self._limits, started)
 
@@ -88,7 +97,8 @@ class SqliteFile:
         try:
             rows = self._query(f"SELECT {data}, {parent}, {branch} FROM {TABLE} WHERE {where} = ?", value)  # noqa: S608
         except sqlite3.Error as error:
-            raise Broken(_row_reason(error)) from None
+            # A writer may be at it; where the row stays so, it will be called broken.
+            raise StillWritten(_row_reason(error)) from None
         if not rows:
             raise StillWritten("The row vanished while it was being read.")
         text, parent_id, branch_name = rows[0]
@@ -111,7 +121,7 @@ class SqliteFile:
                 )
             columns = frozenset(row[1] for row in self._query(f"PRAGMA table_info({TABLE})"))
         except sqlite3.Error as error:
-            raise LocationUnreadable(_file_reason(error)) from None
+            raise _file_error(error) from None
         if not columns >= _COLUMNS:
             raise LocationUnreadable("Its table of checkpoints has no columns “id” and “data”.")
         return columns
@@ -142,7 +152,7 @@ class SqliteFile:
             for row in self._database.run(f"{self._select_entry()} ORDER BY rowid {direction}"):
                 rows.append(row)
         except sqlite3.OperationalError as error:
-            raise LocationUnreadable(_file_reason(error)) from None
+            raise _file_error(error) from None
         except sqlite3.DatabaseError:
             return rows, False
         return rows, True
@@ -173,31 +183,33 @@ class SqliteFile:
 
     def _retried(self, read: Any) -> Any:
         """What ``read`` returns, read again where a writer was at work meanwhile."""
-        for _ in range(50):
+        for attempt in range(MOST_ATTEMPTS):
             try:
                 result = read()
                 self._database.check_unchanged()
                 return result
             except Changed:
                 self._database.reopen()
-            except (LocationUnreadable, Unreadable):
-                if self._database.is_unchanged():
+            except (LocationUnreadable, Unreadable) as error:
+                # A writer that comes or goes just now looks like one that was killed.
+                is_passing = isinstance(error, HalfDone) and attempt < 5
+                if self._database.is_unchanged() and not is_passing:
                     raise
                 self._database.reopen()
         raise LocationUnreadable("A writer changed it each time it was read. Try again.")
 
 
-def _file_reason(error: sqlite3.Error) -> str:
+def _file_error(error: sqlite3.Error) -> LocationUnreadable:
     text = str(error)
     if "locked" in text or "busy" in text:
-        return "Another program holds the file locked. Try again."
+        return LocationUnreadable("Another program holds the file locked. Try again.")
     if "interrupted" in text:
-        return "Reading it took too long."
+        return LocationUnreadable("Reading it took too long.")
     if "not a database" in text:
-        return "It is no SQLite file, or it is encrypted."
+        return LocationUnreadable("It is no SQLite file, or it is encrypted.")
     if "readonly" in text or "unable to open" in text:
-        return "A writer left it half done (its journal is hot): open it once with the program that wrote it."
-    return "The file is damaged: its table cannot be read."
+        return HalfDone()
+    return LocationUnreadable("The file is damaged: its table cannot be read.")
 
 
 def _row_reason(error: sqlite3.Error) -> str:

@@ -21,7 +21,13 @@ from urllib.parse import quote
 from viewer.providers.snapshot import LocationUnreadable
 
 LOCK_SECONDS = 5
+# File systems date writes this coarsely.
+CLOCK_TICK_NANOSECONDS = 20_000_000
 MAGIC = b"SQLite format 3\x00"
+
+
+# A file's size, times and number; None where there is no file.
+_Mark = tuple[int, int, int, int] | None
 
 
 class Changed(Exception):
@@ -37,7 +43,9 @@ class UntouchedDatabase:
         self._connection: sqlite3.Connection | None = None
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         # What the file looked like when it was opened without a lock; None with one.
-        self._mark: tuple[object, ...] | None = None
+        self._mark: tuple[_Mark, _Mark] | None = None
+        # Which files stood beside it.
+        self._beside: tuple[bool, bool] = (False, False)
         self._deadline = 0.0
 
     def open(self) -> None:
@@ -79,11 +87,14 @@ class UntouchedDatabase:
             cursor.close()
 
     def is_unchanged(self) -> bool:
-        return self._mark is None or self._mark == self._present_mark()
+        """Whether an error now would be met again: nobody has opened or closed it, or written to it."""
+        if self._mark is None:
+            return self._beside == self._present_beside()
+        return self._mark == self._present_mark()
 
     def check_unchanged(self) -> None:
         """Raises Changed where a writer was at work since the file was opened without a lock."""
-        if not self.is_unchanged():
+        if self._mark is not None and self._mark != self._present_mark():
             raise Changed
 
     def _is_late(self) -> int:
@@ -91,13 +102,13 @@ class UntouchedDatabase:
 
     def _address(self) -> str:
         self._mark = None
+        self._beside = has_wal, has_shm = self._present_beside()
         if not _is_in_wal_mode(self._path):
             return _uri(self._path, "mode=ro")
-        has_wal, has_shm = Path(f"{self._path}-wal").exists(), Path(f"{self._path}-shm").exists()
         if has_wal and has_shm:
             return _uri(self._path, "mode=ro&readonly_shm=1")
-        self._mark = self._present_mark()
-        if has_wal:
+        self._mark = self._settled_mark()
+        if self._mark[1] is not None:
             self._copy = tempfile.TemporaryDirectory(prefix="forkline-")
             copied = str(Path(self._copy.name) / "store.db")
             shutil.copyfile(self._path, copied)
@@ -105,11 +116,24 @@ class UntouchedDatabase:
             return _uri(copied, "mode=rw")
         return _uri(self._path, "mode=ro&immutable=1")
 
-    def _present_mark(self) -> tuple[object, ...]:
-        return tuple(_mark_of(f"{self._path}{end}") for end in ("", "-wal"))
+    def _present_beside(self) -> tuple[bool, bool]:
+        return Path(f"{self._path}-wal").exists(), Path(f"{self._path}-shm").exists()
+
+    def _present_mark(self) -> tuple[_Mark, _Mark]:
+        return _mark_of(self._path), _mark_of(f"{self._path}-wal")
+
+    def _settled_mark(self) -> tuple[_Mark, _Mark]:
+        """The mark, once it is old enough that a further write is sure to change it."""
+        for _ in range(100):
+            mark = self._present_mark()
+            newest = max((part[1] for part in mark if part), default=0)
+            if not 0 <= time.time_ns() - newest < CLOCK_TICK_NANOSECONDS:
+                break
+            time.sleep(0.005)
+        return mark
 
 
-def _mark_of(path: str) -> tuple[int, ...] | None:
+def _mark_of(path: str) -> _Mark:
     try:
         status = Path(path).stat()
     except OSError:
