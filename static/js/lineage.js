@@ -47,6 +47,16 @@ function followKey(event) {
   button.click();
 }
 
+// Another checkpoint is opened under the tab that is open now, whatever it was when the list was made.
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (!detail.elt.matches(".row a, .overview-node")) return;
+  const url = new URL(detail.path, location.href);
+  for (const name of ["tab", "as"]) url.searchParams.delete(name);
+  const kept = new URLSearchParams(document.getElementById("selection")?.dataset.kept);
+  for (const [name, value] of kept) url.searchParams.set(name, value);
+  detail.path = url.pathname + url.search;
+});
+
 /** Marks the row whose checkpoint the detail shows. */
 function markSelection() {
   const at = document.getElementById("selection")?.value;

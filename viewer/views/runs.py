@@ -26,7 +26,9 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.headers.get("HX-Target") == "detail":
         response = render(request, "viewer/checkpoints/_detail.html", context)
     else:
-        response = render(request, "viewer/runs/page.html", context | _lineage_context(request, run, context["at"]))
+        response = render(
+            request, "viewer/runs/page.html", context | _lineage_context(request, run, context["at"])
+        )
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
@@ -35,7 +37,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     """More rows of the list, or rows that are shown already, as they are now."""
     run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
-    context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run, "refreshes": "to" in request.GET}
+    context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
+    context |= {"is_part": True, "refreshes": "to" in request.GET}
     return render(request, "viewer/runs/_rows.html", context)
 
 
