@@ -92,6 +92,25 @@ def test_a_worker_ends_what_another_process_cancels(make_job: MakeJob, start_wor
     assert not living(tree)
 
 
+def test_a_job_whose_row_is_deleted_is_ended_with_all_it_started(make_job: MakeJob) -> None:
+    job = make_job("hangs.py")
+    folder = job.folder
+
+    def follow() -> None:
+        carry(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    follower = Thread(target=follow)
+    follower.start()
+    wait_until(lambda: job.events.count() > 5)
+    tree = tree_of(folder)
+    Job.objects.filter(pk=job.pk).delete()
+    follower.join(LONGEST_SECONDS)
+    assert not follower.is_alive()
+    assert tree
+    assert not living(tree)
+
+
 def test_a_process_id_that_another_program_has_got_is_left_alone(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     stranger = psutil.Popen(["sleep", "600"], start_new_session=True)

@@ -1,6 +1,7 @@
 """Asking for a job: one for each key, one child for each job, and refused where it could not run."""
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -24,6 +25,17 @@ from viewer.models import Job
 job = Job.objects.get(pk=sys.argv[1])
 sys.stdin.read(1)
 print(int(job.claim()))
+"""
+
+RUN_HERE = """
+import sys, django
+django.setup()
+from viewer.jobs.start import run_here
+from viewer.models import Job
+try:
+    run_here(Job.objects.get(pk=sys.argv[1]))
+except KeyboardInterrupt:
+    sys.exit(130)
 """
 
 
@@ -112,6 +124,20 @@ def test_without_a_worker_the_job_runs_here(make_job: MakeJob, project: Project)
     run_here(job)
     assert (job.status, job.result) == ("succeeded", "all done")
     assert marks(project) == [str(job.pk)]
+
+
+def test_ctrl_c_cancels_what_runs_here(make_job: MakeJob) -> None:
+    job = make_job("interruptible.py")
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
+        "TINY_CHILD": "interruptible.py",
+    }
+    terminal = subprocess.Popen([sys.executable, "-c", RUN_HERE, str(job.pk)], cwd=ROOT, env=environment)
+    wait_until(lambda: job.events.filter(kind="task_started").exists())
+    terminal.send_signal(signal.SIGINT)
+    assert terminal.wait(20) == 130
+    assert status(job) == "cancelled"
 
 
 def test_with_a_worker_the_job_is_waited_for(

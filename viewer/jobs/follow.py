@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.models import Max
 
 from viewer.importing import import_location, import_one
@@ -75,10 +75,12 @@ def follow(job: Job, child: Child | None = None) -> None:
         while not stopping.is_set():
             # Looked at before reading: what it wrote until then is read.
             look(state)
+            is_read = not take_lines(state)
             if state.deleted:
+                # Nobody would see any more what it costs.
                 processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
                 return
-            if not take_lines(state) and state.gone:
+            if is_read and state.gone:
                 settle(state)
                 return
             if state.cancelling:
@@ -92,7 +94,13 @@ def take_lines(state: Following) -> bool:
     if offset == state.offset:
         return False
     new = [line for line in lines if line["seq"] > state.known_seq]
-    JobEvent.objects.bulk_create(rows_of(state.job, new, state.hide), ignore_conflicts=True)
+    try:
+        JobEvent.objects.bulk_create(rows_of(state.job, new, state.hide), ignore_conflicts=True)
+    except IntegrityError:
+        state.deleted = not Job.objects.filter(pk=state.job.pk).exists()
+        if not state.deleted:
+            raise
+        return False
     state.offset = offset
     for line in lines:
         state.known_seq = max(state.known_seq, line["seq"])

@@ -62,13 +62,14 @@ def run_here(job: Job) -> None:
     interrupted: KeyboardInterrupt | None = None
     while not job.has_ended:
         try:
-            if worker_is_up():
-                time.sleep(POLL_SECONDS)
-            else:
+            if not worker_is_up():
                 carry(job)
+            job.refresh_from_db()
+            if not job.has_ended:
+                # Another process has it.
+                time.sleep(POLL_SECONDS)
         except KeyboardInterrupt as error:
             interrupted = error
             job.request_cancel()
-        job.refresh_from_db()
     if interrupted:
         raise interrupted
