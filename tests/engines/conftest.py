@@ -1,6 +1,7 @@
 """Real runs, recorded once; each test works on its own copy of a store."""
 
 import fcntl
+import itertools
 import os
 import shutil
 import subprocess
@@ -78,11 +79,10 @@ class Engine:
 
     def __init__(self, python: Path, model: ModelServer, folder: Path) -> None:
         self.python, self.model, self.folder = python, model, folder
-        self.jobs = 0
+        self.jobs = itertools.count(1)
 
     def job(self) -> Path:
-        self.jobs += 1
-        return self.folder / f"job-{self.jobs}"
+        return self.folder / f"job-{next(self.jobs)}"
 
     def run(self, request: dict[str, Any], **variables: str) -> Ended:
         return children.run(self.python, self.model, self.job(), request, **variables)

@@ -97,7 +97,7 @@ def test_a_key_is_in_no_line_even_where_the_run_speaks_of_it(engine: Engine, sto
     assert "Write about [hidden]" in said
 
 
-def test_every_line_has_its_number_and_the_first_says_what_runs(engine: Engine, stores: Path) -> None:
+def test_every_line_has_its_number_and_what_is_not_known_is_said(engine: Engine, stores: Path) -> None:
     start = after_task(stores / "crew", 3)
     run = engine.run(request_for(start, stores / "crew", kind="resume"))
     assert [line["seq"] for line in run.lines] == list(range(1, len(run.lines) + 1))
@@ -107,6 +107,7 @@ def test_every_line_has_its_number_and_the_first_says_what_runs(engine: Engine, 
     (steps,) = run.of("steps")
     assert [step["action"] for step in steps["steps"]] == ["kept", "kept", "kept", "runs"]
     assert [line["position"] for line in run.of("task_started")] == [4]
+    assert ["which outputs these tasks read: 4" in line["message"] for line in run.of("warning")] == [True]
 
 
 def test_a_checkpoint_that_has_gone_is_named(engine: Engine, model: ModelServer, stores: Path) -> None:

@@ -57,6 +57,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if request["entity"] == "crew":
         edits.edit_crew(root, request)
     elif request["entity"] == "flow":
+        if not request["entry_point"]:
+            raise Refused("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
         edits.edit_state(root, request)
     project.enter(request["folder"])
     entities, lost = _entities(root, request)

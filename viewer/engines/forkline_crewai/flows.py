@@ -25,8 +25,6 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
     A flow's methods are its class's, so it needs the user's own: the engine's base class would run
     nothing and hand back the old output.
     """
-    if not request["entry_point"]:
-        raise Refused("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
     flow_class = project.load(request["entry_point"])
     if not isinstance(flow_class, type) or not issubclass(flow_class, Flow):
         raise Refused(f"The entry point {request['entry_point']} is no flow's class.")
