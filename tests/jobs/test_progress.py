@@ -58,6 +58,13 @@ def test_a_failed_task_is_not_done() -> None:
     assert [step.state for step in progress.steps] == ["kept", "failed", "waiting"]
 
 
+def test_why_a_step_runs_is_said_for_as_long_as_it_is_true() -> None:
+    progress = after(("task_started", {"task": "b"}))
+    assert [step.shown_reason for step in progress.steps] == ["finished", "asked", "unfinished"]
+    advance(progress, 2, "task_started", {"task": "c"})
+    assert progress.steps[2].shown_reason == ""
+
+
 def test_steps_that_only_the_child_knows_are_added_once() -> None:
     found = {"steps": [{"unit": "c", "title": "Check"}, {"unit": "d", "title": "Publish"}, "nonsense"]}
     progress = after(("steps", found), ("steps", found))

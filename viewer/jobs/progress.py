@@ -26,6 +26,11 @@ class ShownStep:
     def is_done(self) -> bool:
         return self.state in {"kept", "done"}
 
+    @property
+    def shown_reason(self) -> str:
+        """Why it does what it does, as long as that is true: what has begun is no longer unfinished work."""
+        return "" if self.reason == "unfinished" and self.state != "waiting" else self.reason
+
 
 @dataclass(slots=True)
 class Progress:
