@@ -86,7 +86,7 @@ def opened(path: str | None) -> Location | None:
 
 
 def start(location: Location | None) -> dict[str, Child]:
-    """The server and the worker. They get Ctrl-C from here, and end with this process."""
+    """The server and the worker, in sessions of their own: Ctrl-C reaches them in order, from here."""
     environment = server_environment(location)
     server = ["-m", "daphne", "--bind", HOST, "--port", str(settings.PORT), "--verbosity", "0"]
     commands = {
