@@ -10,7 +10,7 @@ from viewer.contents.shapes import listed, mapping, moment, text, whole
 # What the engine tells itself; of no use to who reads what happened.
 INTERNAL_KINDS = frozenset(
     {"checkpoint_started", "checkpoint_completed", "default_env", "flow_created", "agent_logs_started"}
-    | {"agent_logs_execution", "flow_plot"}
+    | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
 )
 EXECUTOR_FLOW = "AgentExecutor"
 
@@ -58,7 +58,9 @@ def events_of(body: Mapping[str, Any]) -> tuple[Event, ...]:
     """All events of a decoded checkpoint, oldest first."""
     nodes = mapping(mapping(body.get("event_record")).get("nodes"))
     found = {str(key): mapping(mapping(node).get("event")) for key, node in nodes.items()}
-    events = [_event(key, event, found.get(text(event.get("parent_event_id")), {})) for key, event in found.items()]
+    events = [
+        _event(key, event, found.get(text(event.get("parent_event_id")), {})) for key, event in found.items()
+    ]
     return tuple(
         sorted(events, key=lambda event: (event.at.timestamp() if event.at else 0.0, event.sequence))
     )
@@ -87,7 +89,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
 
 
 def _subject(event: Mapping[str, Any]) -> str:
-    for key in ("task_name", "method_name", "tool_name", "model", "crew_name", "flow_name"):
+    for key in ("tool_name", "method_name", "task_name", "model", "crew_name", "flow_name"):
         if found := text(event.get(key)):
             return found
     return text(mapping(event.get("task")).get("description"))
@@ -95,9 +97,9 @@ def _subject(event: Mapping[str, Any]) -> str:
 
 def _outcome(event: Mapping[str, Any]) -> str:
     """What came of it, as text."""
-    for key in ("error", "response", "output", "result", "chunk"):
-        value = event.get(key)
-        found = text(value) or text(mapping(value).get("raw")) or text(mapping(value).get("content"))
+    for key in ("error", "response", "output", "result", "chunk", "tool_args"):
+        value = mapping(event.get(key))
+        found = text(event.get(key)) or text(value.get("raw")) or text(value.get("content"))
         if found:
             return found
     return ""

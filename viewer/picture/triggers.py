@@ -35,6 +35,7 @@ WORDS: dict[str, str | Promise] = {
     "llm_call_started": _("model called"),
     "llm_call_completed": _("model answered"),
     "llm_call_failed": _("model call failed"),
+    "llm_stream_chunk": _("model wrote"),
     "tool_usage_started": _("tool called"),
     "tool_usage_finished": _("tool answered"),
     "tool_usage_error": _("tool failed"),

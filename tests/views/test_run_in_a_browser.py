@@ -1,0 +1,135 @@
+"""What a real browser makes of a run's page: selecting, keys, going back, a phone, no scripts."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from bench.generated_runs import generated_run
+from viewer.models import Run
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
+    """Opens an address in a browser that is logged in."""
+    client = Client()
+    client.force_login(User.objects.create_user("reader"))
+    name = settings.SESSION_COOKIE_NAME
+    cookie = {"name": name, "value": client.cookies[name].value, "url": live_server.url}
+    opened = []
+
+    def open_in_browser(address: str, **how: object) -> Page:
+        context = browser.new_context(base_url=live_server.url, **how)  # type: ignore[arg-type]
+        context.add_cookies([cookie])  # type: ignore[list-item]
+        opened.append(context)
+        page = context.new_page()
+        page.goto(address)
+        return page
+
+    yield open_in_browser
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def run(transactional_db: None) -> Run:
+    return generated_run(450)
+
+
+def address_of(run: Run, row: int) -> str:
+    return f"{run.get_absolute_url()}?at={run.checkpoints.get(row=row).checkpoint_id}"
+
+
+def test_selecting_opens_and_moves_nothing(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url())
+    page.locator("#lineage").evaluate("list => list.scrollTop = 600")
+    chosen = run.checkpoints.get(row=420)
+    page.locator(f"#c{chosen.pk}").click()
+    expect(page.locator(".detail-id")).to_have_text(chosen.checkpoint_id)
+    expect(page.locator(f"#c{chosen.pk}")).to_have_attribute("aria-current", "true")
+    expect(page.locator(".row [aria-current]")).to_have_count(1)
+    assert page.locator("#lineage").evaluate("list => list.scrollTop") == 600
+    assert page.url.endswith(address_of(run, 420))
+
+
+def test_the_open_tab_stays_and_back_goes_back(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 449))
+    page.get_by_role("link", name="Inputs").click()
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
+    assert page.url.endswith(f"{address_of(run, 449)}&tab=inputs")
+    page.locator(f"#c{run.checkpoints.get(row=448).pk}").click()
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
+    page.go_back()
+    expect(page.locator(".detail-id")).to_have_text(run.checkpoints.get(row=449).checkpoint_id)
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
+
+
+def test_keys_move_by_row_and_by_parent(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 440))
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(f"#c{run.checkpoints.get(row=439).pk}")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Control+ArrowDown")
+    start = run.checkpoints.get(row=440)
+    expect(page.locator(f"#c{start.parent_id}")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert start.parent
+    expect(page.locator(".detail-id")).to_have_text(start.parent.checkpoint_id)
+
+
+def test_the_letter_on_a_button_presses_it(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 449))
+    page.keyboard.press("f")
+    # Nobody has confirmed the project yet, so that is asked first.
+    expect(page).to_have_title(re.compile("project", re.IGNORECASE))
+
+
+def test_older_rows_come_as_one_scrolls(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url())
+    expect(page.locator(".row")).to_have_count(200)
+    for loaded in (400, 450):
+        page.locator("#lineage").evaluate("list => list.scrollTop = list.scrollHeight")
+        expect(page.locator(".row")).to_have_count(loaded)
+
+
+def test_what_comes_on_top_moves_nothing_that_is_read(open_page: Open, run: Run) -> None:
+    run.checkpoints.filter(row__gt=430).update(row=10_000)
+    page = open_page(run.get_absolute_url())
+    page.locator("#lineage").evaluate("list => list.scrollTop = 900")
+    mark = page.locator(f"#c{run.checkpoints.get(row=400).pk}")
+    before = mark.bounding_box()
+    for number, checkpoint in enumerate(run.checkpoints.filter(row=10_000)):
+        checkpoint.row = 431 + number
+        checkpoint.save(update_fields=["row"])
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('location-changed'))")
+    expect(page.locator(f"#c{run.checkpoints.get(row=449).pk}")).to_be_attached()
+    assert mark.bounding_box() == before
+
+
+def test_a_phone_shows_the_list_then_the_detail_and_the_way_back(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url(), viewport={"width": 390, "height": 844})
+    expect(page.locator(".detail")).to_be_hidden()
+    page.locator(".row a").first.click()
+    expect(page.locator(".run-lineage")).to_be_hidden()
+    expect(page.locator(".detail-id")).to_be_visible()
+    page.get_by_role("link", name="All checkpoints").click()
+    expect(page.locator(".run-lineage")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_everything_is_there_without_scripts(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url(), java_script_enabled=False)
+    page.get_by_role("link", name="Older checkpoints").click()
+    page.locator(".row a").nth(3).click()
+    page.get_by_role("link", name="Events").click()
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
+    expect(page.locator(".row [aria-current]")).to_have_count(1)
