@@ -1,0 +1,84 @@
+"""The whole road, as a person goes it: the real demo, a real browser, real CrewAI."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from scripts.served_demo import ServedDemo
+
+pytestmark = [pytest.mark.browser, pytest.mark.engine]
+# An engine takes seconds to import, more where other tests keep the cores busy.
+RUN_MILLISECONDS = 120_000
+
+
+@pytest.fixture
+def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
+    """A page that the login link has opened, and that must not say a word in its console."""
+    said: list[str] = []
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(demo_site.link)
+    yield page
+    assert said == []
+    context.close()
+
+
+def test_a_person_edits_forks_watches_and_follows_the_new_branch(page: Page) -> None:
+    open_article(page)
+    select_second_task_of_main(page)
+    page.locator("#detail").get_by_role("link", name="Fork").click()
+    edit_an_input_and_an_output(page)
+    expect_the_plan(page)
+    page.get_by_label("Branch").fill("year-2031")
+    # The button waits until what it starts has been shown.
+    expect(page.locator("#start")).to_contain_text("article, branch year-2031")
+    page.get_by_role("button", name="Start fork").click()
+
+    bar = page.locator(".job-bar")
+    expect(bar).to_contain_text("year-2031")
+    expect(bar).to_contain_text("4 of 4", timeout=RUN_MILLISECONDS)
+    head = page.locator(".row", has_text="year-2031")
+    expect(head).to_contain_text("crew completed")
+    expect(page.locator(".row", has_text="edited: Draft the article, year")).to_be_visible()
+
+    bar.get_by_role("link", name="Show the branch").click()
+    expect(page.locator("#detail")).to_contain_text("year-2031")
+    page.locator("#detail").get_by_role("link", name="Tasks").click()
+    expect(page.locator("#detail")).to_contain_text("Nobody copies folders any more.")
+    followed = page.context.new_page()
+    followed.goto(page.url)
+    expect(followed.locator("#detail")).to_contain_text("Nobody copies folders any more.")
+
+
+def open_article(page: Page) -> None:
+    page.get_by_role("link", name="newsroom/article", exact=True).click()
+    page.get_by_role("link", name="article", exact=True).click()
+
+
+def select_second_task_of_main(page: Page) -> None:
+    """Of the two tasks that had finished by then, the second wrote the draft."""
+    rows = page.locator(".row", has_text="task completed").filter(has_text="2/4")
+    row = rows.last.get_by_role("link")
+    row.click()
+    expect(row).to_have_attribute("aria-current", "true")
+    expect(page.locator("#detail")).to_contain_text("main, task 2 of 4 completed")
+
+
+def edit_an_input_and_an_output(page: Page) -> None:
+    page.get_by_label("year", exact=True).fill("2031")
+    page.locator("summary", has_text="show and edit").nth(1).click()
+    page.locator('textarea[name^="output:"]').nth(1).fill("Nobody copies folders any more. In 2031 one forks.")
+
+
+def expect_the_plan(page: Page) -> None:
+    """What will happen is said before anything has run."""
+    steps = page.locator("#plan li")
+    expect(steps.nth(0)).to_contain_text("kept")
+    expect(steps.nth(0)).to_contain_text("year")
+    expect(steps.nth(1)).to_contain_text("edited")
+    expect(steps.nth(2)).to_contain_text("runs")
+    expect(steps.nth(3)).to_contain_text("runs")
+    expect(page.get_by_text("nothing has run yet")).to_be_visible()
