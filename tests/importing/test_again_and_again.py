@@ -1,0 +1,317 @@
+"""What changes at a location between two imports, and what is not read again."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.real_stores import STORES, copy_of, one_checkpoint, write_checkpoint
+from viewer.importing import import_location, import_one, open_location, stored_body
+from viewer.models import Checkpoint, Location, Problem
+
+pytestmark = pytest.mark.django_db
+
+_opened: list[str] | None = None
+
+
+def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
+    if _opened is not None and event == "open":
+        _opened.append(str(arguments[0]))
+
+
+@contextmanager
+def opened_files() -> Iterator[list[str]]:
+    """The paths that this process opens meanwhile, as the interpreter itself reports them."""
+    global _opened
+    if not getattr(sys, "_forkline_hooked", False):
+        sys.addaudithook(_note_opening)
+        sys._forkline_hooked = True  # type: ignore[attr-defined]
+    _opened = []
+    try:
+        yield _opened
+    finally:
+        _opened = None
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Location:
+    """A location with two checkpoints of a flow, imported."""
+    location = open_location(copy_of("1.15.30/flow", tmp_path))
+    assert import_location(location).added == 2
+    return location
+
+
+def files(location: Location) -> list[Path]:
+    return sorted(Path(location.path).rglob("*.json"))
+
+
+def make_old(path: Path, seconds: int = 60) -> None:
+    """Date a file back, as if it had stood there for a while."""
+    at = path.stat().st_mtime - seconds
+    os.utime(path, (at, at))
+
+
+def test_what_has_not_changed_is_not_opened(flow: Location) -> None:
+    with opened_files() as opened:
+        summary = import_location(flow)
+    assert [path for path in opened if path.endswith(".json")] == []
+    assert (summary.read, summary.is_news) == (0, False)
+    flow.refresh_from_db()
+    assert flow.revision == 1
+
+
+def test_only_the_new_one_is_opened(flow: Location) -> None:
+    new = write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
+    with opened_files() as opened:
+        summary = import_location(flow)
+    assert [path for path in opened if path.endswith(".json")] == [str(new)]
+    assert (summary.read, summary.added, summary.is_news) == (1, 1, True)
+    row = flow.checkpoints.get(checkpoint_id="20261120T233050_aaaaaaaa")
+    assert (row.edge, row.row, row.run) == ("recorded", 2, flow.runs.get())
+    flow.refresh_from_db()
+    assert flow.revision == 2
+
+
+def test_a_file_that_changed_is_read_again(flow: Location) -> None:
+    path = files(flow)[0]
+    body = json.loads(path.read_text())
+    body["entities"][0]["checkpoint_state"]["topic"] = "something else"
+    path.write_text(json.dumps(body))
+    key = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix()).pk
+    summary = import_location(flow)
+    assert (summary.read, summary.changed, summary.added) == (1, 1, 0)
+    row = Checkpoint.objects.get(pk=key)
+    assert stored_body(row)["entities"][0]["checkpoint_state"]["topic"] == "something else"
+
+
+def test_what_was_pruned_stays_from_the_stored_copy_and_may_come_back(flow: Location) -> None:
+    path = files(flow)[0]
+    row = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix())
+    path.rename(kept := path.parent.parent.parent / "kept")
+    assert import_location(flow).pruned == 1
+    row.refresh_from_db()
+    assert row.state == "pruned"
+    assert stored_body(row)["branch"] == "main"
+    assert flow.checkpoints.count() == 2
+    assert import_location(flow).is_news is False
+    kept.rename(path)
+    assert import_location(flow).is_news
+    row.refresh_from_db()
+    assert row.state == "present"
+
+
+def test_a_pruned_row_of_a_store_stays(tmp_path: Path) -> None:
+    import sqlite3
+
+    location = open_location(copy_of("1.14.1/cp.db", tmp_path))
+    assert import_location(location).added == 3
+    with sqlite3.connect(location.path) as store:
+        store.execute("DELETE FROM checkpoints WHERE rowid = 1")
+    store.close()
+    summary = import_location(location)
+    assert (summary.pruned, summary.read) == (1, 0)
+    assert sorted(location.checkpoints.values_list("state", flat=True)) == ["present", "present", "pruned"]
+
+
+def test_a_file_that_was_fine_and_breaks_keeps_its_last_good_copy(flow: Location) -> None:
+    path = files(flow)[1]
+    row = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix())
+    path.write_text("{")
+    import_location(flow)
+    row.refresh_from_db()
+    assert row.state == "writing"
+    make_old(path)
+    import_location(flow)
+    row.refresh_from_db()
+    assert row.state == "broken"
+    assert stored_body(row)["branch"] == "main"
+    assert "no whole JSON" in flow.problems.get().reason
+    assert flow.runs.get().checkpoint_count == 2
+
+
+def test_a_half_written_file_becomes_a_checkpoint_and_is_never_called_broken_meanwhile(
+    tmp_path: Path,
+) -> None:
+    location = open_location(tmp_path)
+    whole = json.dumps(one_checkpoint())
+    path = tmp_path / "20261120T233049_16755e62_p-none.json"
+    for length in (0, 10, 5000, len(whole) - 1):
+        path.write_text(whole[:length])
+        import_location(location)
+        assert location.problems.get().kind == Problem.Kind.WRITING
+    path.write_text(whole)
+    summary = import_location(location)
+    assert (summary.added, summary.problems) == (1, 0)
+    assert not location.problems.exists()
+
+
+def test_what_stands_half_written_for_long_is_broken_and_then_not_read_again(flow: Location) -> None:
+    path = Path(flow.path) / "half.json"
+    path.write_text("{")
+    import_location(flow)
+    # Time has passed since it was first seen, and its bytes are the same.
+    Problem.objects.update(first_seen_at=timezone.now() - timedelta(minutes=1))
+    with opened_files() as opened:
+        import_location(flow)
+    assert str(path) in opened
+    assert flow.problems.get().kind == Problem.Kind.BROKEN
+    with opened_files() as opened:
+        assert import_location(flow).is_news is False
+    assert str(path) not in opened
+
+
+def test_how_long_it_must_stand_is_set_in_the_settings(flow: Location, settings: Settings) -> None:
+    settings.CHECKPOINT_SETTLED_SECONDS = 3600
+    path = Path(flow.path) / "half.json"
+    path.write_text("{")
+    make_old(path, seconds=600)
+    import_location(flow)
+    assert flow.problems.get().kind == Problem.Kind.WRITING
+
+
+def test_a_problem_goes_when_its_file_goes(flow: Location) -> None:
+    path = Path(flow.path) / "notes.json"
+    path.write_text('{"name": "web"}')
+    assert import_location(flow).problems == 1
+    assert flow.problems.get().kind == Problem.Kind.FOREIGN
+    path.unlink()
+    summary = import_location(flow)
+    assert (summary.problems, summary.is_news) == (0, True)
+
+
+def test_limits_come_from_the_settings(tmp_path: Path, settings: Settings) -> None:
+    settings.CHECKPOINT_MOST_BYTES = 11_000
+    location = open_location(copy_of("1.15.30/flow", tmp_path))
+    import_location(location)
+    assert location.checkpoints.count() == 1
+    assert "11,000" in location.problems.get().reason
+
+
+def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Location) -> None:
+    shutil.move(flow.path, moved := f"{flow.path}-moved")
+    summary = import_location(flow)
+    assert summary.unreadable and summary.is_news
+    flow.refresh_from_db()
+    assert flow.unreadable == summary.unreadable
+    assert set(flow.checkpoints.values_list("state", flat=True)) == {"present"}
+    shutil.move(moved, flow.path)
+    import_location(flow)
+    flow.refresh_from_db()
+    assert flow.unreadable == ""
+
+
+def test_runs_that_a_late_parent_connects_become_one(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", None, entities=agent("one"))
+    write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb", entities=agent("two"))
+    location = open_location(tmp_path)
+    import_location(location)
+    assert location.runs.count() == 2
+    first = location.runs.get(key="one")
+    write_checkpoint(tmp_path, "20260101T000001_bbbbbbbb", "20260101T000000_aaaaaaaa", entities=agent("two"))
+    import_location(location)
+    run = location.runs.get()
+    assert (run, run.checkpoint_count) == (first, 3)
+    edges = list(run.checkpoints.order_by("row").values_list("edge", flat=True))
+    assert edges == ["root", "recorded", "recorded"]
+
+
+def agent(run_key: str) -> list[dict[str, Any]]:
+    return [{"entity_type": "agent", "role": "Writer", "checkpoint_kickoff_event_id": run_key}]
+
+
+def test_importing_one_by_one_comes_to_the_same_as_importing_all(tmp_path: Path) -> None:
+    source = copy_of("1.15.30/json", tmp_path / "source")
+    whole = open_location(source)
+    import_location(whole)
+    target = tmp_path / "target"
+    target.mkdir()
+    location = open_location(target)
+    for path in sorted(source.rglob("*.json"), key=lambda path: path.name, reverse=True):
+        copied = target / path.relative_to(source)
+        copied.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copied)
+        summary = import_one(location, str(copied))
+        assert (summary.read, summary.added) == (1, 1)
+    assert settled(location) == settled(whole)
+    location.refresh_from_db()
+    assert location.revision == 6
+
+
+def settled(location: Location) -> list[tuple[Any, ...]]:
+    run = location.runs.get()
+    rows = location.checkpoints.order_by("row").values_list(
+        *("key", "checkpoint_id", "parent__checkpoint_id", "edge", "lane", "row", "is_branch_head", "tokens")
+    )
+    return [*rows, (run.key, run.name, run.checkpoint_count, run.tokens, run.lane_count, run.branch_count)]
+
+
+def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
+    write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
+    new = write_checkpoint(Path(flow.path), "20261120T233051_bbbbbbbb", "20261120T233050_aaaaaaaa")
+    files(flow)[0].unlink()
+    with opened_files() as opened:
+        assert import_one(flow, str(new)).added == 1
+    assert [path for path in opened if path.endswith(".json")] == [str(new)]
+    assert not flow.checkpoints.filter(state="pruned").exists()
+    assert flow.checkpoints.get(checkpoint_id="20261120T233051_bbbbbbbb").edge == "missing"
+    assert import_one(flow, str(Path(flow.path) / "absent.json")).read == 0
+    assert import_one(flow, "/etc/passwd").read == 0
+
+
+def test_importing_one_row_of_a_store(tmp_path: Path) -> None:
+    location = open_location(copy_of("1.14.2/agent", tmp_path))
+    assert location.provider == "json"
+    store = open_location(copy_of("1.14.1/cp.db", tmp_path))
+    assert import_one(store, f"{store.path}#20261121T001343_0c93aa95").added == 1
+    assert store.checkpoints.get().checkpoint_id == "20261121T001343_0c93aa95"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_at_once_store_each_checkpoint_once(tmp_path: Path) -> None:
+    for version in ("1.14.1", "1.14.2", "1.15.30"):
+        copy_of(f"{version}/json", tmp_path)
+    location = open_location(tmp_path)
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            import_location(Location.objects.get(pk=location.pk))
+        except Exception as error:
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    expected = sum(
+        len(list((STORES / version / "json").rglob("*.json"))) for version in ("1.14.1", "1.14.2", "1.15.30")
+    )
+    assert location.checkpoints.count() == expected
+    location.refresh_from_db()
+    assert location.revision == 1
+
+
+def test_old_and_new_tokens_are_counted_once_over_several_imports(tmp_path: Path) -> None:
+    source = STORES / "1.15.30/json"
+    location = open_location(tmp_path)
+    for path in sorted(source.rglob("*.json"), key=lambda path: path.name):
+        copied = tmp_path / path.relative_to(source)
+        copied.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copied)
+        import_location(location)
+    assert location.runs.get().tokens == 60

@@ -1,0 +1,57 @@
+"""Which paths become locations."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.real_stores import copy_of
+from viewer.importing import UnknownLocation, open_location
+from viewer.models import Location
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_folder_below_a_root_is_opened_once(tmp_path: Path) -> None:
+    (tmp_path / "cp").mkdir()
+    first = open_location(str(tmp_path / "cp"), [tmp_path])
+    again = open_location(str(tmp_path / "x" / ".." / "cp"), [tmp_path])
+    assert first == again
+    assert (first.path, first.provider) == (str((tmp_path / "cp").resolve()), "json")
+
+
+@pytest.mark.parametrize("way", ["..", "look-alike", "link", "absolute"])
+def test_no_way_leads_out_of_the_roots(way: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    outside = tmp_path / "root-of-others"
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    path = {
+        "..": f"{root}/../root-of-others",
+        "look-alike": str(outside),
+        "link": str(root / "link"),
+        "absolute": "/",
+    }[way]
+    with pytest.raises(UnknownLocation, match="outside"):
+        open_location(path, [root])
+    assert not Location.objects.exists()
+    if way != "absolute":
+        assert open_location(path).path == str(outside)
+
+
+@pytest.mark.parametrize("path", ["absent", "\0", "x" * 5000, "a.txt"])
+def test_what_is_no_location_is_said_in_words(path: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    with pytest.raises(UnknownLocation) as error:
+        open_location(f"{tmp_path}/{path}", [tmp_path])
+    assert str(error.value).endswith(".")
+
+
+def test_no_roots_allow_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnknownLocation):
+        open_location(tmp_path, [])
+
+
+def test_a_store_is_told_by_its_content(tmp_path: Path) -> None:
+    store = copy_of("1.15.30/cp.db", tmp_path).rename(tmp_path / "checkpoints.json")
+    assert open_location(store).provider == "sqlite"
