@@ -14,7 +14,7 @@ class LocationForm(forms.Form):
         widget=forms.TextInput(
             attrs={
                 "class": "input input-mono",
-                "placeholder": "/home/me/newsroom/.checkpoints",
+                "placeholder": "/path/to/newsroom/.checkpoints",
                 "autocomplete": "off",
                 "spellcheck": "false",
             }
