@@ -1,0 +1,184 @@
+"""``manage.py import_checkpoints`` and ``checkpoints list|info``: one JSON document, in words otherwise."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.real_stores import STORES, copy_of, hashes_below
+
+pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHECKPOINT = {
+    *(
+        "id",
+        "parent_id",
+        "edge",
+        "branch",
+        "trigger",
+        "created_at",
+        "entity",
+        "name",
+        "tasks_done",
+        "tasks_total",
+    ),
+    *("event_count", "tokens", "size", "state"),
+}
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What the command prints, which is one JSON document and nothing else."""
+    capsys.readouterr()
+    call_command(*arguments, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copy_of("1.15.30/json", tmp_path)
+    (folder / "package.json").write_text("{}")
+    before = hashes_below(folder)
+    answer = asked(capsys, "checkpoints", "list", str(folder))
+    assert set(answer) == {"location", "provider", "runs", "problems"}
+    assert (answer["location"], answer["provider"]) == (str(folder), "json")
+    assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
+    (run,) = answer["runs"]
+    assert set(run) == {"id", "entity", "name", "checkpoints"}
+    assert (run["entity"], run["name"]) == ("crew", "research")
+    first, *_, last = run["checkpoints"]
+    assert set(first) == CHECKPOINT
+    assert first | {"size": 0} == {
+        "id": "20261120T232826_35ce9d75",
+        "parent_id": None,
+        "edge": "root",
+        "branch": "main",
+        "trigger": "task_started",
+        "created_at": "2026-11-20T23:28:26+00:00",
+        "entity": "crew",
+        "name": "research",
+        "tasks_done": 0,
+        "tasks_total": 3,
+        "event_count": 4,
+        "tokens": 0,
+        "size": 0,
+        "state": "present",
+    }
+    assert (last["branch"], last["parent_id"]) == ("exp-a", "20261120T232952_e9a8cba4")
+    assert hashes_below(folder) == before
+
+
+def test_list_imports_what_is_new_first_and_keeps_what_was_pruned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of("1.15.30/flow", tmp_path)
+    asked(capsys, "checkpoints", "list", str(folder))
+    next(folder.rglob("*16755e62*")).unlink()
+    (run,) = asked(capsys, "checkpoints", "list", str(folder))["runs"]
+    assert [row["state"] for row in run["checkpoints"]] == ["pruned", "present"]
+    assert [row["edge"] for row in run["checkpoints"]] == ["root", "inferred"]
+    assert run["checkpoints"][1]["parent_id"] == "20261120T233049_16755e62"
+
+
+def test_info_tells_inputs_with_their_types_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(capsys, "checkpoints", "info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
+    assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents"}
+    assert answer["inputs"] == {"topic": "AI", "year": 2026}
+    assert [task["done"] for task in answer["tasks"]] == [True, True, False]
+    assert set(answer["tasks"][0]) == {"id", "description", "agent", "done", "output"}
+    assert answer["tasks"][0]["output"].startswith("answer e443c208")
+    assert answer["tasks"][2]["output"] is None
+    assert [agent["role"] for agent in answer["agents"]] == ["Researcher on AI", "Writer"]
+    assert answer["flow_state"] is None
+
+
+def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.CaptureFixture[str]) -> None:
+    path = next((STORES / "1.14.7/flow/main").glob("*9b9e28fc*"))
+    answer = asked(capsys, "checkpoints", "info", str(path))
+    assert (answer["id"], answer["name"], answer["tasks_done"]) == (
+        "20261121T001654_9b9e28fc",
+        "ArticleFlow",
+        3,
+    )
+    assert answer["flow_state"]["id"] == "01175c58-2d71-4a40-951a-a824a09b191c"
+    assert answer["edge"] == "recorded"
+
+
+def test_nothing_printed_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    path = next((STORES / "1.15.30/agent/main").glob("*.json"))
+    assert "sk-fake" in path.read_text()
+    for arguments in (["list", str(path.parent.parent)], ["info", str(path)]):
+        call_command("checkpoints", *arguments)
+        call_command("checkpoints", *arguments, "--json")
+    assert "sk-fake" not in capsys.readouterr().out
+
+
+def test_in_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copy_of("1.15.30/json", tmp_path)
+    (folder / "package.json").write_text("{}")
+    call_command("import_checkpoints", str(folder))
+    assert "6 checkpoints, 6 new" in capsys.readouterr().out
+    call_command("checkpoints", "list", str(folder))
+    text = capsys.readouterr().out
+    assert "exp-a" in text and "package.json" in text and "2/3" in text
+    call_command("checkpoints", "info", f"{folder}#20261120T232827_0aa12db3")
+    text = capsys.readouterr().out
+    assert "year = 2026" in text and "Writer" in text
+
+
+def test_import_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copy_of("1.14.2/flow", tmp_path)
+    answer = asked(capsys, "import_checkpoints", str(folder))
+    assert answer == {
+        "location": str(folder),
+        "provider": "json",
+        "checkpoints": 3,
+        "added": 3,
+        "changed": 0,
+        "pruned": 0,
+        "problems": 0,
+    }
+    assert asked(capsys, "import_checkpoints", str(folder))["added"] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["import_checkpoints", "/nowhere"],
+        ["checkpoints", "list", "/nowhere"],
+        ["checkpoints", "list", __file__],
+        ["checkpoints", "info", "/nowhere#x"],
+        ["checkpoints", "info", __file__],
+        ["checkpoints", "info", f"{STORES}/1.14.1/cp.db#absent"],
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_in_words(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CommandError):
+        call_command(*arguments)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_empty_data_folder_is_made_ready_and_errors_go_to_stderr(tmp_path: Path) -> None:
+    variables = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path / "data"),
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+    }
+    store = copy_of("1.15.30/agent", tmp_path)
+
+    def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+    listed = manage("checkpoints", "list", str(store), "--json")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert len(json.loads(listed.stdout)["runs"]) == 1
+    refused = manage("checkpoints", "list", str(tmp_path / "absent"), "--json")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "nothing at this path" in refused.stderr
