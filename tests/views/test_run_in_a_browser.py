@@ -67,6 +67,7 @@ def test_the_open_tab_stays_and_back_goes_back(open_page: Open, run: Run) -> Non
     expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
     assert page.url.endswith(f"{address_of(run, 449)}&tab=inputs")
     page.locator(f"#c{run.checkpoints.get(row=448).pk}").click()
+    expect(page.locator(".detail-id")).to_have_text(run.checkpoints.get(row=448).checkpoint_id)
     expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
     page.go_back()
     expect(page.locator(".detail-id")).to_have_text(run.checkpoints.get(row=449).checkpoint_id)
