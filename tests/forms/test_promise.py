@@ -54,9 +54,11 @@ def test_a_forged_choice_is_refused() -> None:
     assert promise.refusals and promise.steps == []
 
 
-def test_nothing_left_to_run_is_refused_unless_something_was_edited() -> None:
+def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -> None:
     done = crew([task(1, "one")], {})
-    assert "Nothing is left to run" in promise_of(done, Edits()).refusals[0]
+    assert "Nothing is left to run" in promise_of(done, Edits(), is_fork=False).refusals[0]
+    forked = promise_of(done, Edits())
+    assert forked.refusals == [] and "no model is called" in forked.notes[0]
     edited = promise_of(done, Edits(outputs={"task-1": "x"}))
     assert edited.refusals == [] and "only holds what you changed" in edited.notes[0]
 

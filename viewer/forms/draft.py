@@ -90,7 +90,7 @@ def draft_of(
     form = read_fork(contents, around, sent if is_fork else _of_a_resume(sent), chosen if is_fork else {})
     for output in form.outputs:
         mark_changes(output)
-    promise = promise_of(contents, form.edits, last)
+    promise = promise_of(contents, form.edits, last, is_fork)
     refusals = [*_against(checkpoint, project), *promise.refusals]
     return Draft(kind, checkpoint, project, contents, form, promise, key, refusals)
 

@@ -76,8 +76,13 @@ def units_of(contents: Contents) -> list[Unit]:
     return []
 
 
-def promise_of(contents: Contents, edits: Edits, last: Contents | None = None) -> Promise:
-    """What these edits lead to. ``last`` is where the run got furthest, for what the steps cost last time."""
+def promise_of(
+    contents: Contents, edits: Edits, last: Contents | None = None, is_fork: bool = True
+) -> Promise:
+    """What these edits lead to. ``last`` is where the run got furthest, for what the steps cost last time.
+
+    A fork with nothing left to run still gives the checkpoint a branch; a resume would do nothing.
+    """
     promise = Promise()
     try:
         promise.steps = plan_of(contents.kind, units_of(contents), edits)
@@ -85,7 +90,7 @@ def promise_of(contents: Contents, edits: Edits, last: Contents | None = None) -
         promise.refusals.append(str(refused))
         promise.steps = _plan_without_conflicts(contents, edits)
     promise.shown = [_shown(step, contents.kind, edits) for step in promise.steps]
-    promise.notes = _notes(contents, promise, edits)
+    promise.notes = _notes(contents, promise, edits, is_fork)
     if contents.kind == "flow":
         known = {event.id for event in contents.events}
         ahead = [event for event in last.events if event.id not in known] if last else []
@@ -135,7 +140,7 @@ def _shown(step: Step, kind: str, edits: Edits) -> ShownStep:
     return ShownStep(step)
 
 
-def _notes(contents: Contents, promise: Promise, edits: Edits) -> list[str]:
+def _notes(contents: Contents, promise: Promise, edits: Edits, is_fork: bool) -> list[str]:
     notes = []
     if contents.kind == "flow":
         notes.append(
@@ -151,8 +156,8 @@ def _notes(contents: Contents, promise: Promise, edits: Edits) -> list[str]:
     elif promise.steps and not promise.running_count:
         if edits.inputs or edits.outputs:
             notes.append(_("No task runs: the fork only holds what you changed."))
+        elif is_fork:
+            notes.append(_("No task runs and no model is called: the fork is a branch of its own from here."))
         elif not promise.refusals:
-            promise.refusals.append(
-                _("Nothing is left to run. Change something, or choose an earlier checkpoint.")
-            )
+            promise.refusals.append(_("Nothing is left to run: fork it, or choose an earlier checkpoint."))
     return notes
