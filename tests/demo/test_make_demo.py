@@ -29,11 +29,13 @@ def python(demo: ServedDemo, *arguments: str) -> str:
 
 
 def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
-    """The checkpoints of a store of the demo, as the terminal lists them."""
+    """The checkpoints of a store of the demo, all of one run, as the terminal lists them."""
     place = str(demo.data_folder / "demo/newsroom" / store)
     document = json.loads(python(demo, "manage.py", "checkpoints", "list", place, "--json"))
     assert document["problems"] == []
-    return [checkpoint for run in document["runs"] for checkpoint in run["checkpoints"]]
+    assert len(document["runs"]) == 1
+    found: list[dict[str, Any]] = document["runs"][0]["checkpoints"]
+    return found
 
 
 def files(demo: ServedDemo) -> dict[str, float]:
@@ -62,6 +64,12 @@ def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> No
         found for found in listed(demo_site, "article.db") if found["trigger"] == "crew_kickoff_completed"
     ]
     assert len(finished) == 2
+
+
+def test_the_flow_and_the_agent_are_a_run_each(demo_site: ServedDemo) -> None:
+    assert {found["entity"] for found in listed(demo_site, "digest")} == {"flow"}
+    interview = listed(demo_site, "interview")
+    assert [found["name"] for found in interview] == ["Interviewer", "Interviewer"]
 
 
 def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:

@@ -175,16 +175,19 @@ def name_of(root: Entity | None, document: Document) -> str:
     return ""
 
 
+STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started")
+
+
 def run_key_of(root: Entity | None, document: Document) -> str:
     """What tells one kickoff from another: its event, else the flow's execution, else what ran."""
-    if root is not None:
-        key = root.checkpoint_kickoff_event_id or _flow_id(root) or root.id
-        if key:
-            return key
-    for event_id, node in document.event_record.nodes.items():
-        if node.event.type in ("crew_kickoff_started", "flow_started", "lite_agent_execution_started"):
-            return event_id
-    return ""
+    started = next(
+        (event_id for event_id, node in document.event_record.nodes.items() if node.event.type in STARTS), ""
+    )
+    if root is None:
+        return started
+    # At an agent's start the event is not yet noted on it; from then on it is.
+    noted = root.checkpoint_kickoff_event_id or (started if root.entity_type == "agent" else "")
+    return noted or _flow_id(root) or root.id or started
 
 
 def _flow_id(root: Entity) -> str | None:
