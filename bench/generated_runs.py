@@ -1,11 +1,12 @@
 """Runs of any length, as rows, for measuring and for tests of what long runs cost."""
 
 import random
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from viewer.importing.stored import compressed
-from viewer.lineage.lanes import lay_out
-from viewer.lineage.tree import Node, build_forest
+from viewer.lineage.lanes import Position, lay_out
+from viewer.lineage.tree import Node, Place, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location, Run
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
@@ -29,12 +30,20 @@ def generated_run(length: int) -> Run:
         branch_count=len({place.branch for place in lineage.places}),
         lane_count=1 + max(position.lane for position in positions.values()),
     )
+    rows = _rows(run, lineage.places, positions)
+    Checkpoint.objects.bulk_create(rows, batch_size=500)
+    bodies = [CheckpointBody(checkpoint=row, data=compressed(BODY)) for row in rows]
+    CheckpointBody.objects.bulk_create(bodies, batch_size=500)
+    return run
+
+
+def _rows(run: Run, places: Sequence[Place], positions: Mapping[str, Position]) -> list[Checkpoint]:
     first = (Checkpoint.objects.order_by("-pk").values_list("pk", flat=True).first() or 0) + 1
-    keys = {place.key: first + row for row, place in enumerate(lineage.places)}
-    rows = [
+    keys = {place.key: first + row for row, place in enumerate(places)}
+    return [
         Checkpoint(
             pk=keys[place.key],
-            location=location,
+            location=run.location,
             run=run,
             key=f"{place.branch}/{place.key}.json",
             fingerprint="generated",
@@ -53,12 +62,8 @@ def generated_run(length: int) -> Run:
             row=row,
             is_branch_head=place.is_branch_head,
         )
-        for row, place in enumerate(lineage.places)
+        for row, place in enumerate(places)
     ]
-    Checkpoint.objects.bulk_create(rows, batch_size=500)
-    bodies = [CheckpointBody(checkpoint=row, data=compressed(BODY)) for row in rows]
-    CheckpointBody.objects.bulk_create(bodies, batch_size=500)
-    return run
 
 
 def _nodes(length: int) -> list[Node]:

@@ -88,7 +88,7 @@ def assert_no_overlap(lineage: Lineage, seed: int) -> None:
 def test_ten_thousand_rows_are_quick_even_where_all_fork_from_one() -> None:
     star = [node("c0"), *(node(f"f{i}", "c0", branch=f"f{i}", second=i) for i in range(1, 10_000))]
     (lineage,) = build_forest(star).lineages
-    began = time.perf_counter()
+    began = time.process_time()
     positions = lay_out(lineage.places)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert max(position.lane for position in positions.values()) == MOST_LANES - 1

@@ -4,8 +4,9 @@ import re
 
 import html5lib
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.views.defaults import server_error
 
 from viewer.models import Location, Problem, Run
 
@@ -46,6 +47,13 @@ def test_screens_are_valid_html(reader: Client, addresses: list[str]) -> None:
 def test_login_and_missing_pages_are_valid_html(client: Client, reader: Client, db: None) -> None:
     assert errors_in(reader.get("/nothing/").content.decode()) == []
     assert errors_in(Client().get(reverse("login")).content.decode()) == []
+
+
+def test_the_page_of_a_fault_is_valid_html_and_needs_nothing_that_may_be_at_fault() -> None:
+    answer = server_error(RequestFactory().get("/"))
+    assert answer.status_code == 500
+    assert "Your checkpoints are untouched" in answer.content.decode()
+    assert errors_in(answer.content.decode()) == []
 
 
 def test_an_id_stands_once_and_what_is_named_is_there(reader: Client, addresses: list[str]) -> None:
