@@ -9,6 +9,7 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
+from viewer.importing.collecting import only_new_garbage
 from viewer.importing.limits import limits
 from viewer.importing.problems import Problems
 from viewer.importing.reader import Read, read_all
@@ -50,7 +51,7 @@ class _Look:
 
 def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
-    with turn_at(location):
+    with turn_at(location), only_new_garbage():
         try:
             with provider_for(Path(location.path), limits()) as provider:
                 summary = _import(location, provider)

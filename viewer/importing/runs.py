@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from viewer.importing.rows import in_slices
 from viewer.importing.stored import EVENT_BYTES
+from viewer.lineage.lanes import Position
 from viewer.lineage.tree import FaultCode, Lineage
-from viewer.models import CheckpointBody, Location, Run
+from viewer.models import CheckpointBody, Location, Run, run_uid
 
 if TYPE_CHECKING:
     from viewer.importing.settling import Member
@@ -19,25 +20,23 @@ _FAULTS = {
     FaultCode.DUPLICATE_ID: "Several checkpoints have the same id: {ids}. Each is shown.",
 }
 MOST_IDS_NAMED = 10
+# A lineage, and the lane and row of each of its checkpoints.
+LaidOut = tuple[Lineage, dict[str, Position]]
 
 
-def kept_runs(location: Location, run_ids: Iterable[int]) -> dict[str, Run]:
-    """The touched runs that are there already, by key."""
-    found = (Run.objects.filter(pk__in=some) for some in in_slices(sorted(run_ids)))
-    return {run.key: run for some in found for run in some}
-
-
-def run_of(location: Location, lineage: Lineage, members: Mapping[str, Member], kept: dict[str, Run]) -> Run:
-    """The run of a lineage: the one that its oldest checkpoint had, else a new one."""
-    key = run_key(lineage, members)
-    if key not in kept:
-        run = Run.objects.filter(location=location, key=key).first()
-        if run is None:
-            first = members[lineage.places[0].key]
-            run = Run(location=location, key=key, entity=first.entity)
-            run.save(force_insert=True)
-        kept[key] = run
-    return kept[key]
+def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[Run]:
+    """The run of each lineage, stored and up to date: the one of its oldest checkpoint, else a new one."""
+    keys = [run_key(lineage, members) for lineage, _ in laid_out]
+    known: dict[str, Run] = {}
+    for some in in_slices(keys):
+        known.update((run.key, run) for run in Run.objects.filter(location=location, key__in=some))
+    runs = [known.get(key) or Run(location=location, key=key, uid=run_uid(location.uid, key)) for key in keys]
+    for run, (lineage, positions) in zip(runs, laid_out, strict=True):
+        summarize(run, lineage, members, 1 + max(position.lane for position in positions.values()))
+    Run.objects.bulk_create([run for run in runs if run.pk is None], batch_size=500)
+    for run in known.values():
+        run.save()
+    return runs
 
 
 def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
@@ -57,7 +56,6 @@ def summarize(run: Run, lineage: Lineage, members: Mapping[str, Member], lane_co
     run.lane_count = lane_count
     run.tokens = _tokens(lineage, members)
     run.lineage_faults = [_in_words(fault.code, fault.checkpoint_ids) for fault in lineage.faults]
-    run.save()
 
 
 def drop_empty(run_ids: Iterable[int]) -> None:

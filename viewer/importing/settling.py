@@ -9,7 +9,7 @@ from viewer.importing import rows, runs
 from viewer.importing.reader import Read
 from viewer.importing.rows import Standing, in_slices
 from viewer.importing.stored import unpacked_events
-from viewer.lineage.lanes import lay_out
+from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location
 
@@ -44,15 +44,13 @@ def settle(location: Location, read: Sequence[Read]) -> None:
     """Store what was read, and settle the runs that it belongs to or connects. Inside a transaction."""
     touched = _touched(location, read)
     forest = build_forest(_nodes(touched))
-    kept = runs.kept_runs(location, touched.run_ids)
+    laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
     new: list[tuple[int, Read, Standing]] = []
     again: list[tuple[int, Read]] = []
     moved: list[tuple[int, Standing]] = []
-    for lineage in forest.lineages:
-        run = runs.run_of(location, lineage, touched.members, kept)
-        lanes = 0
-        for member, standing in _standings(lineage, touched.members, run.pk):
-            lanes = max(lanes, standing.lane + 1)
+    stored_runs = runs.stored_runs(location, laid_out, touched.members)
+    for run, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
+        for member, standing in _standings(lineage, positions, touched.members, run.pk):
             if member.before is None and member.read is not None:
                 new.append((member.pk, member.read, standing))
                 continue
@@ -60,7 +58,6 @@ def settle(location: Location, read: Sequence[Read]) -> None:
                 again.append((member.pk, member.read))
             if member.before != standing:
                 moved.append((member.pk, standing))
-        runs.summarize(run, lineage, touched.members, lanes)
     rows.insert(location, new)
     rows.overwrite(again)
     rows.move(moved)
@@ -172,10 +169,9 @@ def _events_for_inference(touched: Touched) -> dict[str, tuple[str, ...]]:
 
 
 def _standings(
-    lineage: Lineage, members: dict[str, Member], run_id: int
+    lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
 ) -> Iterator[tuple[Member, Standing]]:
     """Each member of a lineage with where it hangs now, parents before children."""
-    positions = lay_out(lineage.places)
     for place in lineage.places:
         position = positions[place.key]
         parent_id = members[place.parent].pk if place.parent is not None else None

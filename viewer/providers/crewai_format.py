@@ -39,13 +39,13 @@ class EventNode(msgspec.Struct, gc=False):
     event: Event
 
 
-class EventRecord(msgspec.Struct):
+class EventRecord(msgspec.Struct, gc=False):
     """Everything that happened so far, by event id, in the order in which it was recorded."""
 
     nodes: dict[str, EventNode] = {}
 
 
-class Task(msgspec.Struct):
+class Task(msgspec.Struct, gc=False):
     """``output`` is null until the task is done."""
 
     output: msgspec.Raw = msgspec.Raw(b"null")
@@ -55,11 +55,11 @@ class Task(msgspec.Struct):
         return bytes(self.output)[:1] == b"{"
 
 
-class ExecutionContext(msgspec.Struct):
+class ExecutionContext(msgspec.Struct, gc=False):
     flow_id: str | None = None
 
 
-class Entity(msgspec.Struct):
+class Entity(msgspec.Struct, gc=False):
     """Something restorable: a crew, a flow or an agent. An agent's executor is stored as a flow too."""
 
     entity_type: str = ""
@@ -83,7 +83,7 @@ class Entity(msgspec.Struct):
         )
 
 
-class Document(msgspec.Struct):
+class Document(msgspec.Struct, gc=False):
     """A whole checkpoint. Its id stands outside: in the file's name, or beside it in the row."""
 
     entities: list[Entity]
@@ -100,7 +100,7 @@ class _State(msgspec.Struct):
 
 _document = msgspec.json.Decoder(Document)
 _state = msgspec.json.Decoder(_State)
-_ID_TIME = re.compile(r"(\d{8}T\d{6})_")
+_ID_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)_", re.ASCII)
 
 
 def document_of(data: bytes) -> Document:
@@ -258,7 +258,8 @@ def created_at(checkpoint_id: str) -> datetime | None:
     if not match:
         return None
     try:
-        return datetime.strptime(match[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+        year, month, day, hour, minute, second = map(int, match.groups())
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
 

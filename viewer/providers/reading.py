@@ -82,6 +82,14 @@ def checked_text(data: bytes, limits: Limits) -> bytes:
     """The bytes as UTF-8, whatever they were written in. Raises Unreadable."""
     if len(data) > limits.most_bytes:
         raise Broken(too_large(len(data), limits))
+    if not data.startswith(b"{"):
+        _check_start(data)
+    _check_numbers(data)
+    return data if data.isascii() else _utf8(data)
+
+
+def _check_start(data: bytes) -> None:
+    """Raise for what is told by its first bytes."""
     if not data or data.isspace():
         raise StillWritten("It is empty.")
     for start, reason in _FOREIGN_STARTS.items():
@@ -89,10 +97,8 @@ def checked_text(data: bytes, limits: Limits) -> bytes:
             raise Foreign(reason)
     if data.startswith(_BOMS):
         raise Broken("It starts with a byte order mark, which the engine cannot read.")
-    if data.count(b"\0", 0, 4096):
+    if data.startswith(b"\0"):
         raise StillWritten("It holds zero bytes where text is expected.")
-    _check_numbers(data)
-    return data if data.isascii() else _utf8(data)
 
 
 def _utf8(data: bytes) -> bytes:
@@ -112,8 +118,11 @@ def _utf8(data: bytes) -> bytes:
 def _check_numbers(data: bytes) -> None:
     """Raise Broken for a number that nobody can read: one so long spans one of the probed bytes."""
     probed = MOST_DIGITS // 2
-    for step in range(0, len(data), probed):
-        if data[step : step + 16].isdigit() and _LONG_NUMBER.search(data, max(0, step - 2 * probed)):
+    for number, sign in enumerate(data[::probed]):
+        step = number * probed
+        if not (48 <= sign <= 57 and data[step : step + 16].isdigit()):
+            continue
+        if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
             raise Broken(f"It holds a number of more than {MOST_DIGITS} digits.")
 
 
