@@ -13,7 +13,7 @@ DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp",
 
 # Room -> what it may import beside the standard library and itself. The longest match counts.
 ROOMS: dict[str, set[str]] = {
-    "viewer/providers": {"msgspec", "ahocorasick_rs"},
+    "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs"},
     "viewer/lineage": {"graphviz"},
     "viewer/contents": set(),
     "viewer/picture": DJANGO | {"viewer.models", "viewer.lineage", "viewer.contents"},
@@ -23,7 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs/spool.py": set(),
     "viewer/engines": {"crewai", "pydantic", "forkline_crewai", "viewer.jobs.spool"},
     "viewer/models.py": DJANGO,
-    "viewer/importing": DJANGO | {"zstandard", "viewer.providers", "viewer.lineage", "viewer.models"},
+    "viewer/importing": DJANGO
+    | {"msgspec", "zstandard", "viewer.providers", "viewer.lineage", "viewer.models"},
     "viewer/jobs/progress.py": set(),
     "viewer/jobs": DJANGO
     | {

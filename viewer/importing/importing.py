@@ -12,17 +12,18 @@ from django.utils import timezone
 from viewer.importing.collecting import only_new_garbage
 from viewer.importing.limits import limits
 from viewer.importing.problems import Problems
-from viewer.importing.reader import Read, read_all
+from viewer.importing.reader import read_all
 from viewer.importing.rows import Known, known_rows, mark_states
 from viewer.importing.settling import settle
 from viewer.importing.turns import turn_at
 from viewer.models import Checkpoint, Location
 from viewer.providers import provider_for
+from viewer.providers.packing import Packed
 from viewer.providers.snapshot import Entry, Fault, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import TABLE
 
 # So many are read before they are stored, which bounds memory.
-SLICE = 2000
+SLICE = 400
 # An import that found nothing new is only noted this often: open locations are looked at every second.
 NOTED_EVERY = timedelta(seconds=20)
 
@@ -162,9 +163,10 @@ def _store(
     """Read what is due and store it, slice by slice."""
     summary = ImportSummary(read=len(due))
     # Runs come whole that way: ids begin with their time.
-    results = read_all(provider, sorted(due, key=lambda entry: entry.key.rpartition("/")[2]))
+    due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
+    results = read_all(location, provider, due, limits())
     while batch := list(islice(results, SLICE)):
-        read = [result for result in batch if isinstance(result, Read)]
+        read = [result for result in batch if isinstance(result, Packed)]
         failed = [result for result in batch if isinstance(result, Fault)]
         for fault in failed:
             problems.found(fault)

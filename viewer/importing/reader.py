@@ -1,40 +1,50 @@
 """Entries -> what is to be stored of them, or why they cannot be read."""
 
+import os
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
-from viewer.importing.stored import compressed, packed_events
-from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
+import msgspec
 
+from viewer.models import Location
+from viewer.providers.helper import Helper
+from viewer.providers.packing import Packed, read_packed
+from viewer.providers.snapshot import Entry, Fault, Limits, Provider
 
-@dataclass(slots=True)
-class Read:
-    """One checkpoint that was read, as it is stored. ``calls`` are [position of the event, tokens]."""
-
-    snapshot: Snapshot
-    data: bytes
-    event_ids: bytes
-    calls: list[list[int]]
-
-    @property
-    def key(self) -> str:
-        return self.snapshot.key
+# From so many on, a second process is worth its start.
+WORTH_A_HELPER = 300
+# So many at a time, and so many times ahead of the answers.
+ENTRIES_A_TURN, TURNS_AHEAD = 20, 6
 
 
-def read_all(provider: Provider, entries: Sequence[Entry]) -> Iterator[Read | Fault]:
-    """Each entry's checkpoint or fault, in order."""
-    for entry in entries:
-        try:
-            yield _stored_form(provider.read(entry))
-        except Unreadable as error:
-            yield Fault(entry.key, str(error), error.kind, entry.fingerprint, entry.changed_at)
+def read_all(
+    location: Location, provider: Provider, entries: Sequence[Entry], limits: Limits
+) -> Iterator[Packed | Fault]:
+    """Each entry's checkpoint or fault, about in order."""
+    if provider.kind == "json" and len(entries) >= WORTH_A_HELPER and len(os.sched_getaffinity(0)) > 1:
+        with Helper(Path(location.path), limits) as helper:
+            yield from _read_by_two(provider, entries, helper)
+    else:
+        for entry in entries:
+            yield read_packed(provider, entry)
 
 
-def _stored_form(snapshot: Snapshot) -> Read:
-    data = compressed(snapshot.body)
-    snapshot.body = b""
-    calls: list[list[int]] = []
-    if snapshot.calls:
-        positions = {event_id: position for position, event_id in enumerate(snapshot.event_ids)}
-        calls = [[positions[event_id], tokens] for event_id, tokens in snapshot.calls.items()]
-    return Read(snapshot, data, packed_events(snapshot.event_ids), calls)
+def _read_by_two(provider: Provider, entries: Sequence[Entry], helper: Helper) -> Iterator[Packed | Fault]:
+    """This process reads too; each takes the next few as it gets done with the last."""
+    turns = deque(entries[at : at + ENTRIES_A_TURN] for at in range(0, len(entries), ENTRIES_A_TURN))
+    try:
+        while turns or helper.waiting:
+            while turns and len(helper.waiting) < TURNS_AHEAD:
+                helper.send(turns.popleft())
+            while helper.waiting and (not turns or helper.has_answered()):
+                answer = helper.answer()
+                yield from answer.read
+                yield from answer.faults
+            for entry in turns.popleft() if turns else ():
+                yield read_packed(provider, entry)
+    except (OSError, EOFError, msgspec.MsgspecError):
+        # It was killed. What it had not answered is still to be read.
+        for turn in [*helper.waiting, *turns]:
+            for entry in turn:
+                yield read_packed(provider, entry)

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import connection, models
 
-from viewer.importing.reader import Read
 from viewer.models import Checkpoint, CheckpointBody, Location
+from viewer.providers.packing import Packed
 
 # So many values in one statement.
 MOST_VALUES = 500
@@ -63,7 +63,7 @@ class Standing:
     is_branch_head: bool
 
 
-def insert(location: Location, new: Sequence[tuple[int, Read, Standing]]) -> None:
+def insert(location: Location, new: Sequence[tuple[int, Packed, Standing]]) -> None:
     """Store checkpoints that were not there, parents before children, with their bodies."""
     _execute_many(
         _insert_statement(Checkpoint, _COLUMNS),
@@ -75,7 +75,7 @@ def insert(location: Location, new: Sequence[tuple[int, Read, Standing]]) -> Non
     _execute_many(_insert_statement(CheckpointBody, _BODY_COLUMNS), [_body(pk, read) for pk, read, _ in new])
 
 
-def overwrite(read_again: Sequence[tuple[int, Read]]) -> None:
+def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     """Store what was read again of checkpoints that are there."""
     columns = ["state", *_TOLD]
     _execute_many(
@@ -113,7 +113,7 @@ _COLUMNS = ("id", "location_id", "key", "state", *_TOLD, *_SETTLED)
 _BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls")
 
 
-def _told(read: Read) -> tuple[Any, ...]:
+def _told(read: Packed) -> tuple[Any, ...]:
     """The columns that the checkpoint itself tells, no longer than they may be."""
     snapshot = read.snapshot
     return (
@@ -130,8 +130,8 @@ def _told(read: Read) -> tuple[Any, ...]:
         snapshot.name[:300],
         snapshot.tasks_done,
         snapshot.tasks_total,
-        len(snapshot.event_ids),
-        snapshot.tokens,
+        read.event_count,
+        read.tokens,
     )
 
 
@@ -146,7 +146,7 @@ def _settled(standing: Standing) -> tuple[Any, ...]:
     )
 
 
-def _body(pk: int, read: Read) -> tuple[Any, ...]:
+def _body(pk: int, read: Packed) -> tuple[Any, ...]:
     return pk, read.data, read.event_ids, json.dumps(read.calls)
 
 

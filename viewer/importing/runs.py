@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from viewer.importing.rows import in_slices
-from viewer.importing.stored import EVENT_BYTES
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import FaultCode, Lineage
 from viewer.models import CheckpointBody, Location, Run, run_uid
+from viewer.providers.packing import EVENT_BYTES
 
 if TYPE_CHECKING:
     from viewer.importing.settling import Member

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from viewer.importing import rows, runs
-from viewer.importing.reader import Read
 from viewer.importing.rows import Standing, in_slices
-from viewer.importing.stored import unpacked_events
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location
+from viewer.providers.packing import Packed, unpacked_events
 
 
 @dataclass(slots=True)
@@ -28,7 +27,7 @@ class Member:
     event_count: int
     entity: str
     name: str
-    read: Read | None = None
+    read: Packed | None = None
     before: Standing | None = None
 
 
@@ -40,13 +39,13 @@ class Touched:
     run_ids: set[int] = field(default_factory=set)
 
 
-def settle(location: Location, read: Sequence[Read]) -> None:
+def settle(location: Location, read: Sequence[Packed]) -> None:
     """Store what was read, and settle the runs that it belongs to or connects. Inside a transaction."""
     touched = _touched(location, read)
     forest = build_forest(_nodes(touched))
     laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
-    new: list[tuple[int, Read, Standing]] = []
-    again: list[tuple[int, Read]] = []
+    new: list[tuple[int, Packed, Standing]] = []
+    again: list[tuple[int, Packed]] = []
     moved: list[tuple[int, Standing]] = []
     stored_runs = runs.stored_runs(location, laid_out, touched.members)
     for run, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
@@ -64,7 +63,7 @@ def settle(location: Location, read: Sequence[Read]) -> None:
     runs.drop_empty(touched.run_ids)
 
 
-def _touched(location: Location, read: Sequence[Read]) -> Touched:
+def _touched(location: Location, read: Sequence[Packed]) -> Touched:
     """Everything that may hang otherwise now: the runs of what was read, of its parents and its children."""
     ids = {result.snapshot.checkpoint_id for result in read}
     parents = {result.snapshot.parent_id for result in read if result.snapshot.parent_id}
@@ -115,7 +114,7 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             yield member
 
 
-def _member(pk: int, read: Read, before: Standing | None) -> Member:
+def _member(pk: int, read: Packed, before: Standing | None) -> Member:
     told = read.snapshot
     return Member(
         pk,
@@ -125,7 +124,7 @@ def _member(pk: int, read: Read, before: Standing | None) -> Member:
         told.run_key,
         told.branch,
         told.created_at,
-        len(told.event_ids),
+        read.event_count,
         told.entity,
         told.name,
         read,
