@@ -1,7 +1,7 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check bench screenshots clean-demo web development
-export PORT DATA_DIR PYTHON
+.PHONY: help setup demo up test check bench matrix screenshots clean-demo web development
+export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -27,6 +27,9 @@ check: development ## Lint, check the format and the types
 bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m scripts.bench
+
+matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
+	@.venv/bin/python -m matrix
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser

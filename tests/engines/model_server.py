@@ -1,5 +1,6 @@
 """An OpenAI-compatible model on loopback: it answers the same each time, and keeps what it was sent."""
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -12,7 +13,11 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 
 
 class ModelServer(ThreadingHTTPServer):
-    """``requests`` are the bodies in the order they came. While ``gate`` is cleared, answers wait."""
+    """``requests`` are the bodies in the order they came. While ``gate`` is cleared, answers wait.
+
+    ``refusals`` are texts and the status that a call which speaks of one is answered with. From the
+    call number ``holds_from`` on, answers wait too. With ``calls_tools``, a tool that is offered is called.
+    """
 
     daemon_threads = True
 
@@ -23,16 +28,33 @@ class ModelServer(ThreadingHTTPServer):
         self.gate = threading.Event()
         self.gate.set()
         self.asked = threading.Condition()
+        self.refusals: dict[str, int] = {}
+        self.holds_from: int | None = None
+        self.calls_tools = False
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def take(self, body: dict[str, Any], key: str) -> None:
+        """Keep a call, and wait for as long as it is to get no answer."""
         with self.asked:
             self.requests.append(body)
             self.keys.append(key)
+            if self.holds_from is not None and len(self.requests) >= self.holds_from:
+                self.gate.clear()
             self.asked.notify_all()
+        self.gate.wait(60)
+
+    def refusal_of(self, body: dict[str, Any]) -> int | None:
+        """The status that this call is refused with, if it is."""
+        asked = json.dumps(body["messages"])
+        return next((status for text, status in self.refusals.items() if text in asked), None)
+
+    def wants_tool(self, body: dict[str, Any]) -> bool:
+        """Whether to answer with a call of the offered tool, once in a conversation."""
+        used = any(message["role"] == "tool" for message in body["messages"])
+        return self.calls_tools and bool(body.get("tools")) and not used
 
     def wait_for(self, calls: int, seconds: float = 60) -> None:
         """Until so many calls have come. Raises AssertionError where they do not."""
@@ -42,6 +64,8 @@ class ModelServer(ThreadingHTTPServer):
     def forget(self) -> None:
         self.requests.clear()
         self.keys.clear()
+        self.refusals.clear()
+        self.holds_from, self.calls_tools = None, False
 
     def prompts(self) -> list[str]:
         """What each call was asked, as one text."""
@@ -56,12 +80,23 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.take(body, self.headers.get("Authorization", ""))
-        self.server.gate.wait(60)
-        text = answer_to(body)
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream" if body.get("stream") else "application/json")
+        refusal = self.server.refusal_of(body)
+        if refusal:
+            self.answer(refusal, json.dumps({"error": {"message": f"refused with {refusal}"}}).encode())
+        elif self.server.wants_tool(body):
+            self.answer(200, calling(body["tools"][0]["function"]))
+        else:
+            text = answer_to(body)
+            self.answer(200, streamed(text) if body.get("stream") else whole(text), body.get("stream"))
+
+    def answer(self, status: int, data: bytes, streams: bool = False) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
+        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(streamed(text) if body.get("stream") else whole(text))
+        # A child that was killed, or whose patience ended, listens no more.
+        with contextlib.suppress(OSError):
+            self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -79,6 +114,15 @@ def answer_to(body: dict[str, Any]) -> str:
 def whole(text: str) -> bytes:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return json.dumps({**_head("chat.completion"), "choices": [choice], "usage": USAGE}).encode()
+
+
+def calling(tool: dict[str, Any]) -> bytes:
+    """A call of this tool, with a word for each of its arguments."""
+    arguments = dict.fromkeys(tool.get("parameters", {}).get("properties", {}), "words")
+    called = {"name": tool["name"], "arguments": json.dumps(arguments)}
+    message = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": called}]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     return json.dumps({**_head("chat.completion"), "choices": [choice], "usage": USAGE}).encode()
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 HERE = Path(__file__).resolve().parent
+# The first whose checkpoints know their parent and branch.
+OLDEST_ENGINE = "1.14.2"
 SECONDS_TO_CLEAN_UP = 2
 SECONDS_TO_LEAVE = 2
 
@@ -82,7 +84,7 @@ def _run_engine(
     # The engine takes seconds to import: not before everything that can be refused without it.
     from forkline_crewai import agents, crews, flows, progress, restoring, writes
 
-    writes.guard()
+    writes.guard(reporter)
     tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
     progress.follow(reporter, {str(task["id"]): position for position, task in enumerate(tasks, 1)})
     record = sanitising.clean_record(body.get("event_record"))
@@ -135,6 +137,11 @@ def _begin(reporter: Reporter) -> None:
         version = importlib.metadata.version("crewai")
     except importlib.metadata.PackageNotFoundError as error:
         raise Refused(f"CrewAI is not installed in the project's environment ({sys.executable}).") from error
+    if project.is_older(version, OLDEST_ENGINE):
+        raise Refused(
+            f"The project's environment has CrewAI {version}, which cannot fork and writes no parents into "
+            f"its checkpoints. Install {OLDEST_ENGINE} or newer: {sys.executable} -m pip install -U crewai"
+        )
     reporter.write(
         "started",
         pid=os.getpid(),

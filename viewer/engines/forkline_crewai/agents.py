@@ -29,10 +29,13 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
     else:
         agent = state.root[0]
     agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)
-    agent.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
     restoring.attach(state, agent)
-    agent._restore_runtime(state)
     events = restoring.events_in(body)
+    if hasattr(agent, "_restore_runtime"):
+        agent.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+        agent._restore_runtime(state)
+    else:
+        restoring.continue_numbering(events, "lite_agent_execution_started")
     messages = None if _is_kept(request) else messages_for(events, request)
     restoring.leave(state, request, edited=bool(request["inputs"]))
     if request["inputs"]:
@@ -47,12 +50,8 @@ def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
     if _is_kept(request):
         ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
         return str(ended[-1].get("output") or "") if ended else ""
-    # The executor's end would take the state along, so that the last checkpoint began a lineage anew.
-    outermost = crewai_event_bus._enter_runtime_scope()
-    try:
+    with restoring.one_scope():
         return str(agent.kickoff(messages_for(events, request)).raw)
-    finally:
-        crewai_event_bus._exit_runtime_scope(outermost)
 
 
 def messages_for(events: list[dict[str, Any]], request: Request) -> Any:

@@ -7,8 +7,6 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from crewai.events.base_events import set_emission_counter
-from crewai.events.event_context import restore_event_scope, set_last_event_id
 from crewai.flow.flow import Flow
 from pydantic import BaseModel, ValidationError
 
@@ -34,12 +32,13 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
         raise Refused(f"{request['entry_point']} cannot be made: {type(error).__name__}: {error}") from error
     _take_over(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
-    hand_on_results(flow)
+    events = restoring.events_in(body)
+    hand_on_results(flow, results_of(saved, events))
     restoring.attach(state, flow)
     if request["kind"] == "fork":
         _rename_state(flow)
     restoring.leave(state, request, edited=request["state"] is not None)
-    _continue_numbering(restoring.events_in(body))
+    restoring.continue_numbering(events, "flow_started")
     return flow
 
 
@@ -65,14 +64,22 @@ def steps_of(flow: Any) -> list[dict[str, Any]]:
     ]
 
 
-def hand_on_results(flow: Any) -> None:
+def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What each finished method returned. Older engines keep it without the methods' names."""
+    finished = [event for event in events if event.get("type") == "method_execution_finished"]
+    results = {str(event.get("method_name")): event.get("result") for event in finished}
+    kept = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
+    named = {str(entry["method"]): entry["output"] for entry in kept if entry.keys() >= {"method", "output"}}
+    return {**results, **named}
+
+
+def hand_on_results(flow: Any, results: Mapping[str, Any]) -> None:
     """Have finished methods hand their own results on to those that still run.
 
     The engine hands on None, or the last result of all, and does not follow a finished router's route.
     """
     execute_listeners, execute_listener = Flow._execute_listeners, Flow._execute_single_listener
     finished = {str(name) for name in flow._completed_methods}
-    results = {entry["method"]: entry["output"] for entry in flow._method_outputs if entry.get("method")}
 
     def is_replayed(self: Any, method: Any) -> bool:
         return (
@@ -112,17 +119,6 @@ def _rename_state(flow: Any) -> None:
         flow._state["id"] = name
     else:
         object.__setattr__(flow._state, "id", name)
-
-
-def _continue_numbering(events: list[dict[str, Any]]) -> None:
-    """Have new events come behind the recorded ones: a flow would number its events from 1 again."""
-    started = [
-        event for event in events if event.get("type") == "flow_started" and not event.get("parent_event_id")
-    ]
-    if started and events:
-        restore_event_scope(((str(started[-1]["event_id"]), "flow_started"),))
-        set_last_event_id(str(events[-1]["event_id"]))
-        set_emission_counter(int(events[-1].get("emission_sequence") or 0))
 
 
 def _action(finished: bool) -> str:

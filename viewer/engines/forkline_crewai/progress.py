@@ -113,21 +113,6 @@ def _tool(kind: str) -> Callable[..., None]:
     return report
 
 
-def _checkpoint(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
-    reporter.write(
-        "checkpoint",
-        id=str(event.checkpoint_id),
-        parent=str(event.parent_id or ""),
-        path=str(event.location),
-        branch=str(event.branch or ""),
-        trigger=str(event.trigger or ""),
-    )
-
-
-def _checkpoint_failed(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
-    reporter.warn(f"A checkpoint could not be written: {event.error}")
-
-
 LINES: dict[str, Callable[..., None]] = {
     "task_started": _task_started,
     "task_completed": _task_completed,
@@ -142,6 +127,4 @@ LINES: dict[str, Callable[..., None]] = {
     "tool_usage_started": _tool("tool_started"),
     "tool_usage_finished": _tool("tool_completed"),
     "tool_usage_error": _tool("tool_failed"),
-    "checkpoint_completed": _checkpoint,
-    "checkpoint_failed": _checkpoint_failed,
 }

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ def may_import(tool_type: str) -> bool:
     spec = importlib.util.find_spec(top)
     places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
     return any(_in_project(Path(place)) for place in places if place)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether a version such as 1.14.0a4 comes before another, by its numbers."""
+    have, wanted = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, than))
+    return have < wanted
 
 
 def load(entry_point: str) -> Any:

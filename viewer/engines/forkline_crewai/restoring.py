@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crewai.events.base_events import set_emission_counter
 from crewai.events.event_bus import crewai_event_bus
+from crewai.events.event_context import restore_event_scope, set_last_event_id
 from crewai.state.checkpoint_config import CheckpointConfig
 from crewai.state.provider.json_provider import JsonProvider
 from crewai.state.provider.sqlite_provider import SqliteProvider
@@ -86,6 +89,32 @@ def leave(state: Any, request: Request, edited: bool) -> None:
         state.fork(request["branch"])
     if request["kind"] == "fork" or edited:
         state.checkpoint(request["location"]["path"])
+
+
+@contextmanager
+def one_scope() -> Iterator[None]:
+    """Keep the state until the end of this block: an executor's end would take it along, so that the last
+    checkpoint began a lineage anew. Older engines keep it by themselves."""
+    if not hasattr(crewai_event_bus, "_enter_runtime_scope"):
+        yield
+        return
+    outermost = crewai_event_bus._enter_runtime_scope()
+    try:
+        yield
+    finally:
+        crewai_event_bus._exit_runtime_scope(outermost)
+
+
+def continue_numbering(events: list[dict[str, Any]], started: str) -> None:
+    """Have new events come behind the recorded ones, below the last that is of the type ``started``.
+
+    The engine would number them from 1 again.
+    """
+    roots = [event for event in events if event.get("type") == started and not event.get("parent_event_id")]
+    if roots and events:
+        restore_event_scope(((str(roots[-1]["event_id"]), started),))
+        set_last_event_id(str(events[-1]["event_id"]))
+        set_emission_counter(int(events[-1].get("emission_sequence") or 0))
 
 
 def events_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:

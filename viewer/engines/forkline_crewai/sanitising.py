@@ -69,6 +69,7 @@ LOST = {
     "input_files": "input files",
     "trained_agents_file": "training files",
 }
+MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
 SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
 
@@ -164,6 +165,11 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
         kind = str(tool.get("tool_type") or "") if isinstance(tool, dict) else ""
         if kind.startswith(("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")):
             continue  # the engine adds these itself
+        if kind in MADE_OF_FUNCTIONS:
+            raise Refused(
+                f"The tool {tool.get('name')!r} is made of a function, which a checkpoint cannot hold. Name "
+                f"the crew's entry point: then its tools come from the project's own code."
+            )
         if not may_import(kind):
             raise Refused(
                 f"The tool {kind or tool!r} is no part of the project's folder, so a checkpoint may not have "

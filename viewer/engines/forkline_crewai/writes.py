@@ -1,42 +1,31 @@
-"""Has every checkpoint of the run written: whole, one after the other, and before the child ends."""
+"""Has every checkpoint of the run written: whole, one after the other, told, and before the child ends."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crewai.events.event_bus import crewai_event_bus
-from crewai.flow.flow import Flow
 from crewai.state import checkpoint_listener
 from crewai.state.runtime import RuntimeState
 
-TRIES = 6
+from forkline_crewai import serialising
+
+if TYPE_CHECKING:
+    from forkline_crewai.reporting import Reporter
+
 MOST_SECONDS = 60
+# The event that the write under way in this thread is for.
+cause = threading.local()
 
 
-def guard() -> None:
-    """Retry what fails because the run went on meanwhile, and let nothing but an Exception out of a write.
-
-    The serializer is Rust, and gives up with a panic that no ``except Exception`` sees: it would end
-    the run. And two writes at once would both claim the same parent.
-    """
-    for owner, name in (
-        (RuntimeState, "model_dump"),
-        (RuntimeState, "model_dump_json"),
-        (Flow, "_copy_and_serialize_state"),
-    ):
-        setattr(owner, name, _retried(getattr(owner, name)))
-    lock = threading.RLock()
-    write = checkpoint_listener._do_checkpoint
-
-    def one_at_a_time(*args: Any, **named: Any) -> None:
-        with lock:
-            write(*args, **named)
-
-    checkpoint_listener._do_checkpoint = one_at_a_time
+def guard(reporter: Reporter) -> None:
+    """Let writes succeed that would fail or come in each other's way, and report each."""
+    serialising.guard(reporter.warn)
+    _one_at_a_time(reporter)
+    _report_each(reporter)
     _wait_for_writes()
 
 
@@ -50,24 +39,43 @@ def flush(seconds: float = MOST_SECONDS) -> bool:
     return True
 
 
-def _retried(dump: Callable[..., Any]) -> Callable[..., Any]:
-    def dumped(self: Any, *args: Any, **named: Any) -> Any:
-        for attempt in range(1, TRIES + 1):
+def _one_at_a_time(reporter: Reporter) -> None:
+    """Two writes at once would both claim the same parent."""
+    lock = threading.RLock()
+    write = checkpoint_listener._do_checkpoint
+
+    def written(state: Any, settings: Any, event: Any = None) -> None:
+        with lock:
+            cause.event = event
             try:
-                return dump(self, *args, **named)
-            except BaseException as error:
-                if not _went_on_meanwhile(error):
-                    raise
-                if attempt == TRIES:
-                    raise RuntimeError(f"the state kept changing while it was written: {error}") from error
-                time.sleep(0.02 * 2**attempt)
-        raise AssertionError
+                write(state, settings, event)
+            except Exception as error:
+                reporter.warn(f"A checkpoint could not be written: {error}")
+                raise
+            finally:
+                cause.event = None
 
-    return dumped
+    checkpoint_listener._do_checkpoint = written
 
 
-def _went_on_meanwhile(error: BaseException) -> bool:
-    return "changed size during iteration" in str(error) or type(error).__name__ == "PanicException"
+def _report_each(reporter: Reporter) -> None:
+    """Tell each checkpoint as the engine takes it for its last one: older engines have no event for it."""
+    chain = RuntimeState._chain_lineage
+
+    def chained(self: Any, provider: Any, location: str) -> None:
+        parent = self._parent_id
+        chain(self, provider, location)
+        event = getattr(cause, "event", None)
+        reporter.write(
+            "checkpoint",
+            id=str(self._checkpoint_id),
+            parent=str(parent or ""),
+            path=str(location),
+            branch=str(self._branch or ""),
+            trigger=str(getattr(event, "type", "") or ""),
+        )
+
+    RuntimeState._chain_lineage = chained
 
 
 def _wait_for_writes() -> None:

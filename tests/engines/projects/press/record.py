@@ -1,5 +1,6 @@
-"""Runs one of the three and keeps checkpoints: record.py crew|plain|flow|agent json|sqlite LOCATION."""
+"""Runs one of KINDS and keeps checkpoints: record.py KIND json|sqlite LOCATION."""
 
+import importlib
 import sqlite3
 import sys
 import threading
@@ -27,46 +28,46 @@ def emit_and_wait(source, event):
 
 crewai_event_bus.emit = emit_and_wait
 
-EVENTS = {
-    "crew": ["task_started", "task_completed"],
-    "flow": ["method_execution_finished"],
-    "plain": ["task_completed"],
-    "agent": ["lite_agent_execution_started", "lite_agent_execution_completed"],
-}
+TASKS = ["task_started", "task_completed", "task_failed"]
+METHODS = ["method_execution_finished"]
 INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
+# What runs, the events that it writes a checkpoint at, and what it is given.
+KINDS = {
+    "crew": ("press_crew:make_crew", ["task_started", "task_completed"], INPUTS),
+    # Without inputs, so that its texts still hold their placeholders.
+    "plain": ("press_crew:make_crew", ["task_completed"], None),
+    "flow": ("press_flow:PressFlow", METHODS, {"topic": "AI", "year": 2026}),
+    "agent": (
+        "press_agent:interviewer",
+        ["lite_agent_execution_started", "lite_agent_execution_completed"],
+        "Ask about AI",
+    ),
+    "simple": ("press_parts:plain", TASKS, INPUTS),
+    "json": ("press_parts:with_json", TASKS, INPUTS),
+    "pydantic": ("press_parts:with_pydantic", TASKS, INPUTS),
+    "class tool": ("press_parts:with_class_tool", TASKS, INPUTS),
+    "hierarchical": ("press_orders:hierarchical", TASKS, INPUTS),
+    "asynchronous": ("press_orders:asynchronous", TASKS, INPUTS),
+    "conditional": ("press_orders:conditional", TASKS, INPUTS),
+    "joined": ("press_flows:JoinedFlow", METHODS, {"topic": "AI"}),
+    "turning": ("press_flows:TurningFlow", METHODS, {"topic": "AI", "year": 2026}),
+    "crew flow": ("press_flows:CrewFlow", METHODS, {"topic": "AI"}),
+}
 
 
 def main(kind: str, provider: str, location: str) -> None:
-    checkpoint = CheckpointConfig(
+    entry_point, events, given = KINDS[kind]
+    module, _, name = entry_point.partition(":")
+    made = getattr(importlib.import_module(module), name)()
+    made.checkpoint = CheckpointConfig(
         location=location,
-        on_events=EVENTS[kind],
+        on_events=events,
         provider=SqliteProvider() if provider == "sqlite" else JsonProvider(),
     )
-    if kind == "crew":
-        from press_crew import make_crew
-
-        crew = make_crew()
-        crew.checkpoint = checkpoint
-        crew.kickoff(inputs=dict(INPUTS))
-    elif kind == "plain":
-        # Without inputs, so that its texts still hold their placeholders.
-        from press_crew import make_crew
-
-        crew = make_crew()
-        crew.checkpoint = checkpoint
-        crew.kickoff()
-    elif kind == "flow":
-        from press_flow import PressFlow
-
-        flow = PressFlow()
-        flow.checkpoint = checkpoint
-        flow.kickoff(inputs={"topic": "AI", "year": 2026})
+    if isinstance(given, str):
+        made.kickoff(given)
     else:
-        from press_agent import interviewer
-
-        agent = interviewer()
-        agent.checkpoint = checkpoint
-        agent.kickoff("Ask about AI")
+        made.kickoff(inputs=None if given is None else dict(given))
     crewai_event_bus.flush()
 
 

@@ -1,0 +1,42 @@
+"""An environment of its own for each version of the engine, made once."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".matrix"
+VERSIONS = ("1.14.2", "1.14.4", "1.14.7", "1.15.5", "1.15.15")
+# Where Python's own SQLite is too old for the engine's stores.
+BESIDE = "pysqlite3>=0.6.1,<0.7"
+MOST_SECONDS = 1800
+
+
+def newest() -> str:
+    """The newest version that the registry has. Raises CalledProcessError where it does not answer."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "crewai", "--disable-pip-version-check"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    found = re.match(r"crewai \((\S+)\)", said)
+    assert found, said[:200]
+    return found[1]
+
+
+def python_of(version: str) -> Path:
+    """The interpreter that has this version; its environment is made where it is not there yet.
+
+    Raises CalledProcessError where it cannot be installed.
+    """
+    folder = HOME / version
+    python, stamp = folder / "bin/python", folder / "installed.txt"
+    wanted = f"crewai=={version}\n{BESIDE}\n"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    print(f"Installing CrewAI {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    install = [str(python), "-m", "pip", "install", "-q", "-q", "--disable-pip-version-check"]
+    subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
+    stamp.write_text(wanted)
+    return python

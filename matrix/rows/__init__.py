@@ -1,0 +1,30 @@
+"""The rows of the table: what must be seen of each kind of run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from matrix.stage import Stage
+
+Play = Callable[[Stage], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """``play`` raises Failed or NotPossible; where it returns, what must be seen was seen."""
+
+    group: str
+    name: str
+    play: Play
+
+
+ROWS: list[Row] = []
+
+
+def row(group: str, name: str) -> Callable[[Play], Play]:
+    """Put a function into the table."""
+
+    def placed(play: Play) -> Play:
+        ROWS.append(Row(group, name, play))
+        return play
+
+    return placed

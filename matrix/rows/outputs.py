@@ -1,0 +1,61 @@
+"""Crews whose outputs are JSON or a pydantic model."""
+
+import json
+
+from matrix.rows import row
+from matrix.rows.crews import after
+from matrix.stage import Stage, grown, holds, same, succeeded, tasks_called
+from tests.engines.children import marks, request_for
+from viewer.jobs.plan import Edits
+
+FACT = {"text": "my own fact", "score": 9}
+
+
+@row("outputs", "edited JSON output")
+def edited_json(stage: Stage) -> None:
+    edited(stage, "json", "json_dict")
+
+
+@row("outputs", "edited pydantic output")
+def edited_pydantic(stage: Stage) -> None:
+    edited(stage, "pydantic", "pydantic")
+
+
+def edited(stage: Stage, kind: str, form: str) -> None:
+    location = stage.recorded(kind)
+    start, before = after(location, 2), marks(location)
+    edits = Edits(outputs={start.tasks[1]["id"]: {"json": FACT}})
+    entry_point = f"press_parts:with_{kind}"
+    run = stage.run(request_for(start, location, edits=edits, entry_point=entry_point))
+    succeeded(run)
+    same("tasks called", tasks_called(stage.model), ["Write", "Title"])
+    holds("the model is given the edit", "my own fact" in stage.model.prompts()[0])
+    output = grown(location, before, start, "try-it")[0].tasks[1]["output"]
+    same("raw", json.loads(output["raw"]), FACT)
+    same(form, output[form], FACT)
+
+
+@row("outputs", "an edit that does not fit the schema is refused")
+def unfit(stage: Stage) -> None:
+    location = stage.recorded("pydantic")
+    start, before = after(location, 2), marks(location)
+    edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "no score"}}})
+    for entry_point in ("", "press_parts:with_pydantic"):
+        run = stage.run(request_for(start, location, edits=edits, entry_point=entry_point))
+        same("status", run.end["status"], "failed")
+        holds(f"the reason is told: {run.end['error'][:80]}", "task 2 does not fit" in run.end["error"])
+    same("model calls", len(stage.model.requests), 0)
+    same("files changed", marks(location), before)
+
+
+@row("outputs", "a JSON task runs again, without the project's code")
+def again(stage: Stage) -> None:
+    location = stage.recorded("pydantic")
+    start, before = after(location, 2), marks(location)
+    edits = Edits(again=frozenset({start.tasks[1]["id"]}))
+    run = stage.run(request_for(start, location, edits=edits))
+    succeeded(run)
+    same("tasks called", tasks_called(stage.model), ["Check", "Write", "Title"])
+    output = grown(location, before, start, "try-it")[-1].tasks[1]["output"]
+    same("raw and model", json.loads(output["raw"]), output["pydantic"])
+    holds("its answer fits the schema", set(output["pydantic"]) == {"text", "score"})

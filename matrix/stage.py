@@ -1,0 +1,161 @@
+"""What one row works with: an interpreter with one version of the engine, a model of its own, a folder."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.engines import children
+from tests.engines.children import PRESS, Ended, Saved, marks, saved_in
+from tests.engines.model_server import ModelServer, model_server
+
+MOST_SECONDS = 150
+# Two rows may want the same recording at once.
+RECORDING: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+
+
+class Failed(Exception):
+    """The row did not see what must be seen. The message says what it saw instead."""
+
+
+class NotPossible(Exception):
+    """This version's library makes the row impossible. The message says why."""
+
+
+@dataclass
+class Stage:
+    """One row's surroundings. ``recordings`` is where this version's recorded stores are kept."""
+
+    python: Path
+    version: str
+    folder: Path
+    recordings: Path
+    model: ModelServer
+    jobs: int = field(default=0)
+
+    def recorded(self, kind: str, provider: str = "json") -> Path:
+        """An own copy of a store that this version has written by itself. Raises NotPossible, Failed."""
+        name = f"{kind}.{provider}".replace(" ", "-")
+        kept = self.recordings / name
+        with RECORDING[kept]:
+            if not kept.exists():
+                half = Path(f"{kept}.half")
+                shutil.rmtree(half, ignore_errors=True)
+                half.mkdir(parents=True)
+                self._record(half, kind, provider)
+                half.rename(kept)
+        copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
+        if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
+            raise NotPossible(f"CrewAI {self.version} itself writes no checkpoint of such a run")
+        return copy
+
+    def _record(self, folder: Path, kind: str, provider: str) -> None:
+        with model_server() as model, self.recorder(folder, kind, provider, model) as child:
+            child.wait(MOST_SECONDS)
+            if child.returncode:
+                raise Failed(f"recording {kind}: {(folder / 'log.txt').read_text()[-300:]}")
+
+    @contextlib.contextmanager
+    def recorder(
+        self, folder: Path, kind: str, provider: str = "json", model: ModelServer | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The engine's own run of a kind, under way; it writes to ``store`` in ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        # A suffix would be added to a SQLite store, and a path relative to this folder is what users write.
+        location = "./store" if provider == "json" else "./store.db"
+        with open(folder / "log.txt", "wb") as log:
+            child = subprocess.Popen(
+                [str(self.python), str(PRESS / "record.py"), kind, provider, location],
+                cwd=folder,
+                env=children.environment(model or self.model, folder),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            try:
+                yield child
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        if provider == "sqlite" and (folder / "store.db").exists():
+            (folder / "store.db").rename(folder / "store")
+
+    def run(self, request: dict[str, Any], **variables: str) -> Ended:
+        """Run the child to its end, as the product does."""
+        self.jobs += 1
+        job = self.folder / f"job-{self.jobs}"
+        return children.run(self.python, self.model, job, request, PRESS_TRACE=str(self.traces), **variables)
+
+    @property
+    def traces(self) -> Path:
+        return self.folder / "traces.txt"
+
+    def traced(self) -> list[str]:
+        """What the project's parts have said of being called."""
+        return self.traces.read_text().splitlines() if self.traces.exists() else []
+
+
+def recordings_of(version_folder: Path) -> Path:
+    """Where this version's recordings are kept; elsewhere once the project that is recorded changes."""
+    digest = hashlib.sha256()
+    for path in sorted(PRESS.glob("*.py")):
+        digest.update(path.read_bytes())
+    return version_folder / "recordings" / digest.hexdigest()[:12]
+
+
+def same(what: str, actual: Any, wanted: Any) -> None:
+    """Raises Failed where the two differ."""
+    if actual != wanted:
+        raise Failed(f"{what}: {actual!r} instead of {wanted!r}")
+
+
+def holds(what: str, truth: object) -> None:
+    """Raises Failed where it is not so."""
+    if not truth:
+        raise Failed(f"not so: {what}")
+
+
+def succeeded(run: Ended) -> None:
+    if run.end["status"] != "succeeded":
+        raise Failed(f"ended as {run.end['status']}: {run.end['error'] or run.log[-200:]}")
+
+
+def tasks_called(model: ModelServer) -> list[str]:
+    """The first word of each task that the model was called for, once for each task."""
+    words = [_first_word(prompt) for prompt in model.prompts()]
+    return [word for position, word in enumerate(words) if word not in words[:position]]
+
+
+def _first_word(prompt: str) -> str:
+    known = ("Collect", "Check", "Write about", "Title for")
+    asked = prompt.partition("Current Task: ")[2] or prompt
+    found = [(asked.index(text), text) for text in known if text in asked]
+    return min(found)[1].split()[0] if found else prompt[:40]
+
+
+def grown(location: Path, before: dict[str, str], start: Saved, branch: str) -> list[Saved]:
+    """What is new at a location: a chain below ``start`` on one branch, beside originals as they were."""
+    now = marks(location)
+    same("originals that changed", [path for path in before if now.get(path) != before[path]], [])
+    new = [saved for saved in saved_in(location) if saved.source not in before]
+    same("branches written", {saved.branch for saved in new}, {branch})
+    children_of: dict[str, list[Saved]] = {}
+    for saved in new:
+        children_of.setdefault(saved.parent, []).append(saved)
+    chain, at = [], start.id
+    while at in children_of:
+        following = children_of.pop(at)
+        same(f"checkpoints below {at}", len(following), 1)
+        chain.append(following[0])
+        at = following[0].id
+    same("new checkpoints outside the chain", len(new) - len(chain), 0)
+    return chain
