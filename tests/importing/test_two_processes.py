@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from tests.real_stores import hashes_below, one_checkpoint
 from viewer.importing import import_location, open_location, reader
@@ -41,7 +42,8 @@ def test_it_comes_to_the_same_as_one_process(many: Path) -> None:
     summary = import_location(location)
     assert (summary.read, summary.added, summary.problems) == (COUNT, COUNT - 3, 3)
     assert sorted(location.runs.values_list("checkpoint_count", flat=True)) == [9, 9, 9, *([10] * 6)]
-    assert import_location(location).read == 0
+    # Those three may still be being written.
+    assert import_location(location).read == 3
     assert hashes_below(many) == before
 
 
@@ -75,7 +77,7 @@ def test_where_the_helper_is_killed_nothing_is_lost(many: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_the_helper_obeys_the_limits(many: Path, settings: object) -> None:
-    settings.CHECKPOINT_MOST_BYTES = 1000  # type: ignore[attr-defined]
+def test_the_helper_obeys_the_limits(many: Path, settings: Settings) -> None:
+    settings.CHECKPOINT_MOST_BYTES = 1000
     import_location(open_location(many))
     assert Location.objects.get().problems.count() == COUNT

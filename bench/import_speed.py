@@ -1,0 +1,143 @@
+"""Importing 1,200 checkpoints, beside CrewAI's own lister on the same files."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from viewer.models import Location
+
+ROOT = Path(__file__).resolve().parent.parent
+# The interpreter that has CrewAI.
+ENGINE_PYTHON = os.environ.get("FORKLINE_ENGINE_PYTHON") or str(ROOT / "demo/.venv/bin/python")
+COUNT = 1_200
+ROUNDS = 5
+GOAL_FIRST, GOAL_AGAIN, GOAL_MEGABYTES = 5, 50, 300
+# Real checkpoints of one run and its fork, and two with keys in every agent: 123 KB on average.
+SAMPLES = (
+    (
+        "tests/stores/1.15.30/json/main/*_ce9357fa_p*",
+        "tests/stores/1.15.30/json/main/*_8b1c28a0_p*",
+        "tests/stores/1.15.30/json/main/*_0aa12db3_p*",
+        "bench/samples/*_877b0992_p*",
+        "tests/stores/1.15.30/json/exp-a/*_b537f2f3_p*",
+    ),
+    ("tests/stores/1.14.2/json/what-if/*", "bench/samples/*_ce87885e_p*"),
+)
+_UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ID = re.compile(rb"(2\d{7}T\d{6})_[0-9a-f]{8}")
+LISTER = """
+import sys, time, json
+from crewai_cli.checkpoint_cli import _list_json
+for line in sys.stdin:
+    began = time.perf_counter()
+    found = _list_json(line.strip())
+    print(json.dumps([len(found), time.perf_counter() - began]), flush=True)
+"""
+
+
+def main() -> None:
+    """Measure in a process of its own, whose data folder is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
+        environment = {
+            **os.environ,
+            "DATA_DIR": f"{folder}/data",
+            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        }
+        corpus = Path(folder) / "checkpoints"
+        write_corpus(corpus)
+        code = "import sys; from bench.import_speed import measure; measure(sys.argv[1])"
+        subprocess.run([sys.executable, "-c", code, str(corpus)], cwd=ROOT, env=environment, check=True)
+
+
+def write_corpus(folder: Path) -> None:
+    """Multiply the samples: each run anew, with ids of its own."""
+    runs = [[next(ROOT.glob(pattern)) for pattern in patterns] for patterns in SAMPLES]
+    written = 0
+    while written < COUNT:
+        for paths in runs:
+            renamed: dict[bytes, bytes] = {}
+            for path in paths[: COUNT - written]:
+                target = folder / path.parent.name / _renamed(path.name.encode(), renamed).decode()
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(_renamed(path.read_bytes(), renamed))
+                written += 1
+
+
+def _renamed(content: bytes, renamed: dict[bytes, bytes]) -> bytes:
+    """The content with other ids, the same for the same wherever it is met."""
+
+    def other_uuid(match: re.Match[bytes]) -> bytes:
+        return renamed.setdefault(match[0], str(uuid.uuid4()).encode())
+
+    def other_id(match: re.Match[bytes]) -> bytes:
+        return renamed.setdefault(match[0], match[1] + b"_" + uuid.uuid4().hex[:8].encode())
+
+    return _ID.sub(other_id, _UUID.sub(other_uuid, content))
+
+
+def measure(folder: str) -> None:
+    """Print the table. Django is set up here, so that the environment is read by then."""
+    import django
+
+    django.setup()
+    from viewer.data_folder import make_ready
+    from viewer.importing import import_location, open_location
+    from viewer.models import Location
+
+    make_ready()
+    command = [ENGINE_PYTHON, "-c", LISTER]
+    first, again, listed = [], [], []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lister:
+        assert lister.stdin and lister.stdout, "Both are pipes."
+        # One round to warm up: nothing of it counts.
+        for _ in range(ROUNDS + 1):
+            lister.stdin.write(f"{folder}\n")
+            lister.stdin.flush()
+            count, seconds = json.loads(lister.stdout.readline())
+            assert count == COUNT
+            listed.append(seconds)
+            Location.objects.all().delete()
+            location = open_location(folder)
+            first.append(seconds_of(import_location, location))
+            assert location.checkpoints.count() == COUNT
+            again.append(seconds_of(import_location, location))
+        # While the lister is not among the children that have ended: only our helper is.
+        report(median(first[1:]), median(again[1:]), median(listed[1:]))
+
+
+def seconds_of(work: "Callable[[Location], object]", location: "Location") -> float:
+    began = time.perf_counter()
+    work(location)
+    return time.perf_counter() - began
+
+
+def report(first: float, again: float, listed: float) -> None:
+    """Print the medians as a Markdown table, a checkpoint each."""
+    # The helper's memory counts too.
+    kilobytes = sum(
+        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
+    print("| | ours | CrewAI's lister | ratio | goal |")
+    print("|---|---:|---:|---:|---:|")
+    for name, ours, goal in (("first import", first, GOAL_FIRST), ("second import", again, GOAL_AGAIN)):
+        ratio = listed / ours
+        print(
+            f"| {name} | {ours / COUNT * 1e6:.0f} µs | {listed / COUNT * 1e6:.0f} µs | {ratio:.1f} | {goal} |"
+        )
+    print(f"| memory | {kilobytes / 1024:.0f} MB | | | under {GOAL_MEGABYTES} MB |")
+
+
+if __name__ == "__main__":
+    main()
