@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs/branch.py": set(),
     "viewer/jobs/spool.py": set(),
     "viewer/engines": {"crewai", "pydantic", "forkline_crewai", "viewer.jobs.spool"},
-    "viewer/models.py": DJANGO,
+    "viewer/models": DJANGO,
     "viewer/importing": DJANGO
     | {"msgspec", "zstandard", "viewer.providers", "viewer.lineage", "viewer.models"},
     "viewer/jobs/progress.py": set(),
