@@ -112,8 +112,24 @@ def measure(folder: str) -> None:
             first.append(seconds_of(import_location, location))
             assert location.checkpoints.count() == COUNT
             again.append(seconds_of(import_location, location))
-        # While the lister is not among the children that have ended: only our helper is.
-        report(median(first[1:]), median(again[1:]), median(listed[1:]))
+    report(median(first[1:]), median(again[1:]), median(listed[1:]), peak_of_helper(Path(folder)))
+
+
+def peak_of_helper(folder: Path) -> int:
+    """The kilobytes that the second process of an import needs at most, for half of the files."""
+    from viewer.importing.limits import limits
+    from viewer.providers import provider_for
+    from viewer.providers.helper import Helper
+    from viewer.providers.snapshot import Entry
+
+    with provider_for(folder) as provider:
+        entries = [item for item in provider.entries() if isinstance(item, Entry)][: COUNT // 2]
+    with Helper(folder, limits()) as helper:
+        for at in range(0, len(entries), 20):
+            helper.send(entries[at : at + 20])
+            helper.answer()
+        status = Path(f"/proc/{helper.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
 
 
 def seconds_of(work: "Callable[[Location], object]", location: "Location") -> float:
@@ -122,12 +138,10 @@ def seconds_of(work: "Callable[[Location], object]", location: "Location") -> fl
     return time.perf_counter() - began
 
 
-def report(first: float, again: float, listed: float) -> None:
+def report(first: float, again: float, listed: float, helper_kilobytes: int) -> None:
     """Print the medians as a Markdown table, a checkpoint each."""
-    # The helper's memory counts too.
-    kilobytes = sum(
-        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    # Each process's own peak: what a child reports for itself includes its parent's at its start.
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + helper_kilobytes
     print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
     print("| | ours | CrewAI's lister | ratio | goal |")
     print("|---|---:|---:|---:|---:|")

@@ -15,7 +15,7 @@ from viewer.providers.snapshot import Entry, Fault, Limits, Provider
 # From so many on, a second process is worth its start.
 WORTH_A_HELPER = 300
 # So many at a time, and so many times ahead of the answers.
-ENTRIES_A_TURN, TURNS_AHEAD = 20, 6
+ENTRIES_A_TURN, TURNS_AHEAD = 10, 12
 
 
 def read_all(
@@ -35,7 +35,8 @@ def _read_by_two(provider: Provider, entries: Sequence[Entry], helper: Helper) -
     turns = deque(entries[at : at + ENTRIES_A_TURN] for at in range(0, len(entries), ENTRIES_A_TURN))
     try:
         while turns or helper.waiting:
-            while turns and len(helper.waiting) < TURNS_AHEAD:
+            # Less ahead towards the end, so that neither waits long for the other.
+            while turns and len(helper.waiting) < max(1, min(TURNS_AHEAD, len(turns) // 4)):
                 helper.send(turns.popleft())
             while helper.waiting and (not turns or helper.has_answered()):
                 answer = helper.answer()

@@ -30,6 +30,8 @@ class Event(msgspec.Struct, gc=False):
     emission_sequence: int | None = None
     flow_name: str | None = None
     method_name: str | None = None
+    # Decoded only where it is asked for: every event of a task repeats it.
+    task_name: msgspec.Raw = msgspec.Raw(b"null")
     usage: dict[str, Any] | None = None
 
 
@@ -100,6 +102,7 @@ class _State(msgspec.Struct):
 
 _document = msgspec.json.Decoder(Document)
 _state = msgspec.json.Decoder(_State)
+_name = msgspec.json.Decoder(str | None)
 _ID_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)_", re.ASCII)
 
 
@@ -228,6 +231,15 @@ def trigger_of(document: Document) -> str:
         return document.trigger or ""
     events = [node.event for node in document.event_record.nodes.values()]
     return max(events, key=lambda event: event.emission_sequence or 0).type if events else ""
+
+
+def subject_of(document: Document, trigger: str) -> str:
+    """The task or method that the trigger was about, in one line; empty where it was about neither."""
+    about = [node.event for node in document.event_record.nodes.values() if node.event.type == trigger]
+    if not about:
+        return ""
+    last = max(about, key=lambda event: event.emission_sequence or 0)
+    return " ".join((last.method_name or _name.decode(last.task_name) or "").split())
 
 
 def calls_of(document: Document) -> dict[str, int]:

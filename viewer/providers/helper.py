@@ -73,6 +73,10 @@ class Helper:
         self._child.kill()
         self._child.wait()
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def send(self, entries: Sequence[Entry]) -> None:
         """Have these read. Raises OSError where the child is gone."""
         self.waiting.append(entries)

@@ -57,6 +57,7 @@ def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, sta
 def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
     root = crewai_format.root_of(document.entities)
     done, total = crewai_format.progress_of(root, document)
+    trigger = crewai_format.trigger_of(document)
     return Snapshot(
         key=entry.key,
         fingerprint=entry.fingerprint,
@@ -64,7 +65,8 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
         checkpoint_id=outside.checkpoint_id,
         parent_id=document.parent_id or outside.parent_id,
         branch=document.branch or outside.branch or "main",
-        trigger=crewai_format.trigger_of(document),
+        trigger=trigger,
+        subject=crewai_format.subject_of(document, trigger),
         created_at=crewai_format.created_at(outside.checkpoint_id),
         engine_version=document.crewai_version or "",
         entity=crewai_format.entity_type_of(root),

@@ -99,7 +99,8 @@ def _judge(data: bytes, place: int, clean: set[bytes]) -> _Judged:
     secrecy = _secrecy(text[0]) if colon else ""
     if colon is None or not secrecy:
         if text[0] not in clean:
-            _check_text(text[0])
+            check = _check_text if len(text[0]) > 200 else _check_short_text
+            check(text[0])
             clean.add(text[0])
         # A blank more might lead to a colon.
         last = colon.end() if colon else end + 1 if not data[end : end + 1].isspace() else end + _AFTER
@@ -142,6 +143,12 @@ def _check_text(text: bytes) -> None:
         raise _NotPlain from None
     if not is_clean(value):
         raise _NotPlain
+
+
+@lru_cache(maxsize=1000)
+def _check_short_text(text: bytes) -> None:
+    """The same for texts that come again in the next checkpoint. Only those that are clean are kept."""
+    _check_text(text)
 
 
 def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:

@@ -47,12 +47,20 @@ _WHOLE = re.compile(
 _COMPACT = re.compile(
     r"(?:(?:api|access|secret|private)key|password|passwd|clientsecret|(?:access|auth)token|connectionstring)\Z"
 )
-_NUMBERED = re.compile(r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN)[_\-]\d+\Z")
+_NUMBERED = re.compile(r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN)[_\-][vV]?\d+\Z")
+# What follows a name of a secret without making it another thing: api_key_old, token_value.
+_TRAIL = re.compile(r"(?<=.)[_\-](?:value|raw|plain|old|new|backup|prod|dev|test|live|[vV]\d+)\Z", re.I)
+# A key or token of something: api_key_openai, token_github.
+_OF = re.compile(r"(?:[Aa]pi|API)[_\-]?(?:[Kk]ey|KEY)[_\-]|(?:[Tt]oken|TOKEN)[_\-]")
+# Whose "pass" is a password, and whose "pat" a personal access token.
+_PASS_OWNERS = _words("db database smtp imap user mail email ftp redis pg postgres mysql mongo admin root login proxy")
+_PAT_OWNERS = _words("github gitlab gh azure ado devops git")
 
 
 @lru_cache(maxsize=4096)
 def secrecy_of(name: str) -> Secrecy:
     """How secret a field of this name is; empty for one that is not."""
+    name = _TRAIL.sub("", name)
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _ABOUT:
         return ""
@@ -61,10 +69,13 @@ def secrecy_of(name: str) -> Secrecy:
     if not (name[-1].isalpha() or _NUMBERED.search(name)):
         return ""
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if last == "key" and not owner:
+    if (last == "key" and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
     is_key = last == "key" and owner not in _HARMLESS_OWNERS
-    return "soft" if is_key or last in _SOFT or _WHOLE.search(name) else ""
+    is_pass = (last == "pass" and owner in _PASS_OWNERS) or (last == "pat" and owner in _PAT_OWNERS)
+    if is_key or is_pass or last in _SOFT or _WHOLE.search(name):
+        return "soft"
+    return "random" if _OF.search(name) else ""
 
 
 # Keys that tell by themselves what they are. Nothing in them needs escaping in JSON.
@@ -77,6 +88,10 @@ _KNOWN = (
     r"|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{30,}"
     r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|lsv2_[A-Za-z0-9_]{16,}"
     r"|SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"
+    r"|(?:tvly|nvapi|pypi)-[A-Za-z0-9_\-]{16,}|(?:xai|pplx|csk)-[A-Za-z0-9]{20,}"
+    r"|(?:pcsk|glsa|whsec|lin_api|dckr_pat)_[A-Za-z0-9_\-]{16,}|(?:r8|ntn)_[A-Za-z0-9]{30,}"
+    r"|(?:dop_v1|shpat|sbp|e2b)_[0-9a-f]{20,}|dapi[0-9a-f]{32}"
+    r"|(?:ya29|hvs)\.[A-Za-z0-9_\-.]{20,}"
     r"|eyJ[A-Za-z0-9_\-]{8,4000}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)?)"
 )
 _BEARER = r"\b([Bb]earer|BEARER)(\s+)(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
@@ -87,7 +102,7 @@ _PRIVATE_KEY = (
 _LOGIN_IN_URL = (
     r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
 )
-_WEBHOOK = r"(hooks\.slack\.com/services/)[A-Za-z0-9/]+"
+_WEBHOOK = r"(hooks\.slack\.com/services/|/webhooks/\d{5,30}/|telegram\.org/bot\d{5,20}:)[A-Za-z0-9/_\-]+"
 _TOKENS = re.compile(_KNOWN)
 _BEARERS = re.compile(_BEARER)
 _PRIVATE_KEYS = re.compile(_PRIVATE_KEY, re.DOTALL)
@@ -108,11 +123,15 @@ _NAMED = "|".join(
         "cookie",
         "credential",
         "dsn",
+        "bearer",
+        "auth",
+        "jwt",
     )
 )
 _OWNERS = "[Aa]ccess|ACCESS|[Pp]rivate|PRIVATE"
 _NAME = (
-    rf"[A-Za-z0-9_\-.]{{0,40}}(?:{_API}[_\- ]?{_KEY}|(?:{_OWNERS})[_\-]?{_KEY}|{_NAMED})"
+    rf"[A-Za-z0-9_\-.]{{0,40}}(?:{_API}[_\- ]?{_KEY}|(?:{_OWNERS})[_\-]?{_KEY}|{_NAMED}"
+    rf"|(?:[_\-]|\b){_KEY}|[a-z]Key|[_\-](?:[Pp]ass|PASS|PAT)|[Cc]onnection_?[Ss]tring)"
     r"[A-Za-z0-9_\-]{0,40}"
 )
 # name="value", 'name': 'value', \"name\": \"value\" in a longer text.
@@ -135,7 +154,7 @@ def redact_text(text: str) -> str:
         text = _PRIVATE_KEYS.sub(MARKER, text)
     if "@" in text:
         text = _LOGINS_IN_URLS.sub(rf"\1{MARKER}\3", text)
-    if "hooks.slack" in text:
+    if "hooks.slack" in text or "/webhooks/" in text or "telegram.org" in text:
         text = _WEBHOOKS.sub(rf"\1{MARKER}", text)
     if ":" in text or "=" in text:
         text = _QUOTED.sub(_without_quoted, text)
@@ -144,14 +163,20 @@ def redact_text(text: str) -> str:
 
 
 def _without_quoted(match: re.Match[str]) -> str:
-    if not secrecy_of(match["name"]) or match["value"] == MARKER:
-        return match[0]
+    secrecy = secrecy_of(match["name"])
+    if not secrecy or not is_secret_text(match["value"], secrecy):
+        # What stands there may be name and value once more.
+        return f"{match['name']}{match[2]}{match[3]}{_BARE.sub(_without_bare, match['value'])}"
     return f"{match['name']}{match[2]}{match[3]}{MARKER}"
 
 
 def _without_bare(match: re.Match[str]) -> str:
     value, secrecy = match["value"], secrecy_of(match["name"])
-    if not secrecy or value.startswith(MARKER[:-1]) or (secrecy == "soft" and value.isdigit()):
+    if not secrecy:
+        return f"{match['name']}{match[2]}{_BARE.sub(_without_bare, value)}"
+    if value.startswith(MARKER[:-1]) or (secrecy == "soft" and value.isdigit()):
+        return match[0]
+    if not is_secret_text(value, secrecy):
         return match[0]
     # "Token: a unit of text" is prose, "TOKEN=abc" and "password: hunter2!" are not.
     assigned = "=" in match[2] and len(value) >= 4

@@ -28,7 +28,7 @@ _HARMLESS = [
 _FREQUENT_NAMES = [
     *(f"{word}{end}" for word in ("key", "Key", "KEY", "oken", "OKEN") for end in '"\\=:\' _-'),
     "ess_tokens", "esh_tokens", "uth_tokens", "api_tokens", "pi_keys", "eaders\"", "eaders\\", "EADERS",
-    "uth\"", "uth\\", "UTH\"", "UTH\\",
+    "uth\"", "uth\\", "UTH\"", "UTH\\", "uth'", "uth=", "uth:", "UTH=", "piKey",
 ]  # fmt: skip
 # First letters are left off where they may be large or small.
 _NAMES = [
@@ -38,11 +38,15 @@ _NAMES = [
 ]  # fmt: skip
 _KEYS = [
     "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xapp-", "AIza", "gsk_",
-    "npm_", "k_live_", "k_test_", "lsv2_", "PRIVATE KEY", "hooks.slack",
+    "npm_", "k_live_", "k_test_", "lsv2_", "PRIVATE KEY", "hooks.slack", "tvly-", "nvapi-", "pypi-", "xai-",
+    "pplx-", "pcsk_", "glsa_", "whsec_", "lin_api_", "dckr_pat_", "dop_v1_", "shpat_", "ya29.", "/webhooks/",
+    "telegram.org",
 ]  # fmt: skip
 _SHORT = [
     "pwd", "Pwd", "PWD", "dsn", "Dsn", "DSN", "jwt", "Jwt", "JWT", "sk-", "xox", "hf_", "SG.", "eyJ",
-    "://", ":/\\", ":\\/", ":\\\\",
+    "://", ":/\\", ":\\/", ":\\\\", "r8_", "ntn_", "sbp_", "e2b_", "dapi", "hvs.",
+    *(f"{word}{end}" for word in ("pass", "Pass", "PASS") for end in "\"\\=:'"),
+    *(f"{word}{end}" for word in ("_pat", "_PAT") for end in "\"\\=:'"),
 ]  # fmt: skip
 _ESCAPES = ["\\u0", "\\ud", "\\uD"]
 _NESTS = ["}" * 8, "]" * 8, "}]" * 4, "]}" * 4]

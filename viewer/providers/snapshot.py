@@ -96,6 +96,7 @@ class Snapshot:
     parent_id: str | None
     branch: str
     trigger: str
+    subject: str
     created_at: datetime | None
     engine_version: str
     entity: EntityType
