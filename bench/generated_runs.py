@@ -50,6 +50,7 @@ def _rows(run: Run, places: Sequence[Place], positions: Mapping[str, Position]) 
             checkpoint_id=place.key,
             branch=place.branch,
             trigger=TRIGGERS[row % 3 if row % 97 else 3],
+            subject="Draft the article",
             created_at=START + timedelta(seconds=row),
             entity="crew",
             tasks_done=row % 5,

@@ -57,6 +57,19 @@ def test_a_fork_tells_its_branch_and_its_parent() -> None:
     assert fork.tokens == 40
 
 
+@pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.15.30"])
+def test_a_checkpoint_at_a_task_names_the_task(version: str) -> None:
+    found = snapshots(STORES / version / "json").values()
+    at_tasks = [snapshot for snapshot in found if snapshot.trigger.startswith("task_")]
+    assert at_tasks and all(snapshot.subject for snapshot in at_tasks)
+    assert {snapshot.subject for snapshot in found if snapshot.trigger.startswith("crew_")} <= {""}
+
+
+def test_a_checkpoint_at_a_method_names_the_method() -> None:
+    found = snapshots(STORES / "1.15.30/flow").values()
+    assert {snapshot.subject for snapshot in found} <= {"one", "two", "three"} and len(found)
+
+
 def test_the_first_versions_trigger_is_their_last_event_and_their_parents_are_unknown() -> None:
     found = snapshots(STORES / "1.14.1/json")
     assert {snapshot.parent_id for snapshot in found.values()} == {None}

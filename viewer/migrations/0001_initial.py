@@ -27,6 +27,7 @@ class Migration(migrations.Migration):
                 ('run_key', models.CharField(blank=True, max_length=200)),
                 ('branch', models.CharField(max_length=300)),
                 ('trigger', models.CharField(blank=True, max_length=100)),
+                ('subject', models.CharField(blank=True, max_length=300)),
                 ('created_at', models.DateTimeField(null=True)),
                 ('engine_version', models.CharField(blank=True, max_length=50)),
                 ('entity', models.CharField(max_length=20)),

@@ -80,6 +80,8 @@ class Checkpoint(models.Model):
     run_key = models.CharField(max_length=200, blank=True)
     branch = models.CharField(max_length=300)
     trigger = models.CharField(max_length=100, blank=True)
+    # The task or method that the trigger was about.
+    subject = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(null=True)
     engine_version = models.CharField(max_length=50, blank=True)
     entity = models.CharField(max_length=20)

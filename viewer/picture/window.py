@@ -38,6 +38,8 @@ class Line:
     checkpoint: Checkpoint
     colour: int
     words: str
+    # The task or method that it is about; empty where the words say it all.
+    subject: str
     failed: bool
     running: bool
     selected: bool
@@ -152,6 +154,7 @@ def _line(row: Checkpoint, looks: Looks, at: str) -> Line:
         checkpoint=row,
         colour=looks.colours.get(row.branch, 0),
         words=looks.edited.get(row.pk) or trigger_words(row.trigger),
+        subject="" if row.pk in looks.edited else row.subject,
         failed=is_failure(row.trigger),
         running=running,
         selected=row.checkpoint_id == at,
