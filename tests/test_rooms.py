@@ -58,7 +58,8 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs.timeline",
         "viewer.jobs.showing",
     },
-    "viewer/consumers.py": DJANGO | {"viewer.models", "viewer.live"},
+    "viewer/addresses.py": set(),
+    "viewer/consumers.py": DJANGO | {"viewer.addresses", "viewer.models", "viewer.live"},
     "viewer/forms": DJANGO
     | {
         "viewer.models",
@@ -70,6 +71,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "viewer/views": DJANGO
     | {
+        "viewer.addresses",
         "viewer.forms",
         "viewer.models",
         "viewer.importing",

@@ -5,4 +5,3 @@ from django.apps import AppConfig
 
 class ViewerConfig(AppConfig):
     name = "viewer"
-    default_auto_field = "django.db.models.BigAutoField"

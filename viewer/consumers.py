@@ -8,6 +8,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from viewer.addresses import number_in
 from viewer.live import job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
 
@@ -92,10 +93,9 @@ class JobConsumer(RowsConsumer):
         if not (self.is_logged_in and await Job.objects.filter(pk=pk).aexists()):
             await self.close()
             return
-        after = self.asked("after")
         self.feed = job_feed.JobFeed(
             pk=pk,
-            after=int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0,
+            after=number_in(self.asked("after")) or 0,
             whole=self.asked("show") == "page",
         )
         await self.join(tail.job_group(pk))

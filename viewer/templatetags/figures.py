@@ -7,7 +7,6 @@ from typing import Any
 from django import template
 from django.utils import timezone
 from django.utils.formats import number_format
-from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
@@ -15,6 +14,8 @@ from viewer.markdown import as_html
 from viewer.picture.triggers import trigger_words
 
 register = template.Library()
+register.filter("event_words", trigger_words)
+register.filter("markdown", as_html)
 
 MOST_BRANCH = 18
 
@@ -41,17 +42,6 @@ def short_size(value: int) -> str:
     if value < 1024 * 1024:
         return gettext("%(size)s KB") % {"size": round(value / 1024)}
     return gettext("%(size)s MB") % {"size": _rounded(value / 1024 / 1024, 1)}
-
-
-@register.filter
-def event_words(kind: str) -> str:
-    """An event's type in words."""
-    return trigger_words(kind)
-
-
-@register.filter
-def markdown(text: str) -> SafeString:
-    return as_html(text)
 
 
 @register.filter

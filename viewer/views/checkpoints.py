@@ -9,6 +9,7 @@ from django.utils.text import get_valid_filename
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
+from viewer.addresses import number_in
 from viewer.contents import Contents, contents_of
 from viewer.contents.changes import Change, changes_since
 from viewer.contents.events import Event
@@ -16,7 +17,6 @@ from viewer.importing import stored_body, stored_bytes
 from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 from viewer.picture.origin import origin_of
-from viewer.picture.triggers import title_of
 
 TABS: dict[str, str | Promise] = {
     "overview": _("Overview"),
@@ -68,7 +68,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     if checkpoint is None:
         return context
     contents = contents_of(stored_body(checkpoint))
-    context |= {"title": title_of(checkpoint), "contents": contents, "colours": branch_colours(run)}
+    context |= {"contents": contents, "colours": branch_colours(run)}
     if context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "tasks":
@@ -90,12 +90,10 @@ def _events(request: HttpRequest, events: tuple[Event, ...]) -> dict[str, Any]:
     told = [event for event in events if not event.is_internal]
     shows_internal = request.GET.get("internal") == "1"
     shown = list(events) if shows_internal else told
-    start = request.GET.get("event", "0")
-    first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 0
+    first = number_in(request.GET.get("event", "")) or 0
     return {
         "events": shown[first : first + EVENTS_A_PAGE],
         "began_at": events[0].at if events else None,
-        "first": first,
         "earlier": max(first - EVENTS_A_PAGE, 0) if first else None,
         "later": first + EVENTS_A_PAGE if first + EVENTS_A_PAGE < len(shown) else None,
         "internal_count": len(events) - len(told),

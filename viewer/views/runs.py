@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
+from viewer.addresses import number_in
 from viewer.lineage.drawing import NoLayout
 from viewer.models import Run
 from viewer.picture.overview import overview_of
@@ -53,7 +54,8 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
             return context | {"view": "graph", "overview": overview_of(run, at)}
         except NoLayout as error:
             context["no_layout"] = str(error)
-    wanted = Wanted(at, only, _row(request, "from"), _row(request, "to"))
+    top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
+    wanted = Wanted(at, only, top, bottom)
     return context | {"window": window_of(run, wanted)}
 
 
@@ -65,8 +67,3 @@ def _kept_query(request: HttpRequest, only: str) -> str:
     if not only:
         kept.pop("only", None)
     return f"&{kept.urlencode()}" if kept else ""
-
-
-def _row(request: HttpRequest, name: str) -> int | None:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
