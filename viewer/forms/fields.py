@@ -76,11 +76,6 @@ class ValueField:
     def rows(self) -> int:
         return min(12, max(1, self.text.count("\n") + 1, len(self.text) // SHORT))
 
-    @property
-    def is_long(self) -> bool:
-        """Whether it needs more than one line."""
-        return self.kind in (Kind.LIST, Kind.JSON) or self.rows > 1
-
 
 def read_value(group: str, number: int, name: str, stored: Any, sent: Sent) -> ValueField:
     """The field of one value, as sent. A value that was not sent, or means the stored one, is no change."""
