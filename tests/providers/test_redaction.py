@@ -34,6 +34,21 @@ TOKENS = {
     "stripe": "sk_live_" + "CANARY0123456789abc",
     "groq": "gsk_" + "CANARY0123456789abcdefgh",
     "npm": "npm_" + "CANARY0123456789abcdefghijklmnopqrst",
+    "tavily": "tvly-" + "dev-CANARY0123456789ab",
+    "nvidia": "nvapi-" + "CANARY0123456789abcdef",
+    "xai": "xai-" + "CANARY0123456789abcdef",
+    "perplexity": "pplx-" + "CANARY0123456789abcdef",
+    "cerebras": "csk-" + "CANARY0123456789abcdef",
+    "pinecone": "pcsk_" + "CANARY0123456789abcdef",
+    "replicate": "r8_" + "CANARY0123456789abcdef0123456789",
+    "notion": "ntn_" + "CANARY0123456789abcdef0123456789",
+    "linear": "lin_api_" + "CANARY0123456789abcdef",
+    "google_login": "ya29." + "CANARY0123456789abcdef",
+    "vault": "hvs." + "CANARY0123456789abcdef",
+    "grafana": "glsa_" + "CANARY0123456789abcdef",
+    "docker": "dckr_pat_" + "CANARY0123456789abcdef",
+    "pypi": "pypi-" + "CANARY0123456789abcdef",
+    "stripe_hook": "whsec_" + "CANARY0123456789abcdef",
     "sendgrid": "SG." + "CANARY0123456789abcd.CANARY0123456789abcd",
     "jwt": JWT,
     "pem": PEM,
@@ -51,6 +66,13 @@ TEXTS = {
     "python": ("{'password': 'CANARY word', 'a': 1}", "CANARY word"),
     "json_in_text": ('got {"client_secret": "CANARYabc"} back', "CANARYabc"),
     "connection": ("Server=db;User=me;Password=CANARYpw1;", "CANARYpw1"),
+    "discord_hook": ("https://discord.com/api/webhooks/123456789012/CANARYabc-d", "CANARYabc-d"),
+    "telegram": ("https://api.telegram.org/bot123456789:CANARYabc-d/getMe", "CANARYabc-d"),
+    "storage": ("AccountName=x;AccountKey=CANARYabc0==;EndpointSuffix=y", "CANARYabc0"),
+    "query_key": ("https://x.example/?key=CANARY0123456789abc&page=2", "CANARY0123456789abc"),
+    "signing_key": ('sent {"signing_key": "CANARYabc"} away', "CANARYabc"),
+    "short_name": ("DB_PASS=CANARYabc1", "CANARYabc1"),
+    "behind_another_name": ("author: password=CANARYabc1", "CANARYabc1"),
     "slack_hook": ("https://hooks.slack.com/services/T0/B0/CANARYabc", "CANARYabc"),
 }
 
@@ -64,9 +86,11 @@ FIELDS = words(
     "access_token refreshToken password db_password PASSWORD passwd passphrase secret "
     "client_secret clientSecret aws_secret_access_key Authorization cookie Set-Cookie dsn "
     "credentials private_key connection_string jwt pwd auth bearer SECRET_KEY "
+    "DB_PASS smtp_pass GITHUB_PAT api_key_old secret_value access_token_v2 "
 )
 HARMLESS = words(
     "total_tokens prompt_tokens max_tokens token_usage token_cost_process cached_prompt_tokens "
+    "first_pass bypass passed file_path pattern key_path "
     "cache_key task_key keys author authority secretary_name token_type description "
 )
 
@@ -181,6 +205,12 @@ def test_prose_stays(text: str) -> None:
 )
 def test_escapes_and_odd_layouts_hide_nothing(raw: bytes) -> None:
     assert b"CANARY" not in redacted_json(raw, scan(raw))
+
+
+def test_an_echo_beside_a_key_hides_the_key_no_more() -> None:
+    token = TOKENS["stripe"]
+    for made in both_ways({"api_key": "CANARY value 7", "text": f"CANARY value 7{token}"}):
+        assert "CANARY" not in made
 
 
 def test_emojis_and_accents_come_through_unharmed() -> None:

@@ -33,6 +33,7 @@ _COLON = re.compile(rb"\s*:\s*")
 _PLAIN_TEXT = re.compile(rb'"([^"\\]*)"')
 # Values in which no secret can be.
 _PLAIN_REST = re.compile(rb"null|true|false|\{\s*\}|\[\s*\]")
+_WORD_SIGN = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
 
 
@@ -159,6 +160,9 @@ def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
         raise _NotPlain
     if echoes:
         found = [(start, end) for _, start, end in _echo_search(echoes).find_matches_as_indexes(data)]
+        # Cutting one out of a longer word can leave a word that is a secret by itself.
+        if any(_is_in_word(data, start, end) for start, end in found):
+            raise _NotPlain
         plain = [span for span in spans if data[span[0] : span[1]] not in echoes]
         spans = sorted(found + plain) if plain else found
     parts: list[bytes] = []
@@ -170,6 +174,10 @@ def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
             position = end
     parts.append(data[position:])
     return b"".join(parts)
+
+
+def _is_in_word(data: bytes, start: int, end: int) -> bool:
+    return _WORD_SIGN.match(data, start - 1) is not None or _WORD_SIGN.match(data, end) is not None
 
 
 @lru_cache(maxsize=4)

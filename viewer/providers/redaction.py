@@ -53,7 +53,9 @@ _TRAIL = re.compile(r"(?<=.)[_\-](?:value|raw|plain|old|new|backup|prod|dev|test
 # A key or token of something: api_key_openai, token_github.
 _OF = re.compile(r"(?:[Aa]pi|API)[_\-]?(?:[Kk]ey|KEY)[_\-]|(?:[Tt]oken|TOKEN)[_\-]")
 # Whose "pass" is a password, and whose "pat" a personal access token.
-_PASS_OWNERS = _words("db database smtp imap user mail email ftp redis pg postgres mysql mongo admin root login proxy")
+_PASS_OWNERS = _words(
+    "db database smtp imap user mail email ftp redis pg postgres mysql mongo admin root login proxy"
+)
 _PAT_OWNERS = _words("github gitlab gh azure ado devops git")
 
 
@@ -69,7 +71,7 @@ def secrecy_of(name: str) -> Secrecy:
     if not (name[-1].isalpha() or _NUMBERED.search(name)):
         return ""
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if (last == "key" and not owner) or (last.endswith("key") and name == last.upper()):
+    if (last in ("key", "pass", "pat") and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
     is_key = last == "key" and owner not in _HARMLESS_OWNERS
     is_pass = (last == "pass" and owner in _PASS_OWNERS) or (last == "pat" and owner in _PAT_OWNERS)
