@@ -19,9 +19,12 @@ SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": 
 
 
 def main() -> None:
+    # The pictures shall not tell whose machine they were taken on.
+    os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with (
-        tempfile.TemporaryDirectory(prefix="forkline-pictures-") as folder,
-        served_demo(Path(folder)) as demo,
+        tempfile.TemporaryDirectory(prefix="forkline-") as folder,
+        # Slowly, so that there is time to take a run under way.
+        served_demo(Path(folder), delay=0.2) as demo,
     ):
         print(demo.printed)
         take_all(demo, **addresses(demo))
