@@ -1,1 +1,10 @@
 """``make matrix``: every kind of run, resumed and forked by each version of CrewAI, as a table."""
+
+import sqlite3
+import sys
+
+# CrewAI's stores hold JSONB.
+if sqlite3.sqlite_version_info < (3, 45):
+    import pysqlite3
+
+    sys.modules["sqlite3"] = pysqlite3

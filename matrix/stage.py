@@ -61,7 +61,9 @@ class Stage:
         with model_server() as model, self.recorder(folder, kind, provider, model) as child:
             child.wait(MOST_SECONDS)
             if child.returncode:
-                raise Failed(f"recording {kind}: {(folder / 'log.txt').read_text()[-300:]}")
+                raise Failed(
+                    f"recording {kind} ({child.returncode}): {(folder / 'log.txt').read_text()[-300:]}"
+                )
 
     @contextlib.contextmanager
     def recorder(
@@ -136,8 +138,9 @@ def tasks_called(model: ModelServer) -> list[str]:
 
 
 def _first_word(prompt: str) -> str:
+    # Old engines keep an agent's former tasks in its conversation: the last one is what it is asked for.
     known = ("Collect", "Check", "Write about", "Title for")
-    asked = prompt.partition("Current Task: ")[2] or prompt
+    asked = prompt.rpartition("Current Task: ")[2] or prompt
     found = [(asked.index(text), text) for text in known if text in asked]
     return min(found)[1].split()[0] if found else prompt[:40]
 

@@ -72,6 +72,7 @@ def function_tool(stage: Stage) -> None:
 
 @row("parts", "guardrail, task and step callbacks")
 def callbacks(stage: Stage) -> None:
+    stage.model.calls_tools = True
     gone_on(stage, "with_callbacks")
     traced = stage.traced()
     same("guardrail", traced.count("guardrail"), 1)

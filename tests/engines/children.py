@@ -118,7 +118,7 @@ def plan_for(saved: Saved, entity: str, edits: Edits) -> list[Step]:
                 id=task["id"],
                 title=task["description"],
                 done=task["output"] is not None,
-                template=task["checkpoint_original_description"] or "",
+                template=task.get("checkpoint_original_description") or "",
             )
             for task in saved.tasks
         ]

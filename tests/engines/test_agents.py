@@ -7,7 +7,7 @@ import pytest
 from tests.engines.children import marks, request_for, saved_in
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
-from tests.engines.test_crews import is_chain, written
+from tests.engines.reading import is_chain, written
 from viewer.jobs.plan import Edits
 
 pytestmark = pytest.mark.engine

@@ -6,39 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.children import PRESS, Saved, marks, plan_for, request_for, saved_in
+from tests.engines.children import PRESS, marks, plan_for, request_for, saved_in
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
+from tests.engines.reading import after_task, is_chain, tasks_asked, written
 from viewer.jobs.plan import Action, Edits
 
 pytestmark = pytest.mark.engine
 CREW = "press_crew:make_crew"
-
-
-def after_task(location: Path, done: int, trigger: str = "task_completed") -> Saved:
-    """The checkpoint that was written after so many tasks."""
-    found = [saved for saved in saved_in(location) if saved.done == done and saved.body["trigger"] == trigger]
-    return found[0]
-
-
-def written(location: Path, before: dict[str, str]) -> list[Saved]:
-    """What is new at a location, in lineage order. The originals are byte for byte as they were."""
-    now = marks(location)
-    assert {path: now.get(path) for path in before} == before
-    return [saved for saved in saved_in(location) if saved.source not in before]
-
-
-def is_chain(start: str, saved: list[Saved]) -> bool:
-    """Whether each hangs under the one before it, and the first under ``start``."""
-    parents = {one.id: one.parent for one in saved}
-    return len(parents) == len(saved) and sorted(parents.values()) == sorted(
-        [start, *[one.id for one in saved if one.id in parents.values()]]
-    )
-
-
-def tasks_asked(model: ModelServer) -> list[str]:
-    """The first word of each task that the model was called for."""
-    return [prompt.partition("Current Task: ")[2].split()[0] for prompt in model.prompts()]
 
 
 def test_resume_calls_the_model_for_unfinished_tasks_only(

@@ -8,8 +8,8 @@ import pytest
 from tests.engines.children import KEY, marks, request_for, saved_in
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
-from tests.engines.test_crews import CREW, after_task, is_chain, written
-from tests.engines.test_flows import after_method
+from tests.engines.reading import after_method, after_task, is_chain, written
+from tests.engines.test_crews import CREW
 from viewer.jobs.plan import Edits
 
 pytestmark = pytest.mark.engine

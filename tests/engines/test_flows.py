@@ -4,19 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.children import Saved, marks, request_for, saved_in
+from tests.engines.children import marks, request_for
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
-from tests.engines.test_crews import is_chain, written
+from tests.engines.reading import after_method, is_chain, written
 from viewer.jobs.plan import Edits
 
 pytestmark = pytest.mark.engine
 FLOW = "press_flow:PressFlow"
-
-
-def after_method(location: Path, method: str) -> Saved:
-    """The first checkpoint that was written with this method finished."""
-    return next(saved for saved in saved_in(location) if method in saved.root["checkpoint_completed_methods"])
 
 
 def test_a_flow_goes_on_in_the_users_own_class_and_keeps_writing(

@@ -9,7 +9,7 @@ import pytest
 from tests.engines.children import KEY, Saved, marks, request_for
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer, model_server
-from tests.engines.test_crews import after_task
+from tests.engines.reading import after_task
 
 pytestmark = pytest.mark.engine
 # Importing this module of the standard library prints a poem.

@@ -1,31 +1,17 @@
 """A fork of a checkpoint in a SQLite store."""
 
-import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from tests.engines.children import Saved, marks, request_for
+from tests.engines.children import marks, request_for
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
-from tests.engines.test_crews import is_chain
+from tests.engines.reading import is_chain, rows
 from viewer.jobs.plan import Edits
 
 pytestmark = pytest.mark.engine
-
-
-def rows(store: Path) -> list[Saved]:
-    connection = sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)
-    found = connection.execute(
-        "SELECT id, parent_id, branch, json(data) FROM checkpoints ORDER BY rowid"
-    ).fetchall()
-    connection.close()
-    return [
-        Saved(name, parent or "", branch, f"{store}#{name}", json.loads(data))
-        for name, parent, branch, data in found
-    ]
 
 
 @pytest.fixture

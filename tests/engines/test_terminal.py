@@ -12,8 +12,7 @@ import pytest
 
 from tests.engines.children import KEY, PRESS, ROOT, marks
 from tests.engines.model_server import ModelServer
-from tests.engines.test_crews import after_task, is_chain, written
-from tests.engines.test_flows import after_method
+from tests.engines.reading import after_method, after_task, is_chain, written
 
 pytestmark = pytest.mark.engine
 Done = subprocess.CompletedProcess[str]

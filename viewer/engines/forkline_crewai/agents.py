@@ -38,8 +38,8 @@ def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reque
         restoring.continue_numbering(events, "lite_agent_execution_started")
     messages = None if _is_kept(request) else messages_for(events, request)
     restoring.leave(state, request, edited=bool(request["inputs"]))
-    if request["inputs"]:
-        # The engine records what an agent is asked only at its first start, and this is a second one.
+    if request["inputs"] and hasattr(agent, "_restore_runtime"):
+        # Newer engines record what an agent is asked only at its first start, and this is a second one.
         crewai_event_bus.emit(agent, _question(agent, messages))
     return agent
 

@@ -18,6 +18,9 @@ from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 from pydantic import ValidationError
 
+from forkline_crewai import old_stores
+from forkline_crewai.refusal import Refused
+
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
@@ -40,16 +43,29 @@ def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
 
 
 def restored(copy: Path, request: Request) -> Any:
-    """The engine's state: its next checkpoint hangs under this one, and stands at the location."""
-    state: Any = RuntimeState.from_checkpoint(
-        CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
-    )
+    """The engine's state: its next checkpoint hangs under this one, and stands at the location.
+
+    Raises Refused where the engine cannot make it.
+    """
+    try:
+        state: Any = RuntimeState.from_checkpoint(
+            CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
+        )
+    except (ValidationError, ValueError, TypeError) as error:
+        raise Refused(
+            f"This version of CrewAI cannot restore the checkpoint by itself: {error}. Name the entry point: "
+            f"then the project's own code makes what runs."
+        ) from error
     state._provider = provider_of(request)
     return state
 
 
 def provider_of(request: Request) -> Any:
-    return SqliteProvider() if request["location"]["provider"] == "sqlite" else JsonProvider()
+    """What writes at the location, in the form that it has."""
+    if request["location"]["provider"] == "json":
+        return JsonProvider()
+    old = old_stores.is_old(request["location"]["path"])
+    return old_stores.OldSqliteProvider() if old else SqliteProvider()
 
 
 def settings_for(request: Request, *saved: Any) -> Any:

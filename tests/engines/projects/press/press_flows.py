@@ -58,7 +58,8 @@ class CrewFlow(Flow[dict[str, Any]]):
     def work(self, heard: str) -> str:
         agent = Agent(role="Writer", goal="Write", backstory="Terse", llm=model())
         tasks = [
-            Task(description=text, expected_output="words", agent=agent) for text in ("First {word}", "Second")
+            Task(description=text, expected_output="words", agent=agent)
+            for text in ("First {word}", "Second")
         ]
         return str(Crew(agents=[agent], tasks=tasks).kickoff(inputs={"word": heard}).raw)
 

@@ -87,7 +87,7 @@ def step_done(output: Any) -> None:
 
 
 def with_callbacks() -> Crew:
-    crew = plain(guardrail=checked, callback=task_done)
+    crew = plain(guardrail=checked, callback=task_done, tools=[Marking()])
     crew.task_callback, crew.step_callback = every_task_done, step_done
     return crew
 
@@ -121,12 +121,12 @@ def impatient() -> Crew:
 
 
 def with_json() -> Crew:
-    crew = plain()
+    crew = plain(callback=lambda _: trace(f"json {crew.tasks[1].output.json_dict}"))
     crew.tasks[1].output_json = Fact
     return crew
 
 
 def with_pydantic() -> Crew:
-    crew = plain()
+    crew = plain(callback=lambda _: trace(f"pydantic {crew.tasks[1].output.pydantic!r}"))
     crew.tasks[1].output_pydantic = Fact
     return crew

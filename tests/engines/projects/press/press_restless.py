@@ -40,7 +40,7 @@ class RestlessFlow(Flow[RestlessState]):
     def stir(self) -> str:
         restless = Restless()
         restless._home = self.state.notes
-        self.state.notes.update(first=restless, second=1)
+        self.state.notes.update({"first": restless, "second": 1})
         return ask("Stir")
 
     @listen(stir)

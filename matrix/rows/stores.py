@@ -1,0 +1,100 @@
+"""Where checkpoints are read from and written to."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from matrix.rows import row
+from matrix.rows.crews import after
+from matrix.stage import Failed, Stage, grown, holds, same, succeeded
+from tests.engines.children import PRESS, Saved, marks, request_for, saved_in
+from tests.engines.reading import rows
+
+OLD_STORES = Path(__file__).resolve().parent.parent.parent / "tests/stores/1.14.1"
+OLD_SQLITE = """\
+import sqlite3, sys
+sqlite3.sqlite_version_info, sqlite3.sqlite_version = (3, 40, 1), '3.40.1'
+sys.modules['pysqlite3'] = None
+"""
+
+
+@row("stores", "JSON at a relative location, from another working folder")
+def relative(stage: Stage) -> None:
+    location = stage.recorded("simple")
+    start, before = after(location, 3), marks(location)
+    saved = start.root["checkpoint"]["location"]
+    holds(f"the saved location is relative: {saved}", not Path(saved).is_absolute())
+    succeeded(stage.run(request_for(start, location, kind="resume")))
+    new = grown(location, before, start, "main")
+    same("checkpoints written", len(new), 2)
+    same("saved location", new[-1].root["checkpoint"]["location"], str(location))
+    elsewhere = [*PRESS.rglob("*.json"), *stage.folder.glob("job-1/**/*.json")]
+    same("files elsewhere", [path.name for path in elsewhere], ["request.json"])
+
+
+def added(store: Path, before: list[Saved], start: Saved, branch: str) -> list[Saved]:
+    """The new rows, a chain below ``start``; the others are as they were."""
+    now = rows(store)
+    same("rows as they were", now[: len(before)], before)
+    new = now[len(before) :]
+    same("parents", [one.parent for one in new], [start.id, *[one.id for one in new[:-1]]])
+    same("branches", {one.branch for one in new}, {branch})
+    return new
+
+
+@row("stores", "SQLite: fork")
+def sqlite(stage: Stage) -> None:
+    store = stage.recorded("simple", "sqlite")
+    before = rows(store)
+    start = next(one for one in before if one.done == 2)
+    run = stage.run(request_for(start, store, provider="sqlite"))
+    succeeded(run)
+    new = added(store, before, start, "try-it")
+    same("finished tasks at the end", new[-1].done, 4)
+    same("told", [line["path"] for line in run.of("checkpoint")], [one.source for one in new])
+    beside = sorted(path.name for path in store.parent.iterdir() if path.name.startswith("store"))
+    same("files beside it", beside, ["store"])
+
+
+@row("stores", "SQLite too old in the interpreter is refused")
+def old_sqlite(stage: Stage) -> None:
+    store = stage.recorded("simple", "sqlite")
+    before = marks(store)
+    (stage.folder / "old").mkdir()
+    (stage.folder / "old/sitecustomize.py").write_text(OLD_SQLITE)
+    request = request_for(rows(store)[0], store, provider="sqlite")
+    run = stage.run(request, PYTHONPATH=str(stage.folder / "old"))
+    same("status", run.end["status"], "failed")
+    holds("the version and what to do are told", "3.40.1" in run.end["error"])
+    holds("what to do is told", "pip install pysqlite3" in run.end["error"])
+    same("model calls", len(stage.model.requests), 0)
+    same("files changed", marks(store), before)
+
+
+@row("stores", "JSON location of 1.14.0 and 1.14.1")
+def old_json(stage: Stage) -> None:
+    location = Path(shutil.copytree(OLD_STORES / "json", stage.folder / "old"))
+    before = marks(location)
+    start = next(saved for saved in reversed(saved_in(location)) if 0 < saved.done < len(saved.tasks))
+    ended(stage, start, request_for(start, location))
+    new = grown(location, before, start, "try-it")
+    same("finished tasks at the end", new[-1].done, len(start.tasks))
+
+
+@row("stores", "SQLite store of 1.14.0 and 1.14.1")
+def old_store(stage: Stage) -> None:
+    store = Path(shutil.copy(OLD_STORES / "cp.db", stage.folder / "store"))
+    before = rows(store)
+    start = next(one for one in reversed(before) if 0 < one.done < len(one.tasks))
+    ended(stage, start, request_for(start, store, provider="sqlite"))
+    same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, len(start.tasks))
+
+
+def ended(stage: Stage, start: Saved, request: dict[str, Any]) -> None:
+    """Run it, and have the model called for the open tasks only."""
+    run = stage.run(request)
+    succeeded(run)
+    open_tasks = len(start.tasks) - start.done
+    started = len(run.of("task_started"))
+    if (started, len(stage.model.requests)) != (open_tasks, open_tasks):
+        raise Failed(f"{started} tasks and {len(stage.model.requests)} calls instead of {open_tasks}")
