@@ -1,10 +1,12 @@
-"""The plan of a fork or resume, in words: what the form, the job's page and the terminal say."""
+"""What the pure rooms decide, in words: what the forms, the pages and the terminal say."""
 
 from django.utils.functional import Promise
+from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.jobs.plan import Action, Reason, Step
+from viewer.words import Worded
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("kept"),
@@ -25,6 +27,11 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.ASKED: _("you asked for it"),
     Reason.STALE_INPUT: _("its text was made with an input that changed"),
 }
+
+
+def told(error: Worded) -> str:
+    """What went wrong and what to do, translated."""
+    return gettext(error.text) % error.values
 
 
 def action_word(action: str) -> str:
@@ -51,7 +58,7 @@ def stale_words(names: tuple[str, ...] | list[str]) -> str:
         "its text was made with the former %(names)s",
         len(names),
     )
-    return text % {"names": gettext(" and ").join(names)}
+    return text % {"names": get_text_list(list(names), gettext("and"))}
 
 
 def step_words(step: Step) -> str:

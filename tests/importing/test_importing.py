@@ -104,8 +104,9 @@ def test_self_parents_and_circles_are_reported_and_every_checkpoint_is_kept(tmp_
     location = imported(tmp_path)
     assert location.checkpoints.count() == 3
     faults = [fault for run in location.runs.all() for fault in run.lineage_faults]
-    assert any("itself" in fault and "20260101T000000_aaaaaaaa" in fault for fault in faults)
-    assert any("circle" in fault and "20260101T000002_cccccccc" in fault for fault in faults)
+    assert {"code": "self_parent", "ids": ["20260101T000000_aaaaaaaa"], "count": 1} in faults
+    circle = ["20260101T000001_bbbbbbbb", "20260101T000002_cccccccc"]
+    assert {"code": "cycle", "ids": circle, "count": 2} in faults
 
 
 def test_nothing_at_a_location_is_touched(tmp_path: Path) -> None:

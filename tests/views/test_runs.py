@@ -110,8 +110,14 @@ def test_a_pruned_checkpoint_is_kept_and_says_so(reader: Client, crew_run: Run) 
 
 
 def test_faults_of_the_lineage_are_told(reader: Client, crew_run: Run) -> None:
-    Run.objects.filter(pk=crew_run.pk).update(lineage_faults=["<b> names itself"])
-    assert "&lt;b&gt; names itself" in page_of(reader, crew_run)
+    faults = [
+        {"code": "self_parent", "ids": ["<b>"], "count": 1},
+        {"code": "duplicate_id", "ids": ["id-1", "id-2"], "count": 4},
+    ]
+    Run.objects.filter(pk=crew_run.pk).update(lineage_faults=faults)
+    page = page_of(reader, crew_run)
+    assert "names itself as its parent: &lt;b&gt;." in page
+    assert "the same id: id-1, id-2 and 2 more." in page
 
 
 def test_the_overview_links_each_chain(reader: Client, crew_run: Run) -> None:

@@ -1,9 +1,8 @@
 """A fork or resume that has not started: the form, what it leads to, and all that speaks against it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -40,11 +39,6 @@ class Draft:
     @property
     def can_start(self) -> bool:
         return not (self.refusals or self.form.errors)
-
-    @property
-    def plan(self) -> list[dict[str, Any]]:
-        """The promised steps as plain values, for the job's row."""
-        return [{**asdict(step), "stale": list(step.stale)} for step in self.promise.steps]
 
     @property
     def shown_plan(self) -> str:

@@ -12,6 +12,7 @@ from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_t
 from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.plan import Edits
+from viewer.wording import told
 
 # More values than this are edited as one JSON object: a page of fields helps nobody.
 MOST_FIELDS = 60
@@ -234,7 +235,7 @@ def _branch_error(branch: str, branches: Collection[str]) -> str:
     try:
         checked_branch(branch, branches)
     except BranchRefused as refused:
-        return str(refused)
+        return told(refused)
     return ""
 
 

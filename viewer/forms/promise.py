@@ -87,7 +87,7 @@ def promise_of(
     try:
         promise.steps = plan_of(contents.kind, units_of(contents), edits)
     except EditRefused as refused:
-        promise.refusals.append(str(refused))
+        promise.refusals.append(wording.told(refused))
         promise.steps = _plan_without_conflicts(contents, edits)
     promise.shown = [_shown(step, contents.kind, edits) for step in promise.steps]
     promise.notes = _notes(contents, promise, edits, is_fork)

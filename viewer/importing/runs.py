@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viewer.importing.rows import in_slices
 from viewer.lineage.lanes import Position
-from viewer.lineage.tree import FaultCode, Lineage
+from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import CheckpointBody, Location, Run, run_uid
 from viewer.providers.packing import EVENT_BYTES
 
 if TYPE_CHECKING:
     from viewer.importing.settling import Member
 
-_FAULTS = {
-    FaultCode.SELF_PARENT: "A checkpoint names itself as its parent: {ids}. It is shown without one.",
-    FaultCode.CYCLE: "Checkpoints are each other's parents in a circle: {ids}. It is cut at the earliest.",
-    FaultCode.DUPLICATE_ID: "Several checkpoints have the same id: {ids}. Each is shown.",
-}
+# Of a fault's checkpoints so many are named, and the others counted.
 MOST_IDS_NAMED = 10
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
@@ -55,7 +51,12 @@ def summarize(run: Run, lineage: Lineage, members: Mapping[str, Member], lane_co
     run.branch_count = len({member.branch for member in mine})
     run.lane_count = lane_count
     run.tokens = _tokens(lineage, members)
-    run.lineage_faults = [_in_words(fault.code, fault.checkpoint_ids) for fault in lineage.faults]
+    run.lineage_faults = [_stored_fault(fault) for fault in lineage.faults]
+
+
+def _stored_fault(fault: LineageFault) -> dict[str, Any]:
+    ids = fault.checkpoint_ids
+    return {"code": fault.code.value, "ids": list(ids[:MOST_IDS_NAMED]), "count": len(ids)}
 
 
 def drop_empty(run_ids: Iterable[int]) -> None:
@@ -89,9 +90,3 @@ def _tokens(lineage: Lineage, members: Mapping[str, Member]) -> int:
 def _add_calls(calls: dict[bytes, int], event_ids: bytes, added: list[list[int]]) -> None:
     for position, tokens in added:
         calls[event_ids[position * EVENT_BYTES : (position + 1) * EVENT_BYTES]] = tokens
-
-
-def _in_words(code: FaultCode, checkpoint_ids: tuple[str, ...]) -> str:
-    named = ", ".join(checkpoint_ids[:MOST_IDS_NAMED])
-    more = len(checkpoint_ids) - MOST_IDS_NAMED
-    return _FAULTS[code].format(ids=f"{named} and {more} more" if more > 0 else named)

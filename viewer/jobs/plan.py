@@ -1,9 +1,12 @@
 """What a fork or resume will do, task by task, exactly as the engine will do it. Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from viewer.words import Worded
+from viewer.words import gettext_noop as _
 
 
 class Action(StrEnum):
@@ -65,7 +68,12 @@ class Step:
     stale: tuple[str, ...] = ()
 
 
-class EditRefused(Exception):
+def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The steps as plain values, for a job's row and the terminal's document."""
+    return [{**asdict(step), "stale": list(step.stale)} for step in steps]
+
+
+class EditRefused(Worded):
     """An edit cannot hold. Its message tells which, and what to do."""
 
 
@@ -73,7 +81,7 @@ def plan_of(entity: str, units: Sequence[Unit], edits: Edits) -> list[Step]:
     """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused."""
     plans = {"crew": plan_crew, "flow": plan_flow, "agent": plan_agent}
     if entity not in plans:
-        raise EditRefused("Nothing in this checkpoint can be run: it holds no crew, flow or agent.")
+        raise EditRefused(_("Nothing in this checkpoint can be run: it holds no crew, flow or agent."))
     return plans[entity](units, edits)
 
 
@@ -91,7 +99,7 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
-        raise EditRefused("A crew has no state to edit: edit its inputs or the outputs of its tasks.")
+        raise EditRefused(_("A crew has no state to edit: edit its inputs or the outputs of its tasks."))
     steps: list[Step] = []
     behind: Reason | None = None
     for position, unit in enumerate(units, 1):
@@ -114,11 +122,13 @@ def plan_flow(units: Sequence[Unit], edits: Edits) -> list[Step]:
     """
     _refuse_unknown(units, edits)
     if edits.outputs:
-        raise EditRefused("The outputs of a flow's methods cannot be edited: edit the flow's state instead.")
+        raise EditRefused(
+            _("The outputs of a flow's methods cannot be edited: edit the flow's state instead.")
+        )
     if edits.inputs:
-        raise EditRefused("A flow's inputs have become its state: edit the flow's state instead.")
+        raise EditRefused(_("A flow's inputs have become its state: edit the flow's state instead."))
     if edits.again:
-        raise EditRefused("A flow's finished method cannot run again: fork from the checkpoint before it.")
+        raise EditRefused(_("A flow's finished method cannot run again: fork from the checkpoint before it."))
     return [
         Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
         for position, unit in enumerate(units, 1)
@@ -130,10 +140,10 @@ def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
     _refuse_unknown(units, edits)
     if edits.outputs:
         raise EditRefused(
-            "A lone agent's output is its result: there is nothing behind it that would read an edit."
+            _("A lone agent's output is its result: there is nothing behind it that would read an edit.")
         )
     if edits.state is not None:
-        raise EditRefused("A lone agent has no state to edit: edit its input.")
+        raise EditRefused(_("A lone agent has no state to edit: edit its input."))
     steps = []
     for position, unit in enumerate(units, 1):
         action, reason = _untouched(unit)
@@ -174,18 +184,27 @@ def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
     known = {unit.id for unit in units}
     unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
     if unknown:
-        raise EditRefused(f"There is no task {unknown[0]!r} in this checkpoint.")
+        raise EditRefused(_("There is no task %(name)r in this checkpoint."), name=unknown[0])
 
 
 def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
     _refuse_unknown(units, edits)
     for position, unit in enumerate(units, 1):
-        name = f"Task {position}"
         if unit.id in edits.outputs and not unit.done:
-            raise EditRefused(f"{name} has not finished: it will run and write over an edited output.")
+            raise EditRefused(
+                _("Task %(position)d has not finished: it will run and write over an edited output."),
+                position=position,
+            )
         if unit.id in edits.outputs and unit.id in edits.again:
-            raise EditRefused(f"{name} cannot run again and keep an edited output: choose one of the two.")
+            raise EditRefused(
+                _("Task %(position)d cannot run again and keep an edited output: choose one of the two."),
+                position=position,
+            )
         if unit.id in edits.keep and unit.id in edits.again:
-            raise EditRefused(f"{name} cannot run again and be kept: choose one of the two.")
+            raise EditRefused(
+                _("Task %(position)d cannot run again and be kept: choose one of the two."), position=position
+            )
         if unit.id in edits.keep and not unit.done:
-            raise EditRefused(f"{name} has not finished: there is no output to keep.")
+            raise EditRefused(
+                _("Task %(position)d has not finished: there is no output to keep."), position=position
+            )

@@ -13,6 +13,8 @@ from typing import Literal
 import graphviz
 
 from viewer.lineage.tree import Edge
+from viewer.words import Worded
+from viewer.words import gettext_noop as _
 
 Shape = Literal["done", "start", "end", "failure", "edit"]
 
@@ -184,7 +186,7 @@ def _chain(nodes: Sequence[Knot], parent: int | None) -> Chain:
     return Chain(keys, last.colour, last.shape, nodes[0].edge, running, parent)
 
 
-class NoLayout(Exception):
+class NoLayout(Worded):
     """The overview could not be laid out. The message tells why; the lanes still draw."""
 
 
@@ -195,7 +197,7 @@ def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Draw
     longer than ``seconds``.
     """
     if len(chains) > MOST_OVERVIEW_NODES:
-        raise NoLayout("There are too many forks for one picture.")
+        raise NoLayout(_("There are too many forks for one picture."))
     graph = graphviz.Digraph(
         graph_attr={"rankdir": "LR", "nodesep": "0.3", "ranksep": "0.55", "splines": "true"},
         node_attr={"shape": "box", "label": "", "width": "1.7", "height": "0.5", "fixedsize": "true"},
@@ -212,7 +214,7 @@ def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
     """The lines of dot's plain output, split into words."""
     program = shutil.which("dot")
     if program is None:
-        raise NoLayout("Graphviz is not installed on this server.")
+        raise NoLayout(_("Graphviz is not installed on this server."))
     try:
         answer = subprocess.run(
             [program, "-Tplain", "-y"],
@@ -223,9 +225,9 @@ def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
             check=True,
         )
     except subprocess.TimeoutExpired:
-        raise NoLayout("Graphviz took too long.") from None
+        raise NoLayout(_("Graphviz took too long.")) from None
     except (OSError, subprocess.CalledProcessError):
-        raise NoLayout("Graphviz failed.") from None
+        raise NoLayout(_("Graphviz failed.")) from None
     return [line.split() for line in answer.stdout.splitlines()]
 
 

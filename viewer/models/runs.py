@@ -29,7 +29,7 @@ class Run(models.Model):
     branch_count = models.PositiveIntegerField(default=0)
     lane_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
-    # Faults of the lineage in plain words, such as a cycle.
+    # Faults of the lineage, such as a cycle: each a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
 
     class Meta:

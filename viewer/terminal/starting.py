@@ -1,7 +1,6 @@
 """Starts a fork or resume from the terminal, and tells what became of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,7 +12,7 @@ from viewer.forms.promise import units_of
 from viewer.importing import stored_body
 from viewer.jobs.branch import BranchRefused, checked_branch, proposed_branch
 from viewer.jobs.launch import JobRefused
-from viewer.jobs.plan import EditRefused, Step, plan_of
+from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
 from viewer.jobs.request import request_for
 from viewer.jobs.start import run_here, start_job
 from viewer.models import Checkpoint, Job
@@ -22,7 +21,7 @@ from viewer.terminal.edits import add_edit_arguments, edits_of
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
 from viewer.terminal.rows import checkpoint_document
-from viewer.wording import step_words
+from viewer.wording import step_words, told
 
 
 def add_run_arguments(parser: CommandParser) -> None:
@@ -50,8 +49,10 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options["entrypoint"])
         request = request_for(checkpoint, kind, branch, edits, steps, entry_point)
-        job = start_job(checkpoint, project, kind, branch, request, [_plain(step) for step in steps])
-    except (EditRefused, BranchRefused, JobRefused) as refused:
+        job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps))
+    except (EditRefused, BranchRefused) as refused:
+        return _refused(branch, steps, told(refused))
+    except JobRefused as refused:
         return _refused(branch, steps, str(refused))
     if options["wait"]:
         _wait(job)
@@ -76,7 +77,7 @@ def _refused(branch: str, steps: Sequence[Step], reason: str) -> Answer:
         "checkpoints": [],
         "result": "",
         "error": reason,
-        "plan": [_plain(step) for step in steps],
+        "plan": plain_steps(steps),
     }
     return Answer(document, reason, status=1)
 
@@ -94,16 +95,12 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
         "error": job.error,
-        "plan": [_plain(step) for step in steps],
+        "plan": plain_steps(steps),
     }
     lines = [
         *(step_words(step) for step in steps),
         "",
         f"{job.get_status_display()}: {job.branch} ({job.pk})",
     ]
-    is_good = job.status in {Job.Status.SUCCEEDED, Job.Status.QUEUED, Job.Status.STARTING, Job.Status.RUNNING}
+    is_good = job.status == Job.Status.SUCCEEDED or not job.has_ended
     return Answer(document, "\n".join([*lines, job.result or job.error]).rstrip(), status=0 if is_good else 1)
-
-
-def _plain(step: Step) -> dict[str, Any]:
-    return {**asdict(step), "stale": list(step.stale)}

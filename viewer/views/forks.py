@@ -16,6 +16,7 @@ from viewer.entry_points import entry_point_for
 from viewer.forms.draft import Draft, draft_of
 from viewer.importing import stored_body
 from viewer.jobs.launch import JobRefused
+from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
 from viewer.jobs.start import start_job
 from viewer.models import Checkpoint, Job, Project
@@ -83,7 +84,7 @@ def _started(request: HttpRequest, draft: Draft) -> Job | None:
             draft.kind,
             asked["branch"],
             asked,
-            draft.plan,
+            plain_steps(draft.promise.steps),
             requested_by=request.user if request.user.is_authenticated else None,
             idempotency_key=draft.key,
         )

@@ -11,9 +11,11 @@ from django.views.decorators.http import require_GET
 from viewer.addresses import number_in
 from viewer.lineage.drawing import NoLayout
 from viewer.models import Run
+from viewer.picture.faults import fault_words
 from viewer.picture.overview import overview_of
 from viewer.picture.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
+from viewer.wording import told
 
 FILTERS = ("failed",)
 
@@ -47,13 +49,13 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     """The list or the overview, with the checkpoint ``at`` marked."""
     only = request.GET.get("only", "")
     only = only if only in FILTERS else ""
-    context: dict[str, Any] = {"only": only, "at": at, "view": "rows"}
+    context: dict[str, Any] = {"only": only, "at": at, "view": "rows", "faults": fault_words(run)}
     context["keep"] = _kept_query(request, only)
     if request.GET.get("view") == "graph":
         try:
             return context | {"view": "graph", "overview": overview_of(run, at)}
         except NoLayout as error:
-            context["no_layout"] = str(error)
+            context["no_layout"] = told(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
     wanted = Wanted(at, only, top, bottom)
     return context | {"window": window_of(run, wanted)}

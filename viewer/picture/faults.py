@@ -1,0 +1,29 @@
+"""What is wrong with a run's lineage, in words."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from viewer.lineage.tree import FaultCode
+from viewer.models import Run
+
+WORDS: dict[FaultCode, str | Promise] = {
+    FaultCode.SELF_PARENT: _("A checkpoint names itself as its parent: %(ids)s. It is shown without one."),
+    FaultCode.CYCLE: _(
+        "Checkpoints are each other's parents in a circle: %(ids)s. It is cut at the earliest."
+    ),
+    FaultCode.DUPLICATE_ID: _("Several checkpoints have the same id: %(ids)s. Each is shown."),
+}
+
+
+def fault_words(run: Run) -> list[str]:
+    """A sentence for each fault."""
+    return [
+        str(WORDS[FaultCode(fault["code"])]) % {"ids": _named(fault["ids"], fault["count"])}
+        for fault in run.lineage_faults
+    ]
+
+
+def _named(ids: list[str], count: int) -> str:
+    named, more = ", ".join(ids), count - len(ids)
+    return gettext("%(ids)s and %(count)d more") % {"ids": named, "count": more} if more > 0 else named
