@@ -55,7 +55,6 @@ class Helper:
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             bufsize=0,
         )
         assert self._child.stdin and self._child.stdout, "Both are pipes."

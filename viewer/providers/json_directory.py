@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from viewer.providers.crewai_format import id_and_parent
 from viewer.providers.reading import Outside, snapshot_of, too_large
+from viewer.providers.redaction import shown_name
 from viewer.providers.snapshot import (
     Broken,
     Entry,
@@ -67,7 +68,7 @@ class JsonDirectory:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Fault(folder.rstrip("/") or ".", _folder_reason(error), "broken", hides_others=True)
+            yield Fault(_shown(folder.rstrip("/")) or ".", _folder_reason(error), "broken", hides_others=True)
             return
         for file in files:
             key = folder + file.name
@@ -157,7 +158,7 @@ def _oddly_named(key: str, mark: str) -> Entry | Fault:
 
 
 def _shown(key: str) -> str:
-    return key.encode("utf-8", "backslashreplace").decode()
+    return shown_name(key.encode("utf-8", "backslashreplace").decode())
 
 
 def _folder_reason(error: OSError) -> str:

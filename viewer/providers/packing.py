@@ -1,12 +1,17 @@
 """A snapshot in the form in which it is stored: small, and without anything that needs another look."""
 
 import hashlib
+import logging
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import zstandard
 
+from viewer.providers.redaction import is_clean, shown_name
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
+
+logger = logging.getLogger(__name__)
 
 EVENT_BYTES = 16
 _compress = zstandard.ZstdCompressor(level=1)
@@ -40,11 +45,22 @@ class Packed:
 
 def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
     """The checkpoint, or why it cannot be read."""
+    if not is_clean(entry.key):
+        reason = "Its name holds what looks like a key or a password, so it is not kept here."
+        return Fault(shown_name(entry.key), reason, "foreign", entry.fingerprint, entry.changed_at)
     try:
-        snapshot = provider.read(entry)
+        return packed(provider.read(entry))
     except Unreadable as error:
         return Fault(entry.key, str(error), error.kind, entry.fingerprint, entry.changed_at)
-    return packed(snapshot)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # A fault of ours (a library's panic is no Exception) must not cost the others. Without the error's
+        # own text, which may quote what was read.
+        kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
+        logger.error("reading %s: %s\n%s", entry.key, kind, trace)
+        reason = f"Forkline failed to read it ({kind}), which is no fault of the file's. Its log tells more."
+        return Fault(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
 
 
 def packed(snapshot: Snapshot) -> Packed:

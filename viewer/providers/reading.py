@@ -8,6 +8,7 @@ import msgspec
 
 from viewer.providers import crewai_format
 from viewer.providers.redacted_json import redacted_json
+from viewer.providers.redaction import redact_text
 from viewer.providers.scanning import scan
 from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, StillWritten
 
@@ -63,8 +64,8 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
         fingerprint=entry.fingerprint,
         size=entry.size,
         checkpoint_id=outside.checkpoint_id,
-        parent_id=document.parent_id or outside.parent_id,
-        branch=document.branch or outside.branch or "main",
+        parent_id=document.parent_id or (redact_text(outside.parent_id) if outside.parent_id else None),
+        branch=document.branch or redact_text(outside.branch) or "main",
         trigger=trigger,
         subject=crewai_format.subject_of(document, trigger),
         created_at=crewai_format.created_at(outside.checkpoint_id),

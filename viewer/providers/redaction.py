@@ -7,6 +7,7 @@ appear in the same value. Numbers under token-like names stay: they are counters
 
 import json
 import re
+import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
@@ -190,6 +191,12 @@ def _without_bare(match: re.Match[str]) -> str:
 def looks_random(text: str) -> bool:
     """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
+
+
+def shown_name(name: str) -> str:
+    """The name of a file or row without what looks like a secret in it, still another for another name."""
+    shown = redact_text(name)
+    return name if shown == name else f"{shown} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
 
 
 def is_clean(text: str) -> bool:

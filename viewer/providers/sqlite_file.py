@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -172,7 +173,8 @@ class SqliteFile:
 
     def _judged(self, row: tuple[Any, ...]) -> Entry | Fault:
         rowid, key, size, kind, written = row
-        mark = f"{rowid}:{kind}:{size}:{written}"[:200]
+        # Whatever stands in that column, none of it is kept.
+        mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode()):08x}"
         if not isinstance(key, str) or not key or not key.isprintable() or len(key) > 300:
             return Fault(f"row {rowid}", "The row has no id that could be shown.", "broken", mark)
         self._rows[key] = rowid

@@ -1,0 +1,62 @@
+"""A key in a name, rather than in what a checkpoint holds, is kept nowhere either."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from django.core import serializers
+
+from tests.real_stores import one_checkpoint, write_checkpoint
+from viewer.importing import import_location, open_location
+from viewer.models import Checkpoint, Location, Problem, Run
+
+KEY = "sk-proj-CANARY0123456789abcdef"
+
+pytestmark = pytest.mark.django_db
+
+
+def stored() -> str:
+    """Every row of a location as text."""
+    rows = [row for model in (Location, Run, Checkpoint, Problem) for row in model.objects.all()]
+    return str(serializers.serialize("json", rows))
+
+
+def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) -> None:
+    folder = tmp_path / "location"
+    write_checkpoint(folder, "20260101T000000_00000000")
+    write_checkpoint(folder, f"20260101T000001_{KEY}")
+    write_checkpoint(folder, f"20260101T000001_{KEY}x")
+    write_checkpoint(folder, "20260101T000002_00000002", branch=f"fork/{KEY}")
+    (folder / f"{KEY}.json").write_text("{")
+    os.mkfifo(folder / f"pipe {KEY}.json")
+    write_checkpoint(folder, "20260101T000003_00000003", parent_id=KEY)
+    location = open_location(folder)
+    for _ in range(2):
+        summary = import_location(location)
+    assert location.checkpoints.count() == 1
+    assert summary.problems == 6 and not summary.is_news
+    assert all("[redacted]" in problem.key for problem in location.problems.all())
+    assert "CANARY" not in stored()
+
+
+def test_rows_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    body = json.dumps(one_checkpoint(branch=None, parent_id=None))
+    rows = [
+        ("20260101T000000_00000000", KEY, KEY, f"fork/{KEY}", body),
+        (f"20260101T000001_{KEY}", "now", None, "main", body),
+    ]
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, parent_id TEXT, branch TEXT,"
+            " data TEXT)"
+        )
+        database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", rows)
+    database.close()
+    location = open_location(path)
+    import_location(location)
+    assert location.checkpoints.get().branch == "fork/[redacted]"
+    assert "[redacted]" in location.problems.get().key
+    assert "CANARY" not in stored()
