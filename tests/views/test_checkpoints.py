@@ -90,6 +90,24 @@ def test_raw_is_saved_and_never_shown(reader: Client, forked: Checkpoint) -> Non
     assert json.loads(answer.content)["branch"] == "exp-a"
 
 
+@pytest.mark.parametrize(
+    ("checkpoint_id", "name"),
+    [
+        ("20260101T000000_ü漢", "filename*=utf-8''20260101T000000_%C3%BC%E6%BC%A2.json"),
+        ('a";x="b', 'filename="a_x_b.json"'),
+        ("../../etc/cron", 'filename="etc_cron.json"'),
+        ("..", 'filename="checkpoint.json"'),
+        ("a\r\nX-Forged: 1", 'filename="a_X-Forged_1.json"'),
+    ],
+)
+def test_a_download_is_one_whatever_the_checkpoint_is_called(
+    reader: Client, forked: Checkpoint, checkpoint_id: str, name: str
+) -> None:
+    Checkpoint.objects.filter(pk=forked.pk).update(checkpoint_id=checkpoint_id)
+    answer = reader.get(reverse("checkpoint-raw", args=[forked.pk]))
+    assert answer["Content-Disposition"] == f"attachment; {name}"
+
+
 @pytest.mark.parametrize("tab", ["overview", "tasks", "inputs", "state", "events", "raw"])
 def test_no_tab_shows_a_key(reader: Client, forked: Checkpoint, tab: str) -> None:
     assert "SECRET" not in tab_of(reader, forked, tab)

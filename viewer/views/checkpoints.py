@@ -1,11 +1,12 @@
 """One checkpoint: the detail beside the list, and its stored copy as a download."""
 
+import re
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.functional import Promise
-from django.utils.text import get_valid_filename
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
@@ -40,8 +41,8 @@ def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """The stored copy, redacted, to be saved and never shown by the browser."""
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
     response = HttpResponse(stored_bytes(checkpoint), content_type="application/json")
-    name = get_valid_filename(checkpoint.checkpoint_id) or "checkpoint"
-    response["Content-Disposition"] = f'attachment; filename="{name}.json"'
+    name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
+    response["Content-Disposition"] = content_disposition_header(True, f"{name}.json")
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
