@@ -26,6 +26,10 @@ class Failed(Exception):
     """The row did not see what must be seen. The message says what it saw instead."""
 
 
+class Later(Exception):
+    """Nobody has tried this yet."""
+
+
 class NotPossible(Exception):
     """This version's library makes the row impossible. The message says why."""
 

@@ -16,6 +16,10 @@ class Row:
     name: str
     play: Play
 
+    @property
+    def title(self) -> str:
+        return f"{self.group}: {self.name}"
+
 
 ROWS: list[Row] = []
 

@@ -28,7 +28,8 @@ def context(stage: Stage) -> None:
         stage.model.forget()
         run = stage.run(request_for(start, location, branch=f"b{entry_point[:5]}", entry_point=entry_point))
         succeeded(run)
-        title = stage.model.prompts()[-1]
+        # Old engines keep an agent's former tasks in its conversation: the last message is this task's.
+        title = stage.model.requests[-1]["messages"][-1]["content"]
         holds("the last task is given the first one's output", start.tasks[0]["output"]["raw"] in title)
         third = run.of("task_completed")[0]["output"]
         # Before it first started, only the project's code knows what a task reads; this is said.

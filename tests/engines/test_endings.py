@@ -118,3 +118,19 @@ def test_a_checkpoint_that_has_gone_is_named(engine: Engine, model: ModelServer,
     assert start.source in run.end["error"]
     assert run.end["traceback"] == ""
     assert model.requests == []
+
+
+def test_an_engine_that_cannot_fork_is_refused_before_it_is_loaded(
+    engine: Engine, model: ModelServer, stores: Path, tmp_path: Path
+) -> None:
+    older = tmp_path / "older/crewai-1.14.1.dist-info"
+    older.mkdir(parents=True)
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: crewai\nVersion: 1.14.1\n")
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    run = engine.run(request_for(start, location), PYTHONPATH=str(older.parent))
+    assert run.end["status"] == "failed"
+    assert "CrewAI 1.14.1, which cannot fork" in run.end["error"]
+    assert "install -U crewai" in run.end["error"]
+    assert model.requests == []
+    assert written(location, before) == []

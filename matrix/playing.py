@@ -1,0 +1,58 @@
+"""Plays rows, two at a time, and says what came of each."""
+
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from matrix.rows import ROWS, Row
+from matrix.stage import Failed, Later, NotPossible, Stage
+from tests.engines.model_server import model_server
+
+AT_ONCE = 2
+# In the order of the table.
+ROOMS = ("crews", "outputs", "parts", "orders", "flows", "agents", "stores", "weather", "later")
+
+
+def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
+    """The rows whose ``group: name`` has one of these parts; all where there are none. By groups."""
+    for room in ROOMS:
+        importlib.import_module(f"matrix.rows.{room}")
+    groups = list(dict.fromkeys(row.group for row in ROWS))
+    placed = sorted(ROWS, key=lambda row: groups.index(row.group))
+    return [row for row in placed if not wanted or any(part in row.title for part in wanted)]
+
+
+def outcomes_of(plays: Sequence[tuple[Row, str, Path, Path]]) -> list[str]:
+    """For each row, version, interpreter and folder of recordings: what ``outcome_of`` says."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda play: outcome_of(*play), plays))
+
+
+def outcome_of(row: Row, version: str, python: Path, recordings: Path) -> str:
+    """``pass``, ``later``, ``fail: reason`` or ``not possible: reason``. KEEP keeps the folder of what failed."""
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="forkline-matrix-"))
+    with model_server() as model:
+        try:
+            row.play(Stage(python, version, folder, recordings, model))
+            outcome = "pass"
+        except Later:
+            outcome = "later"
+        except NotPossible as reason:
+            outcome = f"not possible: {reason}"
+        except Failed as reason:
+            outcome = f"fail: {reason}"
+        except Exception as error:
+            outcome = f"fail: {type(error).__name__}: {error}"
+    if outcome.startswith("fail") and "KEEP" in os.environ:
+        print(f"Kept in {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{version}  {row.title}  {outcome}  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return outcome
