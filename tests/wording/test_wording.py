@@ -4,8 +4,8 @@ import pytest
 from django.utils.translation import override
 
 from viewer.jobs.plan import Action, EditRefused, Reason
-from viewer.words import Worded
 from viewer.wording import action_word, reason_words, stale_words, told
+from viewer.words import Worded
 
 
 def test_a_refusal_is_told_in_the_language_of_its_reader() -> None:

@@ -38,8 +38,3 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     except LocationUnreadable as error:
         raise UnknownLocation(str(error)) from None
     return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
-
-
-def location_at(path: Path) -> Location:
-    """The location at a path that somebody else has found to be allowed. Raises UnknownLocation."""
-    return open_location(path)

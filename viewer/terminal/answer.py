@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from django.core.management.base import CommandParser
+from django.utils.functional import Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,9 @@ class Answer:
 class Subcommand(Protocol):
     """A module that answers one question. It writes nothing to stdout itself."""
 
-    HELP: str
+    @property
+    def HELP(self) -> Promise:
+        """What it does, in a sentence."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare its arguments; ``--json`` is already there."""

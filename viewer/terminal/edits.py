@@ -1,7 +1,7 @@
 """What a person changes, from the arguments of ``fork`` and ``resume``."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,11 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
     inputs = [_pair(text, "--input") for text in options["input"]]
     return Edits(
         inputs={name: _json(text, f"--input {name}") for name, text in inputs},
-        outputs={unit: _output(contents, unit, text) for unit, text in _by_unit(contents, outputs)},
+        outputs={(unit := _unit(contents, name)): _output(contents, unit, text) for name, text in outputs},
         state=None if options["state"] is None else _state(options["state"]),
         again=frozenset(_unit(contents, name) for name in options["again"]),
         keep=frozenset(_unit(contents, name) for name in options["keep"]),
     )
-
-
-def _by_unit(contents: Contents, outputs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(_unit(contents, name), text) for name, text in outputs]
 
 
 def _unit(contents: Contents, name: str) -> str:
@@ -54,13 +50,10 @@ def _unit(contents: Contents, name: str) -> str:
         return contents.id
     if not 1 <= int(name) <= len(contents.tasks):
         raise CommandError(
-            _("There is no task %(name)s: this checkpoint has %(count)d.") % _many(contents, name)
+            _("There is no task %(name)s: this checkpoint has %(count)d.")
+            % {"name": name, "count": len(contents.tasks)}
         )
     return contents.tasks[int(name) - 1].id
-
-
-def _many(contents: Contents, name: str) -> dict[str, Any]:
-    return {"name": name, "count": len(contents.tasks)}
 
 
 def _output(contents: Contents, unit: str, text: str) -> Any:

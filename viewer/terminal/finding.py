@@ -1,4 +1,4 @@
-"""From what a person types to a checkpoint's row: ``LOCATION#ID``, or a checkpoint's file."""
+"""From what a person types to its row: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
 
 import json
 from pathlib import Path
@@ -10,27 +10,31 @@ from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.models import Checkpoint, Location
 
 
+def imported_location(path: str | Path) -> Location:
+    """The location at a path, brought up to date. Raises CommandError where it cannot be read."""
+    try:
+        location = open_location(path)
+    except UnknownLocation as error:
+        raise CommandError(f"{path}: {error}") from None
+    summary = import_location(location)
+    # What was read of it before is still worth showing; what is wrong with it is told on stderr.
+    if summary.unreadable and not location.checkpoints.exists():
+        raise CommandError(f"{location.path}: {summary.unreadable}")
+    location.refresh_from_db()
+    return location
+
+
 def checkpoint_at(target: str) -> Checkpoint:
     """The row, after what is new at its location was imported. Raises CommandError."""
     path, mark, identifier = target.rpartition("#")
     if mark and identifier and path and not Path(target).is_file():
-        return _by_id(_imported(Path(path)), identifier)
+        return _by_id(imported_location(path), identifier)
     file = Path(target).absolute()
     if not file.is_file():
         raise CommandError(
             _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % target
         )
     return _by_file(file.resolve())
-
-
-def _imported(path: Path) -> Location:
-    try:
-        location = open_location(path)
-    except UnknownLocation as error:
-        raise CommandError(str(error)) from None
-    import_location(location)
-    location.refresh_from_db()
-    return location
 
 
 def _by_id(location: Location, identifier: str) -> Checkpoint:
@@ -50,7 +54,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 
 
 def _by_file(file: Path) -> Checkpoint:
-    location = _imported(_folder_of(file))
+    location = imported_location(_folder_of(file))
     key = file.relative_to(location.path).as_posix()
     row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
     if row is None:

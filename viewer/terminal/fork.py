@@ -10,7 +10,7 @@ from viewer.models import Job
 from viewer.terminal.answer import Answer
 from viewer.terminal.starting import add_run_arguments, started
 
-HELP = str(_("Run on from a checkpoint on a branch of its own, with what you change."))
+HELP = _("Run on from a checkpoint on a branch of its own, with what you change.")
 
 
 def add_arguments(parser: CommandParser) -> None:

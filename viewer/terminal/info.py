@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.contents import Contents, contents_of
 from viewer.importing import stored_body
@@ -14,7 +14,7 @@ from viewer.terminal.answer import Answer
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.rows import checkpoint_document
 
-HELP = str(gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents."))
+HELP = gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents.")
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -59,18 +59,16 @@ def answer(options: Mapping[str, Any]) -> Answer:
 def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
     yield f"{row.checkpoint_id}  {row.entity} {row.name}".rstrip()
     parent = row.parent_checkpoint_id or (row.parent.checkpoint_id if row.parent else "-")
-    yield _("  on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
+    yield "  " + _("on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
         "branch": row.branch,
         "parent": parent,
         "edge": row.get_edge_display(),
         "trigger": row.trigger or "-",
     }
-    yield _("  %(done)d of %(total)d done, %(events)d events, %(tokens)d tokens") % {
-        "done": row.tasks_done,
-        "total": row.tasks_total,
-        "events": row.event_count,
-        "tokens": row.tokens,
-    }
+    done = _("%(done)d of %(total)d done") % {"done": row.tasks_done, "total": row.tasks_total}
+    events = ngettext("%(count)d event", "%(count)d events", row.event_count) % {"count": row.event_count}
+    tokens = ngettext("%(count)d token", "%(count)d tokens", row.tokens) % {"count": row.tokens}
+    yield f"  {done}, {events}, {tokens}"
     yield from (f"  {name} = {value!r}" for name, value in contents.inputs.items())
     for task in contents.tasks:
         yield f"  {'✓' if task.done else '·'} {task.position}. {_short(task.description)}  [{task.agent}]"

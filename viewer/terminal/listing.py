@@ -1,19 +1,18 @@
 """``manage.py checkpoints list``."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.models import Checkpoint, Location, Run
 from viewer.terminal.answer import Answer
+from viewer.terminal.finding import imported_location
 from viewer.terminal.rows import checkpoint_document
 
-HELP = str(gettext_lazy("List the runs and checkpoints of a location."))
+HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -32,20 +31,6 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
     return Answer(document, "\n".join(_lines(location, runs, problems)))
-
-
-def imported_location(path: str) -> Location:
-    """The location at a path, brought up to date. Raises CommandError where it cannot be read."""
-    try:
-        location = open_location(Path(path))
-    except UnknownLocation as error:
-        raise CommandError(f"{path}: {error}") from None
-    summary = import_location(location)
-    # What was read of it before is still worth showing; what is wrong with it is told on stderr.
-    if summary.unreadable and not location.checkpoints.exists():
-        raise CommandError(f"{location.path}: {summary.unreadable}")
-    location.refresh_from_db()
-    return location
 
 
 def _runs(location: Location) -> Iterable[Run]:
@@ -71,7 +56,8 @@ def _lines(
         yield _("No checkpoints here yet.")
     for run, checkpoints in runs:
         yield ""
-        yield f"{run.name or run.key}  ({run.entity}, {run.tokens:,} tokens)"
+        tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
+        yield f"{run}  ({run.entity}, {tokens})"
         yield from (_line(row) for row in checkpoints)
     if problems:
         yield ""

@@ -10,7 +10,7 @@ from viewer.models import Job
 from viewer.terminal.answer import Answer
 from viewer.terminal.starting import add_run_arguments, started
 
-HELP = str(_("Run on from a checkpoint on its own branch."))
+HELP = _("Run on from a checkpoint on its own branch.")
 
 
 def add_arguments(parser: CommandParser) -> None:

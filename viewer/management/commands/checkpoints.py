@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.terminal import SUBCOMMANDS
@@ -17,9 +18,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
         for name, subcommand in SUBCOMMANDS.items():
-            subparser = subparsers.add_parser(name, help=subcommand.HELP, description=subcommand.HELP)
+            subparser = subparsers.add_parser(
+                name, help=str(subcommand.HELP), description=str(subcommand.HELP)
+            )
             subparser.add_argument(
-                "--json", action="store_true", help="Print one JSON document, nothing else."
+                "--json", action="store_true", help=_("Print one JSON document, nothing else.")
             )
             subcommand.add_arguments(subparser)
 

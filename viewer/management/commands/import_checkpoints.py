@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
@@ -15,7 +17,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("location", metavar="LOCATION")
-        parser.add_argument("--json", action="store_true", help="Print one JSON document, nothing else.")
+        parser.add_argument("--json", action="store_true", help=_("Print one JSON document, nothing else."))
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
@@ -39,7 +41,6 @@ class Command(BaseCommand):
 
 
 def _sentence(counts: dict[str, Any]) -> str:
-    return (
-        "{location}: {checkpoints} checkpoints, {added} new, {changed} changed, {pruned} pruned, "
-        "{problems} not readable."
-    ).format(**counts)
+    there = ngettext("%(count)d checkpoint", "%(count)d checkpoints", counts["checkpoints"])
+    news = _("%(added)d new, %(changed)d changed, %(pruned)d pruned, %(problems)d not readable") % counts
+    return f"{counts['location']}: {there % {'count': counts['checkpoints']}}, {news}."

@@ -15,9 +15,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
-from viewer.importing import UnknownLocation, import_location, location_at
+from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.login_links import login_link, owner
 from viewer.models import Location
 
@@ -35,7 +36,7 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("location", nargs="?", help="a folder or database of checkpoints to open")
+        parser.add_argument("location", nargs="?", help=_("A folder or database of checkpoints to open."))
 
     def handle(self, *args: Any, **options: Any) -> None:
         stopped = threading.Event()
@@ -67,10 +68,11 @@ def refuse_taken_port() -> None:
         try:
             probe.bind((HOST, settings.PORT))
         except OSError as error:
-            raise CommandError(
-                f"{HOST}:{settings.PORT} is taken: is Forkline running already? "
-                f"Stop what runs there, or choose another port with PORT=…"
-            ) from error
+            message = _(
+                "%(address)s is taken: is Forkline running already? "
+                "Stop what runs there, or choose another port with PORT=…"
+            )
+            raise CommandError(message % {"address": f"{HOST}:{settings.PORT}"}) from error
 
 
 def opened(path: str | None) -> Location | None:
@@ -78,7 +80,7 @@ def opened(path: str | None) -> Location | None:
     if not path:
         return None
     try:
-        location = location_at(Path(path).resolve())
+        location = open_location(path)
     except UnknownLocation as error:
         raise CommandError(f"{path}: {error}") from error
     import_location(location)
@@ -91,8 +93,8 @@ def start(location: Location | None) -> dict[str, Child]:
     server = ["-m", "daphne", "--bind", HOST, "--port", str(settings.PORT), "--verbosity", "0"]
     commands = {
         # Quiet, as its log of requests would hold the login link.
-        "web server": [sys.executable, *server, "checkpoint_site.asgi:application"],
-        "worker": [sys.executable, str(settings.ROOT / "manage.py"), "worker"],
+        _("web server"): [sys.executable, *server, "checkpoint_site.asgi:application"],
+        _("worker"): [sys.executable, str(settings.ROOT / "manage.py"), "worker"],
     }
     return {
         name: subprocess.Popen(command, cwd=settings.ROOT, env=environment, start_new_session=True)
@@ -117,7 +119,7 @@ def wait_for_server(children: Mapping[str, Child], stopped: threading.Event) -> 
             if probe.connect_ex((HOST, settings.PORT)) == 0:
                 return
         if time.monotonic() > end:
-            raise CommandError("The web server does not answer. What it printed above tells why.")
+            raise CommandError(_("The web server does not answer. What it printed above tells why."))
 
 
 def serve(children: Mapping[str, Child], stopped: threading.Event) -> None:
@@ -129,7 +131,9 @@ def serve(children: Mapping[str, Child], stopped: threading.Event) -> None:
 def refuse_ended(children: Mapping[str, Child]) -> None:
     for name, child in children.items():
         if child.poll() is not None:
-            raise CommandError(f"The {name} has ended. What it printed above tells why.")
+            raise CommandError(
+                _("The %(program)s has ended. What it printed above tells why.") % {"program": name}
+            )
 
 
 def stop_all(children: Mapping[str, Child]) -> None:

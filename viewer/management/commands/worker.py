@@ -6,6 +6,7 @@ from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.jobs.follow import stopping
@@ -20,7 +21,9 @@ class Command(BaseCommand):
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--jobs", type=int, default=4, help="how many jobs to start at once (default: 4)")
+        parser.add_argument(
+            "--jobs", type=int, default=4, help=_("How many jobs to start at once (default: 4).")
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
