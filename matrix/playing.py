@@ -35,7 +35,10 @@ def outcomes_of(plays: Sequence[tuple[Row, str, Path, Path]]) -> list[str]:
 
 
 def outcome_of(row: Row, version: str, python: Path, recordings: Path) -> str:
-    """``pass``, ``later``, ``fail: reason`` or ``not possible: reason``. KEEP keeps the folder of what failed."""
+    """``pass``, ``later``, ``fail: reason`` or ``not possible: reason``.
+
+    With KEEP in the environment, the folder of what failed is kept, and named.
+    """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="forkline-matrix-"))
     with model_server() as model:

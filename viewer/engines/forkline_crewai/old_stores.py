@@ -6,9 +6,12 @@ import sqlite3
 import uuid
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from crewai.state.provider.sqlite_provider import SqliteProvider
+
+from forkline_crewai import original
 
 INSERT = "INSERT INTO checkpoints (id, created_at, data) VALUES (?, ?, jsonb(?))"
 
@@ -34,6 +37,6 @@ class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
 
 def is_old(location: str) -> bool:
     """Whether the store's table knows no parents and branches."""
-    with closing(sqlite3.connect(location, timeout=30)) as connection:
+    with original.opened(Path(location)) as connection:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")}
     return bool(columns) and not columns >= {"parent_id", "branch"}

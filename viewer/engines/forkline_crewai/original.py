@@ -67,13 +67,17 @@ def _decoded(data: bytes) -> str:
         return data.decode("cp1252")
 
 
-def _row(store: Path, identifier: str) -> str:
+def opened(store: Path) -> Any:
+    """A connection that reads a SQLite store and leaves nothing beside it. Raises sqlite3.Error."""
     # Without a log beside it nobody is writing; then no log may appear beside it either.
     quiet = not Path(f"{store}-wal").exists()
     options = "mode=ro&immutable=1" if quiet else "mode=ro"
     database: Any = sys.modules["sqlite3"]
-    address = f"file:{quote(str(store))}?{options}"
-    with closing(database.connect(address, uri=True, timeout=5)) as connection:
+    return closing(database.connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
+
+
+def _row(store: Path, identifier: str) -> str:
+    with opened(store) as connection:
         row = connection.execute("SELECT json(data) FROM checkpoints WHERE id = ?", (identifier,)).fetchone()
     if row is None:
         raise Refused(f"The store {store} has no checkpoint {identifier} any more.")

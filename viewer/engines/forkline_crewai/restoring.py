@@ -51,10 +51,12 @@ def restored(copy: Path, request: Request) -> Any:
         state: Any = RuntimeState.from_checkpoint(
             CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
         )
-    except (ValidationError, ValueError, TypeError) as error:
+    except ValidationError as error:
+        # Without the values: they are the checkpoint's own texts.
+        reasons = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]]
+        advice = "" if request["entry_point"] else " Name the entry point: the project's own code needs less."
         raise Refused(
-            f"This version of CrewAI cannot restore the checkpoint by itself: {error}. Name the entry point: "
-            f"then the project's own code makes what runs."
+            f"This version of CrewAI cannot restore the checkpoint ({'; '.join(reasons)}).{advice}"
         ) from error
     state._provider = provider_of(request)
     return state
