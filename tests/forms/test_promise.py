@@ -3,14 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.forms.samples import agent, crew, flow, task
-from viewer.contents import Contents
+from viewer.contents import Contents, contents_of
 from viewer.contents.events import Event, events_of
 from viewer.forms.promise import cost_of, promise_of
-from viewer.jobs.plan import Action, Edits, Reason
-from viewer.wording import ACTIONS, REASONS, SIGNS, action_sign, action_word, reason_words, step_words
+from viewer.jobs.plan import Edits
+from viewer.wording import step_words
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 
@@ -76,8 +74,6 @@ def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:
 
 
 def test_a_checkpoint_with_nothing_runnable_is_refused() -> None:
-    from viewer.contents import contents_of
-
     assert promise_of(contents_of({"entities": []}), Edits()).refusals
 
 
@@ -118,16 +114,6 @@ def test_a_flow_costs_what_came_after_this_checkpoint_last_time() -> None:
     assert promise_of(early, Edits(), late).tokens == 12
     assert promise_of(replace(early, events=late.events[:1]), Edits(), late).tokens == 5
     assert promise_of(late, Edits()).calls == 0
-
-
-def test_every_action_and_reason_has_words() -> None:
-    assert set(ACTIONS) == set(SIGNS) == set(Action)
-    assert set(REASONS) == set(Reason)
-
-
-@pytest.mark.parametrize("code", ["kept", "a newer one"])
-def test_words_of_stored_codes_never_fail(code: str) -> None:
-    assert action_word(code) and action_sign(code) and reason_words(code)
 
 
 def test_a_step_is_told_in_one_line() -> None:

@@ -4,19 +4,11 @@ import uuid
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-
-
-@pytest.fixture
-def reader(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_user("reader"))
-    return client
 
 
 @pytest.fixture

@@ -26,7 +26,9 @@ def test_the_list_counts_runs_checkpoints_and_problems(reader: Client, crew_loca
     page = reader.get(reverse("locations")).content.decode()
     row = page[page.index("<tbody>") : page.index("</tbody>")]
     assert "1.15.30/json" in row
-    assert ">1</td>" in row and ">6</td>" in row and ">0</td>" in row
+    assert 'data-label="run">1</td>' in row
+    assert 'data-label="checkpoints">6</td>' in row
+    assert 'data-label="problems">0</td>' in row
 
 
 def test_the_list_asks_no_more_of_the_database_for_more_locations(

@@ -1,6 +1,8 @@
 """Every screen is valid HTML, and whatever is named by a label, a link or a swap is there."""
 
 import re
+from itertools import pairwise
+from pathlib import Path
 
 import html5lib
 import pytest
@@ -8,7 +10,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
 
-from viewer.models import Location, Problem, Run
+from viewer.models import Job, Location, Problem, Project, Run
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
@@ -25,11 +27,22 @@ def ids_of(html: str) -> list[str]:
 
 
 @pytest.fixture
-def addresses(crew_location: Location, crew_run: Run) -> list[str]:
+def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[str]:
     Problem.objects.create(location=crew_location, key="x.json", reason="It breaks off.", kind="broken")
+    crew_location.project = Project.objects.create(
+        folder=str(tmp_path), interpreter="/usr/bin/python3", entry_points=["crew:build"]
+    )
+    crew_location.project.confirm(None)
+    crew_location.save()
+    checkpoint = crew_run.checkpoints.latest("row")
+    job = Job.objects.create(kind="fork", location=crew_location, run=crew_run, branch="what-if")
     run = crew_run.get_absolute_url()
     return [
         reverse("locations"),
+        reverse("jobs"),
+        job.get_absolute_url(),
+        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume")),
+        reverse("project", args=[crew_location.uid]),
         crew_location.get_absolute_url(),
         *(f"{run}?tab={tab}" for tab in TABS),
         f"{run}?tab=tasks&as=markdown",
@@ -65,6 +78,15 @@ def test_an_id_stands_once_and_what_is_named_is_there(reader: Client, addresses:
             r'\sfor="([^"]+)"', html
         )
         assert set(named) <= set(ids), address
+        described = re.findall(r'aria-(?:labelledby|describedby|controls)="([^"]+)"', html)
+        assert {name for names in described for name in names.split()} <= set(ids), address
+
+
+def test_no_level_of_headings_is_left_out(reader: Client, addresses: list[str]) -> None:
+    for address in [*addresses, "/nothing/"]:
+        levels = [int(level) for level in re.findall(r"<h([1-6])", reader.get(address).content.decode())]
+        assert levels[0] == 1, address
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (address, levels)
 
 
 def test_each_screen_has_one_heading_and_a_title(reader: Client, addresses: list[str]) -> None:

@@ -13,6 +13,8 @@ INTERNAL_KINDS = frozenset(
     | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
 )
 EXECUTOR_FLOW = "AgentExecutor"
+# How the kinds of events that tell of a failure end.
+FAILED = ("_failed", "_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Event:
 
     @property
     def is_failure(self) -> bool:
-        return self.kind.endswith(("_failed", "_error"))
+        return self.kind.endswith(FAILED)
 
     @property
     def is_start(self) -> bool:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.forms.location import roots_in_words
 from viewer.models import Project
 
 ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -107,7 +108,5 @@ def _absolute(text: str) -> Path:
 
 def _refuse_outside(path: Path) -> None:
     if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
-        roots = ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
-        raise forms.ValidationError(
-            _("This is outside the folders that this server allows: %(roots)s.") % {"roots": roots}
-        )
+        message = _("This is outside the folders that this server allows: %(roots)s.")
+        raise forms.ValidationError(message % {"roots": roots_in_words()})

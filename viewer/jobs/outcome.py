@@ -1,4 +1,4 @@
-"""What a job came to, from its child's last word or from how the child went. Pure."""
+"""What a job came to, from its child's last word or from how the child went. Reads and stores nothing."""
 
 import signal
 from dataclasses import dataclass

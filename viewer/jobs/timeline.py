@@ -5,13 +5,33 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.utils.translation import gettext as _
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from viewer.models import JobEvent
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
 NOT_SHOWN = frozenset({"steps", "ended"})
 FAILED = "failed"
+# What is folded under a row.
+DETAILS = {"task_completed": "output", "tool_started": "arguments", "task_started": "description"}
+WORDS: dict[str, str | Promise] = {
+    "started": _("Started %(engine)s %(engine_version)s"),
+    "task_started": _("Task %(position)s started"),
+    "task_completed": _("Task %(position)s completed"),
+    "task_failed": _("Task %(position)s failed"),
+    "method_started": _("%(method)s started"),
+    "method_completed": _("%(method)s completed"),
+    "method_failed": _("%(method)s failed"),
+    "model_started": _("Asked %(model)s"),
+    "model_completed": _("%(model)s answered"),
+    "model_failed": _("%(model)s failed"),
+    "tool_started": _("Used the tool %(tool)s"),
+    "tool_completed": _("%(tool)s returned"),
+    "tool_failed": _("%(tool)s failed"),
+    "checkpoint": _("Checkpoint written"),
+    "warning": "%(message)s",
+}
 
 
 @dataclass(slots=True)
@@ -75,21 +95,12 @@ def row_of(event: JobEvent) -> Row:
     """One event in words."""
     data = event.data
     failed = event.kind.endswith(FAILED)
-    tone = (
-        "bad"
-        if failed
-        else "warn"
-        if event.kind == "warning"
-        else "good"
-        if "completed" in event.kind
-        else "plain"
-    )
     return Row(
         seq=event.seq,
         kind=event.kind,
         at=event.at,
         words=words_of(event.kind, data),
-        tone=tone,
+        tone=tone_of(event.kind),
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else DETAILS.get(event.kind, ""), "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
@@ -97,30 +108,18 @@ def row_of(event: JobEvent) -> Row:
     )
 
 
-# What is folded under a row.
-DETAILS = {"task_completed": "output", "tool_started": "arguments", "task_started": "description"}
+def tone_of(kind: str) -> str:
+    """How a row of this kind looks: plain, good, bad or warn."""
+    if kind.endswith(FAILED):
+        return "bad"
+    if kind.endswith("completed"):
+        return "good"
+    return "warn" if kind == "warning" else "plain"
 
 
 def words_of(kind: str, data: Mapping[str, Any]) -> str:
     """What happened, in a few words; the kind itself where it is a newer one."""
-    words = {
-        "started": _("Started %(engine)s %(engine_version)s"),
-        "task_started": _("Task %(position)s started"),
-        "task_completed": _("Task %(position)s completed"),
-        "task_failed": _("Task %(position)s failed"),
-        "method_started": _("%(method)s started"),
-        "method_completed": _("%(method)s completed"),
-        "method_failed": _("%(method)s failed"),
-        "model_started": _("Asked %(model)s"),
-        "model_completed": _("%(model)s answered"),
-        "model_failed": _("%(model)s failed"),
-        "tool_started": _("Used the tool %(tool)s"),
-        "tool_completed": _("%(tool)s returned"),
-        "tool_failed": _("%(tool)s failed"),
-        "checkpoint": _("Checkpoint written"),
-        "warning": "%(message)s",
-    }
-    return words[kind] % Known(data) if kind in words else kind
+    return str(WORDS[kind]) % Known(data) if kind in WORDS else kind
 
 
 class Known(dict[str, Any]):

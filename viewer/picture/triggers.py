@@ -4,10 +4,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.contents.events import FAILED
 from viewer.lineage.drawing import Shape
 from viewer.models import Checkpoint
 
-FAILED = ("_failed", "_error")
 # The end of the whole run; a lone agent's run is its only task.
 ENDS = frozenset(
     {"crew_kickoff_completed", "flow_finished", "lite_agent_execution_completed", "agent_execution_completed"}

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from django.db.models import F, Max, Q, QuerySet
 
+from viewer.contents.events import FAILED
 from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
-from viewer.picture.triggers import FAILED, is_failure, shape_of, trigger_words
+from viewer.picture.triggers import is_failure, shape_of, trigger_words
 
 ROWS = 200
 # A page that follows a growing run asks for its window again, which may have become this long.
@@ -33,7 +34,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the list: a checkpoint and how it looks. ``parent`` is where it hangs, for the keys."""
+    """One line of the list: a checkpoint and how it looks."""
 
     checkpoint: Checkpoint
     colour: int
@@ -56,13 +57,8 @@ class Window:
     columns: int
     top: int | None
     bottom: int
-    newest: int
+    newer: int | None
     older: int | None
-
-    @property
-    def newer(self) -> int | None:
-        """The row from which newer rows are shown; None where that is the newest."""
-        return None if self.top is None or self.top + ROWS >= self.newest else self.top + ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ def window_of(run: Run, wanted: Wanted) -> Window:
         columns=lane_columns(run.lane_count),
         top=top,
         bottom=shown[-1].row if shown else 0,
-        newest=newest,
+        newer=None if top is None else min(top + ROWS, newest),
         older=shown[-1].row - 1 if more else None,
     )
 
@@ -115,7 +111,7 @@ def failed() -> Q:
 
 
 def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
-    """The rows as the drawing wants them. They carry their parents' places (``parent_place``)."""
+    """The rows as the drawing wants them. They carry their parents' places (``_with_parents``)."""
     return [
         Knot(
             key=str(row.pk),
