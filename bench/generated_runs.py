@@ -4,10 +4,10 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from viewer.importing.stored import compressed
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Node, Place, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location, Run
+from viewer.providers.packing import compressed
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
 TRIGGERS = ("task_started", "task_completed", "task_completed", "task_failed")

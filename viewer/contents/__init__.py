@@ -7,11 +7,10 @@ shape than expected is left out, and reading never raises.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal, get_args
 
 from viewer.contents.events import Event, events_of
-from viewer.contents.shapes import listed, mapping, moment, text, whole
+from viewer.contents.shapes import listed, mapping, text, whole
 
 Kind = Literal["crew", "flow", "agent", "unknown"]
 
@@ -49,9 +48,6 @@ class Task:
     output_json: Any
     output_for: str
     tools: tuple[str, ...]
-    runs_beside: bool
-    started_at: datetime | None
-    ended_at: datetime | None
 
     @property
     def title(self) -> str:
@@ -92,15 +88,12 @@ class Contents:
     name: str
     id: str
     engine_version: str
-    process: str
     inputs: dict[str, Any]
     tasks: tuple[Task, ...]
     methods: tuple[Method, ...]
     flow_state: dict[str, Any] | None
     agents: tuple[Agent, ...]
     entities: tuple[Entity, ...]
-    # How the engine was told to write checkpoints.
-    settings: dict[str, Any]
     events: tuple[Event, ...] = field(repr=False)
 
     @property
@@ -120,14 +113,12 @@ def contents_of(body: Body) -> Contents:
         name=_name(root, kind, events),
         id=text(root.get("id")) or text(mapping(root.get("checkpoint_state")).get("id")),
         engine_version=text(body.get("crewai_version")),
-        process=text(root.get("process")),
         inputs=_inputs(root, events),
         tasks=_tasks(root, agents),
         methods=_methods(root),
         flow_state=mapping(root.get("checkpoint_state")) if kind == "flow" else None,
         agents=agents,
         entities=tuple(_entity(entity, entity is root) for entity in entities),
-        settings=mapping(root.get("checkpoint")),
         events=events,
     )
 
@@ -217,9 +208,6 @@ def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
         output_json=_json_output(output),
         output_for=text(output.get("description")),
         tools=_tool_names(task),
-        runs_beside=task.get("async_execution") is True,
-        started_at=moment(task.get("start_time")),
-        ended_at=moment(task.get("end_time")),
     )
 
 

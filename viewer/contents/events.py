@@ -35,12 +35,10 @@ class Event:
     kind: str
     at: datetime | None
     sequence: int
-    parent_id: str
     task_id: str
     agent: str
     subject: str
     flow: str
-    model: str
     tokens: int
     text: str
     inputs: dict[str, Any] = field(repr=False)
@@ -75,13 +73,11 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         kind=kind,
         at=moment(event.get("timestamp")),
         sequence=whole(event.get("emission_sequence")),
-        parent_id=text(event.get("parent_event_id")),
         task_id=text(event.get("task_id")),
         agent=(text(event.get("agent_role")) or text(mapping(event.get("agent")).get("role"))).strip(),
         # A restored record has lost what an agent's events were about; their task's event has not.
         subject=_subject(event) or _subject(parent),
         flow=flow,
-        model=text(event.get("model")),
         tokens=whole(mapping(event.get("usage")).get("total_tokens")),
         text=_outcome(event),
         inputs=mapping(event.get("inputs")),

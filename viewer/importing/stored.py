@@ -1,14 +1,11 @@
-"""The stored copy of a checkpoint: its redacted JSON, compressed, and what the lineage needs of it."""
+"""The stored copy of a checkpoint, read again."""
 
 from typing import Any
 
 import zstandard
 
 from viewer.models import Checkpoint
-from viewer.providers.packing import compressed
 from viewer.providers.redacted_json import decoded
-
-__all__ = ["compressed", "stored_body", "stored_bytes"]
 
 
 def stored_bytes(checkpoint: Checkpoint) -> bytes:

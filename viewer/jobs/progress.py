@@ -124,4 +124,5 @@ def add_text(progress: Progress, text: str, agent: str) -> None:
 
 
 def as_number(value: Any) -> int:
+    """The whole number from 1 on, or 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

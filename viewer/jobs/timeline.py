@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from viewer.jobs.progress import as_number
 from viewer.models import JobEvent
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
@@ -104,7 +105,7 @@ def row_of(event: JobEvent) -> Row:
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else DETAILS.get(event.kind, ""), "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
-        tokens=data["tokens"] if isinstance(data.get("tokens"), int) else 0,
+        tokens=as_number(data.get("tokens")),
     )
 
 

@@ -23,14 +23,12 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     back = _safe_next(request) or location.get_absolute_url()
     found = [point.name for point in proposed.entry_points]
     if request.method == "POST":
-        typed = [name for name in request.POST.getlist("entry_points") if ENTRY_POINT.fullmatch(name)]
-        form = ProjectForm(list(dict.fromkeys(found + typed)), request.POST)
+        form = _sent_form(request, found)
         if form.is_valid():
             _confirm(location, form, request)
             return redirect(back)
     else:
-        initial = initial_of(known, found) if known else _initial_of_proposal(proposed, found)
-        form = ProjectForm(found, initial=initial)
+        form = ProjectForm(found, initial=_initial(known, proposed, found))
     interpreter = Path(str(form["interpreter"].value() or "/"))
     context = {
         "location": location,
@@ -46,7 +44,15 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, "viewer/projects/page.html", context, status=422 if form.errors else 200)
 
 
-def _initial_of_proposal(proposed: ProposedProject, found: list[str]) -> dict[str, object]:
+def _sent_form(request: HttpRequest, found: list[str]) -> ProjectForm:
+    """The form as it was sent: what was found when it was shown may be chosen still."""
+    typed = [name for name in request.POST.getlist("entry_points") if ENTRY_POINT.fullmatch(name)]
+    return ProjectForm(list(dict.fromkeys(found + typed)), request.POST)
+
+
+def _initial(known: Project | None, proposed: ProposedProject, found: list[str]) -> dict[str, object]:
+    if known:
+        return initial_of(known, found)
     return {
         "folder": str(proposed.folder),
         "interpreter": str(proposed.interpreter or ""),
