@@ -8,8 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from tests.views.forking import CREW, made_location, stored
 from viewer.importing import import_location, open_location
-from viewer.models import Location, Run
+from viewer.models import Checkpoint, Location, Run
 
 STORES = Path(__file__).resolve().parent.parent / "stores"
 
@@ -50,3 +51,23 @@ def crew_location(imported: Callable[[str], Location]) -> Location:
 @pytest.fixture
 def crew_run(crew_location: Location) -> Run:
     return crew_location.runs.get()
+
+
+@pytest.fixture
+def location(db: None, tmp_path: Path) -> Location:
+    """One in a confirmed project, without checkpoints."""
+    return made_location((tmp_path / "newsroom").resolve())
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    """A crew's, with two tasks done and one to come."""
+    return stored(location, CREW)
+
+
+@pytest.fixture
+def person(client: Client, db: None) -> User:
+    """Somebody whose browser is ``client``."""
+    user = User.objects.create_user("ada")
+    client.force_login(user)
+    return user

@@ -1,9 +1,13 @@
 """A project, its location and its checkpoints, for the tests of the fork's pages."""
 
 import json
+import re
 import uuid
 from pathlib import Path
 from typing import Any
+
+from django.test import Client
+from django.urls import reverse
 
 from tests.forms.samples import task
 from viewer.importing import import_location
@@ -17,6 +21,13 @@ CREW: dict[str, Any] = {
     "tasks": [task(1, "The research"), task(2, {"raw": "{}", "json_dict": {"holds": True}}), task(3)],
     "checkpoint_inputs": {"topic": "AI", "year": 2026, "api_key": SECRET},
     "checkpoint_kickoff_event_id": "kickoff",
+}
+FLOW: dict[str, Any] = {
+    "entity_type": "flow",
+    "name": "Desk",
+    "checkpoint_state": {"id": "22222222-2222-4222-8222-222222222222", "topic": "AI", "n": 1},
+    "checkpoint_completed_methods": ["outline"],
+    "checkpoint_method_counts": {"outline": 1},
 }
 
 
@@ -54,3 +65,22 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
     (branch / f"{name}_p-none.json").write_text(json.dumps(body))
     import_location(location)
     return Checkpoint.objects.get(checkpoint_id=name)
+
+
+def page(checkpoint: Checkpoint, name: str = "fork") -> str:
+    """The address of its fork or resume page."""
+    return reverse(name, args=[checkpoint.pk])
+
+
+def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes: Any) -> dict[str, Any]:
+    """What a browser would send of the page, with these changes; ``a__b`` stands for ``a:b``."""
+    text = client.get(page(checkpoint, name)).content.decode()
+    found = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', text))
+    found |= dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n([^<]*)</textarea>', text))
+    found = {key: value.replace("&quot;", '"') for key, value in found.items()}
+    found.pop("csrfmiddlewaretoken", None)
+    chosen = re.search(r'<option selected[^>]*>([^<]+)</option>|<option value="" selected', text)
+    found["entry_point"] = (chosen[1] or "") if chosen else ""
+    for choice in ("again", "keep", "shown"):
+        found.pop(choice, None)
+    return found | {key.replace("__", ":"): value for key, value in changes.items()}

@@ -1,0 +1,128 @@
+"""What starts nothing: an edit that cannot be, a project or checkpoint that is not fit, a stranger."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from tests.forms.samples import task
+from tests.views.forking import CREW, FLOW, filled, page, stored
+from viewer.models import Checkpoint, Job, Location, Project
+
+
+def test_a_form_without_its_key_starts_nothing(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    for key in ("", "x"):
+        answer = client.post(page(checkpoint), filled(client, checkpoint) | {"key": key})
+        assert answer.status_code == 422 and "incomplete" in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    shown = re.search(r'name="shown" value="([^"]+)"', client.get(page(checkpoint)).content.decode())
+    assert shown
+    sent = filled(client, checkpoint) | {"shown": shown[1], "output:task-1": "My research"}
+    answer = client.post(page(checkpoint), sent)
+    assert answer.status_code == 422 and "has changed with your last edit" in answer.content.decode()
+    assert not Job.objects.exists()
+    shown = re.search(r'name="shown" value="([^"]+)"', answer.content.decode())
+    assert shown and client.post(page(checkpoint), sent | {"shown": shown[1]}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"input:year": "soon"}, "must be a whole number"),
+        ({"output:task-2": "{"}, "no JSON"),
+        ({"output:task-1": "[redacted]"}, "stands for a secret"),
+        ({"branch": "main"}, "There is a branch"),
+        ({"branch": "../../etc"}, "may not"),
+        ({"entry_point": "os:system"}, "no such entry point"),
+        ({"again": ["task-1"], "output:task-1": "x"}, "choose one of the two"),
+        ({"again": ["nobody"]}, "There is no task"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_lost(
+    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, Any], words: str
+) -> None:
+    sent = filled(client, checkpoint) | {"input:topic": "What I typed"} | changes
+    answer = client.post(page(checkpoint), sent)
+    text = answer.content.decode()
+    assert answer.status_code == 422 and words in text and "What I typed" in text
+    assert re.search(r'id="start-button"[^>]* disabled', text)
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["fork", "resume"])
+@pytest.mark.parametrize("how", ["none", "unconfirmed", "changed"])
+def test_an_unconfirmed_project_never_starts(
+    client: Client, person: User, checkpoint: Checkpoint, name: str, how: str
+) -> None:
+    sent = filled(client, checkpoint, name)
+    project = Project.objects.get()
+    if how == "none":
+        Location.objects.update(project=None)
+    elif how == "unconfirmed":
+        Project.objects.update(confirmed_at=None)
+    else:
+        project.change(interpreter=project.interpreter, environment_file="", entry_points=["other:Thing"])
+    shown = client.get(page(checkpoint, name))
+    project_page = reverse("project", args=[checkpoint.location.uid])
+    assert shown.status_code == 302
+    assert shown["Location"] == f"{project_page}?next={page(checkpoint, name).replace('/', '%2F')}"
+    answer = client.post(page(checkpoint, name), sent | {"input:topic": "What I typed"})
+    assert answer.status_code == 422 and project_page in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["fork", "resume"])
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (Checkpoint.State.PRUNED, "was pruned"),
+        (Checkpoint.State.WRITING, "still being written"),
+        (Checkpoint.State.BROKEN, "cannot be read"),
+    ],
+)
+def test_a_checkpoint_that_does_not_stand_there_starts_nothing(
+    client: Client, person: User, checkpoint: Checkpoint, name: str, state: str, words: str
+) -> None:
+    Checkpoint.objects.update(state=state)
+    assert words in client.get(page(checkpoint, name)).content.decode()
+    answer = client.post(page(checkpoint, name), filled(client, checkpoint, name))
+    assert answer.status_code == 422 and words in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_resume_with_nothing_left_to_run_is_refused(
+    client: Client, person: User, location: Location
+) -> None:
+    done = stored(location, {**CREW, "tasks": [task(1, "one")]})
+    answer = client.post(page(done, "resume"), filled(client, done, "resume"))
+    assert answer.status_code == 422 and "Nothing is left to run" in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_flow_without_its_class_is_refused(client: Client, person: User, location: Location) -> None:
+    checkpoint = stored(location, {**FLOW, "name": "Unknown"})
+    assert "needs its own class" in client.get(page(checkpoint)).content.decode()
+    answer = client.post(page(checkpoint), filled(client, checkpoint) | {"entry_point": ""})
+    assert answer.status_code == 422
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["fork", "resume", "fork-plan"])
+def test_a_stranger_sees_and_starts_nothing(checkpoint: Checkpoint, name: str) -> None:
+    for answer in (Client().get(page(checkpoint, name)), Client().post(page(checkpoint, name), {})):
+        assert answer.status_code == 302 and "/login/" in answer["Location"]
+    assert not Job.objects.exists()
+
+
+def test_a_forged_request_from_elsewhere_starts_nothing(person: User, checkpoint: Checkpoint) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(person)
+    answer = strict.post(page(checkpoint), filled(strict, checkpoint))
+    assert answer.status_code == 403
+    assert not Job.objects.exists()
