@@ -67,6 +67,9 @@ def conditional(stage: Stage) -> None:
 @row("orders", "conditional tasks, without the project's code")
 def conditional_alone(stage: Stage) -> None:
     location = stage.recorded("conditional")
-    start = after(location, 1)
+    start = after(location, 2)
     same("conditions that the checkpoint keeps", [task.get("condition") for task in start.tasks], [None] * 4)
-    raise NotPossible("a checkpoint does not keep that a task has a condition: name the entry point")
+    run = stage.run(request_for(start, location, kind="resume"))
+    said = [line["message"] for line in run.of("warning")]
+    holds(f"it is told: {said}", any("passed over will run: 2" in words for words in said))
+    raise NotPossible("a checkpoint does not keep that a task has a condition; this is told")

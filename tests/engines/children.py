@@ -101,7 +101,13 @@ def saved_in(location: Path) -> list[Saved]:
         body = json.loads(path.read_bytes())
         branch = path.parent.relative_to(location).as_posix()
         found.append(Saved(identifier, "" if parent == "none" else parent, branch, str(path), body))
-    return sorted(found, key=lambda saved: len(saved.body["event_record"]["nodes"]))
+    return sorted(found, key=_progress)
+
+
+def _progress(saved: Saved) -> tuple[int, int]:
+    """How far a run had come: by its latest event, as a lone agent's record loses earlier ones."""
+    events = [node["event"] for node in saved.body["event_record"]["nodes"].values()]
+    return max((event.get("emission_sequence") or 0 for event in events), default=0), len(events)
 
 
 def marks(location: Path) -> dict[str, str]:

@@ -47,6 +47,7 @@ def prepare(
     crew._restore_runtime()
     if not live:
         _relink(crew, saved, events, request, reporter)
+        _warn_of_gaps(request, reporter)
     _interpolate(crew, saved, request, live, reporter)
     _make_outputs_agree(crew, request)
     edited = bool(request["inputs"] or request["outputs"])
@@ -176,6 +177,21 @@ def _relink(
         reporter.warn(
             f"The checkpoint does not say which outputs these tasks read: {', '.join(unknown)}. All before "
             f"them are given. Name the crew's entry point to keep the links between its tasks."
+        )
+
+
+def _warn_of_gaps(request: Request, reporter: Reporter) -> None:
+    """Say which tasks the run had passed over: a checkpoint does not keep that a task has a condition."""
+    actions = [step["action"] for step in request["steps"]]
+    gaps = [
+        str(position)
+        for position, action in enumerate(actions, 1)
+        if action == "runs" and set(actions[position:]) - {"runs"}
+    ]
+    if gaps:
+        reporter.warn(
+            f"Tasks that the run had passed over will run: {', '.join(gaps)}. If they have a condition, the "
+            f"checkpoint does not keep it. Name the crew's entry point to have it from the project's own code."
         )
 
 
