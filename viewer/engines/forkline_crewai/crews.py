@@ -191,7 +191,7 @@ def _warn_of_gaps(request: Request, reporter: Reporter) -> None:
     if gaps:
         reporter.warn(
             f"Tasks that the run had passed over will run: {', '.join(gaps)}. If they have a condition, the "
-            f"checkpoint does not keep it. Name the crew's entry point to have it from the project's own code."
+            f"checkpoint does not keep it: name the crew's entry point, whose tasks have theirs."
         )
 
 
