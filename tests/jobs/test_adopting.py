@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,13 +20,20 @@ from viewer.jobs.tasks import offer, offer_lost, orphans
 from viewer.models import Job, JobEvent, Project
 
 
+def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:
+    """A job that runs on until its project's ``go``, and the worker that follows it."""
+    job = make_job("hangs.py")
+    worker = start_worker("hangs.py")
+    offer(job)
+    wait_until(lambda: job.events.count() > 5)
+    job.refresh_from_db()
+    return job, worker
+
+
 def test_a_killed_workers_job_is_followed_on_with_every_event_and_one_start(
     make_job: MakeJob, start_worker: StartWorker, project: Project
 ) -> None:
-    job = make_job("hangs.py")
-    first = start_worker("hangs.py")
-    offer(job)
-    wait_until(lambda: job.events.count() > 20)
+    job, first = followed(make_job, start_worker)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     second = start_worker("hangs.py")
@@ -43,11 +51,7 @@ def test_a_killed_workers_job_is_followed_on_with_every_event_and_one_start(
 def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_running(
     make_job: MakeJob, start_worker: StartWorker, project: Project
 ) -> None:
-    job = make_job("hangs.py")
-    worker = start_worker("hangs.py")
-    offer(job)
-    wait_until(lambda: job.events.count() > 5)
-    job.refresh_from_db()
+    job, worker = followed(make_job, start_worker)
     worker.terminate()
     assert worker.wait(20) == 0
     assert job.process_id
@@ -63,13 +67,9 @@ def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_running(
 def test_a_child_killed_while_nobody_followed_is_interrupted_and_not_started_again(
     make_job: MakeJob, start_worker: StartWorker, project: Project
 ) -> None:
-    job = make_job("hangs.py")
-    first = start_worker("hangs.py")
-    offer(job)
-    wait_until(lambda: status(job) == "running")
+    job, first = followed(make_job, start_worker)
     first.kill()
     first.wait()
-    job.refresh_from_db()
     assert job.process_id
     os.kill(job.process_id, signal.SIGKILL)
     start_worker("hangs.py")
