@@ -181,6 +181,6 @@ def settle(state: Following) -> None:
         result=state.hide(came_to.result),
         error=state.hide(came_to.error),
         traceback=state.hide(came_to.traceback),
-        log_end=state.hide(end_of_log(state.job)),
+        log_end=end_of_log(state.job, state.hide),
     )
     tidy(state.job, state.hide)

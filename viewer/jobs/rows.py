@@ -1,9 +1,11 @@
 """A child's lines as rows, with what may be secret hidden."""
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 from viewer.jobs.environment import file_values
 from viewer.jobs.spool import LOG, Line
@@ -11,22 +13,43 @@ from viewer.models import Job, JobEvent
 from viewer.providers.redaction import MARKER, redact, secrecy_of
 
 Hiding = Callable[[Any], Any]
-LOG_END_BYTES = 8 * 1024
-# Shorter ones are words that would be hidden everywhere.
-SHORTEST_KEY = 8
+LOG_END_CHARACTERS = 8 * 1024
+# As much is read, so that no key is met in its middle.
+LOG_READ_BYTES = 8 * LOG_END_CHARACTERS
+# Shorter ones, and words shorter than that, would be hidden everywhere.
+SHORTEST_KEY, SHORTEST_WORD = 5, 8
 
 
 def hiding_for(job: Job) -> Hiding:
     """What hides secrets in this job's lines: those that look like one, and its project's own keys."""
     own = file_values(job.project) if job.project else {}
-    keys = [value for name, value in own.items() if secrecy_of(name) and len(value) >= SHORTEST_KEY]
     # The longest first: one key may begin with another.
-    keys.sort(key=len, reverse=True)
+    keys = sorted(keys_in(own), key=len, reverse=True)
 
     def hide(value: Any) -> Any:
         return redact(without(value, keys))
 
     return hide
+
+
+def keys_in(variables: Mapping[str, str]) -> set[str]:
+    """The keys of an environment file, and the passwords in its addresses, in each way of writing them."""
+    found: set[str] = set()
+    for name, value in variables.items():
+        secrets = [value, *value.splitlines()] if secrecy_of(name) else list(_passwords(value))
+        for secret in secrets:
+            if len(secret) >= SHORTEST_WORD or (len(secret) >= SHORTEST_KEY and not secret.isalpha()):
+                found |= {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}
+    return found
+
+
+def _passwords(address: str) -> Iterator[str]:
+    try:
+        password = urlsplit(address).password
+    except ValueError:
+        return
+    if password:
+        yield from (password, unquote(password))
 
 
 def without(value: Any, keys: Sequence[str]) -> Any:
@@ -57,15 +80,17 @@ def rows_of(job: Job, lines: Sequence[Line], hide: Hiding) -> list[JobEvent]:
     ]
 
 
-def end_of_log(job: Job) -> str:
-    """The last of what the run printed, whole lines where there are several; empty where nothing."""
+def end_of_log(job: Job, hide: Hiding) -> str:
+    """The last of what the run printed, without secrets: whole lines where there are several."""
     try:
         with open(job.folder / LOG, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LOG_END_BYTES))
+            file.seek(max(0, size - LOG_READ_BYTES))
             data = file.read()
     except FileNotFoundError:
         return ""
-    if size > LOG_END_BYTES:
+    if size > LOG_READ_BYTES:
         data = data.partition(b"\n")[2] or data
-    return data.decode(errors="replace")
+    text: str = hide(data.decode(errors="replace"))
+    end = text[-LOG_END_CHARACTERS:]
+    return end if len(end) == len(text) else end.partition("\n")[2] or end

@@ -42,6 +42,8 @@ EVENTS = "events.jsonl"
 LOG = "log.txt"
 LOCK = "lock"
 HIDDEN = "[hidden]"
+# Shorter texts are words that would be hidden everywhere.
+SHORTEST_HIDDEN = 8
 # A line longer than this is cut by its writer, so that a reader's memory is bounded.
 MOST_LINE_BYTES = 256 * 1024
 # As much is read at once.
@@ -105,7 +107,7 @@ class Spool:
     """Appends lines to a job's spool; ``hide`` are texts, such as keys, that never go into one."""
 
     def __init__(self, folder: Path, hide: Iterable[str] = ()) -> None:
-        self._hide = sorted((text for text in hide if len(text) >= 8), key=len, reverse=True)
+        self._hide = sorted((text for text in hide if len(text) >= SHORTEST_HIDDEN), key=len, reverse=True)
         self._seq = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / EVENTS, flags, 0o600)
@@ -123,13 +125,21 @@ class Spool:
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
             for hidden in self._hide:
-                value = value.replace(hidden, HIDDEN)
+                value = _without_beginning(value.replace(hidden, HIDDEN), hidden)
             return value
         if isinstance(value, dict):
             return {str(key): self._masked(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._masked(item) for item in value]
         return value
+
+
+def _without_beginning(text: str, hidden: str) -> str:
+    """The text without the first part of a key at its end, where it was cut."""
+    for length in range(len(hidden) - 1, SHORTEST_HIDDEN - 1, -1):
+        if text.endswith(hidden[:length]):
+            return text[:-length] + HIDDEN
+    return text
 
 
 def read_lines(folder: Path, offset: int) -> tuple[list[Line], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
 # Streamed text is gathered for this long, so that a fast model does not flood the spool.
 SECONDS_BETWEEN_TEXTS = 0.05
+# What may be a part of a key waits for its rest, up to so many characters.
+MOST_HELD = 400
+MOST_HELD_OF_A_PRIVATE_KEY = 8000
+_BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
+_NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
@@ -46,7 +52,7 @@ class Reporter:
         with self._lock:
             self._texts[agent] = self._texts.get(agent, "") + text
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
-                self._write_texts()
+                self._write_texts(goes_on=True)
 
     def end(self, status: str, result: str = "", error: str = "", traceback: str = "") -> None:
         """Append the last line, once."""
@@ -54,12 +60,31 @@ class Reporter:
             self.write("ended", status=status, result=result, error=error, traceback=traceback)
             self.has_ended = True
 
-    def _write_texts(self) -> None:
+    def _write_texts(self, goes_on: bool = False) -> None:
         texts, self._texts = self._texts, {}
         self._text_at = time.monotonic()
         for agent, text in texts.items():
-            if not self.has_ended:
-                self._spool.write("text", text=text, agent=agent)
+            end = end_of_whole_words(text) if goes_on else len(text)
+            if end < len(text):
+                self._texts[agent] = text[end:]
+            if end and not self.has_ended:
+                self._spool.write("text", text=text[:end], agent=agent)
+
+
+def end_of_whole_words(text: str) -> int:
+    """How much of a text that goes on can be shown: no part of a word, nor a name without its value.
+
+    Secrets are looked for line by line, and one that came in two lines would not be found.
+    """
+    begun = text.rfind("-----BEGIN ")
+    if begun >= 0 and "-----END " not in text[begun:] and len(text) - begun < MOST_HELD_OF_A_PRIVATE_KEY:
+        return begun
+    first = max(0, len(text) - MOST_HELD)
+    for between in reversed([match.end() for match in _BETWEEN_WORDS.finditer(text, first)]):
+        if not _NAMES_WHAT_FOLLOWS.search(text, first, between) and text[between] not in ":=":
+            return between
+    # Nothing to hold on to in what is written without blanks, as in Chinese.
+    return len(text) if first or not text.isascii() else 0
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:

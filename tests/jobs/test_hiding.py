@@ -1,0 +1,84 @@
+"""A project's own keys are hidden in whatever its run says, also where they come in pieces."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from forkline_crewai.reporting import Reporter, end_of_whole_words
+from tests.jobs.conftest import MakeJob
+from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for, keys_in
+from viewer.jobs.spool import LOG, Spool, read_lines
+from viewer.models import Job, Project
+
+KEY = "canary-0123456789-canary"
+PRIVATE_KEY = f"-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----"
+
+
+def streamed(folder: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of the lines that these pieces of one answer become, where each piece may become one."""
+    monkeypatch.setattr("forkline_crewai.reporting.SECONDS_BETWEEN_TEXTS", 0)
+    reporter = Reporter(Spool(folder, hide=[KEY]))
+    for piece in pieces:
+        reporter.stream(piece, "Writer")
+    reporter.end("succeeded")
+    return [line["data"]["text"] for line in read_lines(folder, 0)[0] if line["kind"] == "text"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 11])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"It is {KEY}, as you know.",
+        f"password: {KEY[:9]}\nand more",
+        f"token = {KEY[:9]} is mine",
+        f"{PRIVATE_KEY} and more",
+    ],
+)
+def test_a_key_that_is_streamed_in_pieces_comes_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, size: int
+) -> None:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    lines = streamed(tmp_path, pieces, monkeypatch)
+    assert len(lines) > 1
+    hide = hiding_for(Job())
+    shown = "".join(hide(line) for line in lines)
+    assert "canary" not in shown
+    assert shown.startswith(text[:2]) or PRIVATE_KEY in text
+
+
+def test_text_without_blanks_is_not_held_back() -> None:
+    assert end_of_whole_words("日本語の文章") == 6
+    assert end_of_whole_words("x" * 1000) == 1000
+    assert end_of_whole_words("two words") == 4
+
+
+def test_a_key_that_was_cut_off_is_hidden_too(tmp_path: Path) -> None:
+    Spool(tmp_path, hide=[KEY]).write("task_completed", output=f"It is {KEY}"[:20])
+    assert "canary" not in json.dumps(read_lines(tmp_path, 0)[0][0]["data"])
+
+
+def test_passwords_in_addresses_and_short_ones_are_keys_and_plain_settings_are_none() -> None:
+    values = {
+        "DATABASE_URL": "postgres://app:hunt%40er2@db.example/x",
+        "DB_PASSWORD": "pw-12",
+        "API_KEY": 'with"quote1',
+        "MODEL": "gpt-4o-mini-2024",
+        "SECRET_WORD": "red",
+    }
+    keys = keys_in(values)
+    assert {"hunt%40er2", "hunt@er2", "pw-12", 'with"quote1', 'with\\"quote1', "with%22quote1"} <= keys
+    assert not {"gpt-4o-mini-2024", "red", "postgres://app:hunt%40er2@db.example/x"} & keys
+
+
+def test_the_end_of_a_log_is_cut_behind_its_keys(make_job: MakeJob, project: Project) -> None:
+    environment = Path(project.folder) / ".env"
+    environment.write_text(f"SERVICE_KEY='{PRIVATE_KEY}'\n")
+    project.environment_file = str(environment)
+    project.save()
+    job = make_job()
+    job.folder.mkdir(parents=True)
+    rest = "x" * (LOG_END_CHARACTERS - 60)
+    (job.folder / LOG).write_text(f"first\n{PRIVATE_KEY}\n{rest}\nlast\n")
+    end = end_of_log(job, hiding_for(job))
+    assert "canary" not in end and end.endswith("last\n")
