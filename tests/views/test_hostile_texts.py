@@ -1,6 +1,7 @@
 """Script in every text of a checkpoint stays text, and so does Markdown's."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,26 @@ def test_pages_allow_no_inline_script_or_style(reader: Client, hostile_run: Run)
 )
 def test_markdown_is_read_safely(text: str, html: str) -> None:
     assert as_html(text) == html
+
+
+def test_a_text_too_long_to_be_read_as_markdown_is_shown_as_written() -> None:
+    text = "[a](javascript:x) **b** <b> `c`\n" * 10_000
+    started = time.monotonic()
+    html = as_html(text)
+    assert time.monotonic() - started < 2
+    assert "&lt;b&gt;" in html and "**b**" in html and "<b>" not in html
+
+
+def test_a_page_of_many_long_texts_shows_them_as_written(reader: Client, tmp_path: Path, db: None) -> None:
+    output = {"raw": "**bold** " * 5000, "description": "d"}
+    tasks = [{"id": f"t{number}", "description": "d", "output": output} for number in range(10)]
+    crew = {"entity_type": "crew", "id": "c", "name": "n", "tasks": tasks}
+    body = {"entities": [crew], "event_record": {"nodes": {}}, "crewai_version": "1.15.30"}
+    (tmp_path / "20261120T232826_35ce9d75_p-none.json").write_text(json.dumps(body))
+    location = open_location(tmp_path)
+    import_location(location)
+    page = reader.get(location.runs.get().get_absolute_url() + "?tab=tasks&as=markdown").content.decode()
+    assert "**bold**" in page and "<strong>bold" not in page
 
 
 def test_markdown_loads_no_picture() -> None:

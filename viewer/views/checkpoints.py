@@ -28,6 +28,8 @@ TABS: dict[str, str | Promise] = {
     "raw": _("Raw"),
 }
 EVENTS_A_PAGE = 100
+# So many characters of outputs are read as Markdown on one page.
+MOST_MARKDOWN = 200_000
 
 
 @require_GET
@@ -69,6 +71,9 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     if checkpoint is None:
         return context
     contents = contents_of(stored_body(checkpoint))
+    # Together they must not keep the page waiting.
+    outputs = [task.output for task in contents.tasks] + [method.output for method in contents.methods]
+    context["reads_markdown"] &= sum(len(str(output)) for output in outputs) <= MOST_MARKDOWN
     context |= {"contents": contents, "colours": branch_colours(run)}
     if context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
