@@ -16,6 +16,13 @@ from viewer.models import Job, Location
 NORMAL_CLOSURE = 1000
 
 
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """Any address that is no socket's."""
+
+    async def connect(self) -> None:
+        await self.close()
+
+
 class RowsConsumer(AsyncWebsocketConsumer):
     """Sends what its feed has to tell whenever rows have changed, one message after another."""
 

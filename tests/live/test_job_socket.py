@@ -57,6 +57,11 @@ async def test_what_is_not_there_is_refused(connect: Connect, kind: str) -> None
     assert (await connect(f"/ws/{kind}/{uuid.uuid4()}/").connect())[0] is False
 
 
+@pytest.mark.parametrize("path", ["/", "/ws/", "/ws/jobs/1/", "/ws/jobs/../jobs/", "/jobs/"])
+async def test_an_address_that_is_no_sockets_is_refused(connect: Connect, path: str) -> None:
+    assert (await connect(path).connect())[0] is False
+
+
 async def test_what_happened_is_replayed_and_what_happens_follows(connect: Connect, job: Job) -> None:
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 6)])
     socket = connect(address(job))
