@@ -1,18 +1,21 @@
 """No secret survives, in whatever form it comes; nothing else is touched."""
 
 import json
+import logging
 import random
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from tests.real_stores import STORES
 from viewer.providers.redacted_json import redacted_json
-from viewer.providers.redaction import MARKER, redact, redact_text, secrecy_of
+from viewer.providers.redaction import MARKER, RedactingFormatter, redact, redact_text, secrecy_of
 from viewer.providers.scanning import scan
 
 # Put together here, so that no scanner takes this file itself for a leak.
@@ -316,3 +319,13 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(item)
     elif isinstance(value, str):
         yield value
+
+
+def test_the_servers_log_quotes_no_secret() -> None:
+    assert "viewer.providers.redaction.RedactingFormatter" in str(settings.LOGGING)
+    try:
+        raise ValueError(f"cannot read {TOKENS['openai']}")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "at %s", (TEXTS["url"][0],), sys.exc_info())
+    line = RedactingFormatter("%(name)s: %(message)s").format(record)
+    assert "CANARY" not in line and "ValueError" in line and line.startswith("x: at ")

@@ -6,6 +6,7 @@ appear in the same value. Numbers under token-like names stay: they are counters
 """
 
 import json
+import logging
 import re
 import zlib
 from collections.abc import Iterable
@@ -191,6 +192,13 @@ def _without_bare(match: re.Match[str]) -> str:
 def looks_random(text: str) -> bool:
     """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
+
+
+class RedactingFormatter(logging.Formatter):
+    """Writes log lines, and the errors behind them, without what looks like a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact_text(super().format(record))
 
 
 def shown_name(name: str) -> str:
