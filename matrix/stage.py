@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -58,7 +59,7 @@ class Stage:
                 half.rename(kept)
         copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
         if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
-            raise NotPossible(f"CrewAI {self.version} itself writes no checkpoint of such a run")
+            raise missing(copy, "checkpoint of such a run")
         return copy
 
     def _record(self, folder: Path, kind: str, provider: str) -> None:
@@ -116,6 +117,15 @@ def recordings_of(version_folder: Path) -> Path:
     for path in sorted(PRESS.glob("*.py")):
         digest.update(path.read_bytes())
     return version_folder / "recordings" / digest.hexdigest()[:12]
+
+
+def missing(location: Path, what: str) -> Exception:
+    """NotPossible where the engine's own log says that it failed to write, Failed where it does not."""
+    log = (location.parent / "log.txt").read_text(errors="replace")
+    reason = re.search(r"^\S*Error: (.*)$", log.partition("Auto-checkpoint failed")[2], re.M)
+    if reason:
+        return NotPossible(f"the engine itself writes no {what}: {reason[1]}")
+    return Failed(f"the engine has written no {what}")
 
 
 def same(what: str, actual: Any, wanted: Any) -> None:

@@ -1,7 +1,7 @@
 """Lone agents."""
 
 from matrix.rows import row
-from matrix.stage import NotPossible, Stage, grown, holds, same, succeeded
+from matrix.stage import Stage, grown, holds, missing, same, succeeded
 from tests.engines.children import Saved, marks, request_for, saved_in
 from viewer.jobs.plan import Edits
 
@@ -12,7 +12,7 @@ def at(stage: Stage, trigger: str) -> tuple[Saved, dict[str, str]]:
     location = stage.recorded("agent")
     found = [saved for saved in saved_in(location) if saved.body.get("trigger") == trigger]
     if not found:
-        raise NotPossible(f"the engine itself wrote no checkpoint at {trigger} of a lone agent")
+        raise missing(location, "checkpoint of a lone agent")
     return found[0], marks(location)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from matrix.rows import row
-from matrix.stage import NotPossible, Stage, grown, holds, same, succeeded, tasks_called
+from matrix.stage import Stage, grown, holds, missing, same, succeeded, tasks_called
 from tests.engines.children import Saved, marks, plan_for, request_for, saved_in
 from viewer.jobs.plan import Action, Edits
 
@@ -12,12 +12,12 @@ DONE = ("task_completed",)
 
 
 def after(location: Path, done: int, triggers: tuple[str, ...] = DONE) -> Saved:
-    """The checkpoint that was written after so many tasks. Raises NotPossible where the engine left none."""
+    """The checkpoint that was written after so many tasks. Raises NotPossible, Failed."""
     found = [
         saved for saved in saved_in(location) if saved.done == done and saved.body.get("trigger") in triggers
     ]
     if not found:
-        raise NotPossible(f"the engine itself wrote no checkpoint after {done} tasks of such a run")
+        raise missing(location, "checkpoint of such a run")
     return found[0]
 
 

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from matrix.rows import row
-from matrix.stage import NotPossible, Stage, grown, holds, same, succeeded
+from matrix.stage import Stage, grown, holds, missing, same, succeeded
 from tests.engines.children import Ended, Saved, marks, request_for, saved_in
 from viewer.jobs.plan import Edits
 
 
 def after_method(location: Path, *methods: str) -> Saved:
-    """The first checkpoint with these methods finished. Raises NotPossible where the engine left none."""
+    """The first checkpoint with these methods finished. Raises NotPossible, Failed."""
     for saved in saved_in(location):
         if set(methods) <= set(saved.root["checkpoint_completed_methods"] or []):
             return saved
-    raise NotPossible(f"the engine itself wrote no checkpoint after {', '.join(methods)}")
+    raise missing(location, "checkpoint of such a flow")
 
 
 def ran(run: Ended) -> list[str]:
