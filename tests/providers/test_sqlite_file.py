@@ -95,20 +95,22 @@ def test_what_a_live_writer_has_committed_is_seen_and_it_is_not_disturbed(tmp_pa
 def test_beside_writers_that_come_and_go_every_committed_row_is_read_and_none_fails(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     writing = (
-        f"import sqlite3\nfor i in range(60):\n    c = sqlite3.connect({str(path)!r}, timeout=30)\n"
+        f"import sqlite3, sys\nfor i, _ in enumerate(sys.stdin):\n"
+        f"    c = sqlite3.connect({str(path)!r}, timeout=30)\n"
         "    c.execute('PRAGMA journal_mode=WAL')\n"
         "    c.execute(\"INSERT INTO checkpoints SELECT printf('20270101T000000_%08d', ?), created_at, data"
         ' FROM checkpoints LIMIT 1", (i,))\n    c.commit()\n    c.close()\n'
     )
-    writer = subprocess.Popen([sys.executable, "-c", writing])
-    reads = 0
-    while writer.poll() is None:
-        read, faults = read_all(path)
-        assert faults == {}
-        assert len(read) >= 3
-        reads += 1
+    with subprocess.Popen([sys.executable, "-c", writing], stdin=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin
+        for _ in range(30):
+            # Two more rows, each through a connection of its own, while this reads.
+            writer.stdin.write("once\nmore\n")
+            writer.stdin.flush()
+            read, faults = read_all(path)
+            assert faults == {}
+            assert len(read) >= 3
     assert writer.returncode == 0
-    assert reads > 1
     assert len(read_all(path)[0]) == 63
 
 
@@ -188,7 +190,7 @@ def test_other_databases_are_refused_in_words(statement: str, tmp_path: Path) ->
     started = time.monotonic()
     with pytest.raises(LocationUnreadable), provider_for(path) as provider:
         list(provider.entries())
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10
 
 
 def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
         provider_for(path, Limits(most_seconds=0.01)) as provider,
     ):
         list(provider.entries())
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10
 
 
 def read_or_refused(path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_text_too_long_to_be_read_as_markdown_is_shown_as_written() -> None:
     text = "[a](javascript:x) **b** <b> `c`\n" * 10_000
     started = time.monotonic()
     html = as_html(text)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     assert "&lt;b&gt;" in html and "**b**" in html and "<b>" not in html
 
 
