@@ -198,9 +198,11 @@ def ended(folder: Path, child: subprocess.Popen[bytes], seconds: float = 90) -> 
     """Wait for the child, and read what it said."""
     status = child.wait(seconds)
     lines, _ = read_lines(folder, 0)
+    printed = (folder / "log.txt").read_text(errors="replace")
+    assert (folder / EVENTS).exists(), f"it ended with {status} before its first word: {printed[-1000:]}"
     assert (folder / EVENTS).stat().st_mode & 0o077 == 0
     assert not (folder / "scratch").exists()
-    return Ended(lines, status, (folder / "log.txt").read_text(errors="replace"))
+    return Ended(lines, status, printed)
 
 
 def run(python: Path, model: ModelServer, folder: Path, request: dict[str, Any], **variables: str) -> Ended:
