@@ -90,7 +90,8 @@ class Stage:
             try:
                 yield child
             finally:
-                with contextlib.suppress(ProcessLookupError):
+                # Once it has been waited for, its number may be another process's.
+                if child.poll() is None:
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
         if provider == "sqlite" and (folder / "store.db").exists():

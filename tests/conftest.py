@@ -1,6 +1,5 @@
 """What every test shares: an engine, a model that needs no network, real stores, a browser."""
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -53,18 +52,9 @@ def demo_env_file(tmp_path: Path, offline_model: OfflineModel) -> Path:
 
 @pytest.fixture(scope="session")
 def written_stores(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of stores that real CrewAI wrote, once for all test processes. To be read only."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    stores = shared / "written_stores"
-    with open(shared / "written_stores.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stores.exists():
-            half = shared / "half_written_stores"
-            half.mkdir()
-            write_stores(half, engine_python)
-            half.rename(stores)
+    """A folder of stores that real CrewAI wrote, once for all tests. To be read only."""
+    stores = tmp_path_factory.mktemp("written_stores")
+    write_stores(stores, engine_python)
     return stores
 
 

@@ -1,8 +1,6 @@
 """Real runs, recorded once; each test works on its own copy of a store."""
 
-import fcntl
 import itertools
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -28,18 +26,9 @@ RECORDINGS = {
 
 @pytest.fixture(scope="session")
 def recorded(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every store of RECORDINGS, written by CrewAI once for all test processes."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    folder = shared / "press_stores"
-    with open(shared / "press_stores.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            half = shared / "half_press_stores"
-            half.mkdir()
-            record_all(half, engine_python)
-            half.rename(folder)
+    """A folder with every store of RECORDINGS, written by CrewAI once for all tests."""
+    folder = tmp_path_factory.mktemp("press_stores")
+    record_all(folder, engine_python)
     return folder
 
 
