@@ -1,17 +1,25 @@
 """What is stored: where checkpoints stand, what was read of them, and the jobs that ran."""
 
 from viewer.models.jobs import Job, JobEvent
+from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
+from viewer.models.looks import Look
+from viewer.models.questions import Question
 from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
+from viewer.models.variations import Variations
 
 __all__ = [
     "Checkpoint",
     "CheckpointBody",
+    "DayLimits",
     "Job",
     "JobEvent",
     "Location",
+    "Look",
     "Problem",
     "Project",
+    "Question",
     "Run",
+    "Variations",
     "run_uid",
 ]

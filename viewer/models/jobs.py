@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -13,6 +16,10 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
+from viewer.models.variations import Variations
+
+# What of a request holds values that a person typed, by their names.
+EDITS = ("inputs", "outputs", "state")
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -29,13 +36,25 @@ class JobQuerySet(models.QuerySet["Job"]):
     def unfinished(self) -> JobQuerySet:
         return self.filter(status__in=[Job.Status.QUEUED, Job.Status.STARTING, Job.Status.RUNNING])
 
+    def due(self) -> JobQuerySet:
+        """Queued jobs that no time holds back: they have none, or it came while somebody could start them."""
+        return self.queued().filter(models.Q(start_at=None) | models.Q(due_at__isnull=False))
+
+    def note_due(self) -> int:
+        """Keep that the time of these has come. What passed longer ago than the grace is left to a person."""
+        now = timezone.now()
+        grace = timedelta(seconds=settings.START_GRACE_SECONDS)
+        waiting = self.queued().filter(due_at=None, start_at__lte=now, start_at__gte=now - grace)
+        return waiting.update(due_at=now)
+
 
 class Job(models.Model):
-    """One resume or fork. The row is the truth: it starts at most once, and only a person starts another."""
+    """A run, resume or fork. The row is the truth: it starts at most once; only a person starts another."""
 
     class Kind(models.TextChoices):
         RESUME = "resume", _("Resume")
         FORK = "fork", _("Fork")
+        RUN = "run", _("New run")
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")
@@ -68,6 +87,21 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    # Not before this moment; none: as soon as there is a place for it.
+    start_at = models.DateTimeField(null=True, blank=True)
+    # When it was seen that this moment had come. Without it, a job with a moment of its own does not start.
+    due_at = models.DateTimeField(null=True, blank=True)
+    # Tells whether a form that is sent again asks for the same, once the request holds no edits any more.
+    asked = models.CharField(max_length=64, blank=True)
+    # The form's forks that it belongs to, and which of them it is, in words.
+    variations = models.ForeignKey(Variations, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    variation = models.CharField(max_length=300, blank=True)
+    # How much it may use (viewer/models/limits.py), and what it has used so far.
+    limits = models.JSONField(default=dict, blank=True)
+    tokens = models.PositiveBigIntegerField(default=0)
+    steps = models.PositiveIntegerField(default=0)
+    # The limit at which it was stopped, in words; empty where none stopped it.
+    stopped_by = models.CharField(max_length=300, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
     error = models.TextField(blank=True)
@@ -81,7 +115,8 @@ class Job(models.Model):
         indexes = [models.Index(fields=["status"])]
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} {self.branch or self.checkpoint_id}"
+        name = self.request.get("name") if self.kind == self.Kind.RUN else self.branch
+        return f"{self.get_kind_display()} {name or self.checkpoint_id or ''}".rstrip()
 
     def get_absolute_url(self) -> str:
         return reverse("job", args=[self.id])
@@ -99,12 +134,33 @@ class Job(models.Model):
     def is_being_cancelled(self) -> bool:
         return self.cancel_requested_at is not None and not self.has_ended
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a limit has ended it, or is about to."""
+        return bool(self.stopped_by) and self.status != self.Status.SUCCEEDED
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether its time passed while nothing could start it, and so long ago that a person has to."""
+        if self.status != self.Status.QUEUED or self.start_at is None or self.due_at is not None:
+            return False
+        return timezone.now() - self.start_at > timedelta(seconds=settings.START_GRACE_SECONDS)
+
+    @property
+    def seconds_waiting(self) -> float:
+        """How long it has waited for people so far; while two questions wait at once, that counts once."""
+        now = timezone.now()
+        asked = self.questions.order_by("asked_at")
+        return seconds_covered((one.asked_at, one.answered_at or one.withdrawn_at or now) for one in asked)
+
+    @property
+    def is_waiting_for_an_answer(self) -> bool:
+        return not self.has_ended and self.questions.waiting().exists()
+
     def claim(self) -> bool:
-        """Take a queued job, once. False where another has taken it, or a person cancelled it."""
+        """Take a queued job, once. False where another has it, it was cancelled, or its time has not come."""
         claimed = (
-            Job.objects.queued()
-            .filter(pk=self.pk)
-            .update(status=Job.Status.STARTING, started_at=timezone.now())
+            Job.objects.due().filter(pk=self.pk).update(status=Job.Status.STARTING, started_at=timezone.now())
         )
         if claimed:
             self.refresh_from_db()
@@ -127,10 +183,41 @@ class Job(models.Model):
         ended = (
             Job.objects.unfinished()
             .filter(pk=self.pk)
-            .update(status=status, ended_at=timezone.now(), **words)
+            .update(status=status, ended_at=timezone.now(), request=self.request_without_edits, **words)
         )
         self.refresh_from_db()
+        if self.has_ended:
+            self.questions.all().withdraw()
         return bool(ended)
+
+    def move_start(self, start_at: datetime | None) -> bool:
+        """Have it start then, or as soon as it can where that is None. False where it is queued no more."""
+        moved = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, due_at=None)
+        self.refresh_from_db()
+        return bool(moved)
+
+    def note_use(self, *, tokens: int, steps: int) -> None:
+        """Keep what it has used so far."""
+        Job.objects.filter(pk=self.pk).update(tokens=tokens, steps=steps)
+        self.tokens, self.steps = tokens, steps
+
+    def stop(self, reason: str) -> bool:
+        """Keep at which limit it is being stopped. False where a limit or a person did so before."""
+        stopped = (
+            Job.objects.under_way()
+            .filter(pk=self.pk, stopped_by="", cancel_requested_at=None)
+            .update(stopped_by=reason)
+        )
+        self.refresh_from_db()
+        return bool(stopped)
+
+    @property
+    def request_without_edits(self) -> dict[str, Any]:
+        """Its request, with only the names of what a person typed: what is kept when it has ended."""
+        return {
+            name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
+            for name, value in self.request.items()
+        }
 
     def request_cancel(self) -> bool:
         """Cancel it at once where it is queued, else ask its follower to. False where it has ended."""
@@ -138,7 +225,12 @@ class Job(models.Model):
         cancelled = (
             Job.objects.queued()
             .filter(pk=self.pk)
-            .update(status=Job.Status.CANCELLED, cancel_requested_at=now, ended_at=now)
+            .update(
+                status=Job.Status.CANCELLED,
+                cancel_requested_at=now,
+                ended_at=now,
+                request=self.request_without_edits,
+            )
         )
         asked = (
             Job.objects.under_way()
@@ -147,6 +239,17 @@ class Job(models.Model):
         )
         self.refresh_from_db()
         return bool(cancelled or asked)
+
+
+def seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
+    """How long at least one of these spans lasted. They come in the order of their beginnings."""
+    seconds, until = 0.0, None
+    for begins, ends in spans:
+        begins = begins if until is None else max(begins, until)
+        if ends > begins:
+            seconds += (ends - begins).total_seconds()
+            until = ends
+    return seconds
 
 
 class JobEvent(models.Model):

@@ -23,6 +23,8 @@ class Project(models.Model):
     environment_file = models.CharField(max_length=1000, blank=True)
     # "module:Class" for a flow; for a crew it is optional.
     entry_points = models.JSONField(default=list, blank=True)
+    # What all its jobs of one day may use together (viewer/models/limits.py).
+    limits = models.JSONField(default=dict, blank=True)
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -51,6 +53,11 @@ class Project(models.Model):
         for name, value in values.items():
             setattr(self, name, value)
         self.save()
+
+    def change_limits(self, limits: dict[str, Any]) -> None:
+        """Hold these limits from now on. What a person agreed to stays agreed to."""
+        self.limits = limits
+        self.save(update_fields=["limits"])
 
     def confirm(self, user: Any) -> None:
         """Record that a person has agreed to run programs of this project."""

@@ -1,0 +1,79 @@
+"""What a run asks a person, and what it was answered."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models.jobs import Job
+
+
+class QuestionQuerySet(models.QuerySet["Question"]):
+    def waiting(self) -> QuestionQuerySet:
+        """Those that nobody has answered and whose run still waits."""
+        return self.filter(answered_at=None, withdrawn_at=None)
+
+    def withdraw(self) -> int:
+        """Nobody needs to answer these any more, where nobody has. Returns how many that were."""
+        return self.waiting().update(withdrawn_at=timezone.now())
+
+
+class Question(models.Model):
+    """One question of a running job. It is answered at most once; the run waits until then."""
+
+    class Kind(models.TextChoices):
+        HUMAN_INPUT = "human_input", _("a task's output to be looked over")
+        HUMAN_FEEDBACK = "human_feedback", _("feedback for a flow")
+        FLOW_INPUT = "flow_input", _("input for a flow")
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
+    # Counts from 1 in each job; the child names its questions so.
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=20, choices=Kind)
+    prompt = models.TextField()
+    # What it is about, for the person who answers: task, agent, output, choices. Redacted.
+    context = models.JSONField(default=dict, blank=True)
+    asked_at = models.DateTimeField(default=timezone.now)
+    answer = models.TextField(blank=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    answered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    # Its run has ended before anybody answered.
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    objects = QuestionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["asked_at"]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_question_a_number")]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.prompt[:60]}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("question", args=[self.job_id, self.number])
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.answered_at is None and self.withdrawn_at is None
+
+    @property
+    def choices(self) -> list[str]:
+        """The outcomes of which the answer chooses one, by its name or in words; empty where it is free."""
+        found = self.context.get("choices")
+        return [str(one) for one in found] if isinstance(found, list) else []
+
+    def take_answer(self, text: str, person: AbstractBaseUser | None) -> bool:
+        """Keep the answer, if it is the first and the run still waits. False where not."""
+        kept = (
+            Question.objects.waiting()
+            .filter(pk=self.pk)
+            .update(answer=text, answered_at=timezone.now(), answered_by=person)
+        )
+        self.refresh_from_db()
+        return bool(kept)

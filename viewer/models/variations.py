@@ -1,0 +1,38 @@
+"""Several forks of one checkpoint that belong together."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.urls import reverse
+from django.utils import timezone
+
+from viewer.models.runs import Checkpoint
+
+
+class Variations(models.Model):
+    """One form's forks: each a job of its own, all under one limit."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=300)
+    checkpoint = models.ForeignKey(
+        Checkpoint, null=True, on_delete=models.SET_NULL, related_name="variations"
+    )
+    # As in Job.limits, for all of them together.
+    limits = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("variations", args=[self.id])
