@@ -1,4 +1,4 @@
-"""The child program: resumes or forks one CrewAI checkpoint, and tells its spool.
+"""The child program: runs, resumes or forks with CrewAI, and tells its spool.
 
     <the project's interpreter> crewai_runner.py <job folder>
 
@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from forkline_crewai import edits, original, project, sanitising
+from forkline_crewai.limits import Limits
+from forkline_crewai.questions import Questions
 from forkline_crewai.refusal import Refused
-from forkline_crewai.reporting import Reporter, secrets_of
+from forkline_crewai.reporting import Reporter, secrets_of, shortened
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -39,13 +41,18 @@ def main(folder: Path) -> int:
     spool = _spool_module()
     request: Request = json.loads((folder / spool.REQUEST).read_text())
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
+    reporter.questions = Questions(folder, reporter, spool.answer_name)
     signal.signal(signal.SIGINT, lambda *_: _interrupt(reporter))
     signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter, 143))
+    most = (request.get("options") or {}).get("limits") or {}
+    reporter.limits = Limits(most, folder / spool.STOP, reporter.questions.is_waiting)
+    reporter.limits.watch_time(reporter)
     try:
-        result = run(request, folder / "scratch", reporter)
+        result = run(request, folder / spool.SCRATCH, reporter)
     except BaseException as error:
         _flush()
         return _end(reporter, error)
+    reporter.limits.lift()
     _flush()
     reporter.end("succeeded", result=result)
     return 0
@@ -53,7 +60,12 @@ def main(folder: Path) -> int:
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Prepare the engine's state from the checkpoint and run what is left. The result, as text."""
+    if request["kind"] == "look":
+        return _look(request, scratch, reporter)
     _begin(reporter)
+    original.refuse_other_place(request)
+    if request["kind"] == "run":
+        return _run_from_the_start(request, reporter)
     body = original.read_original(request)
     root = edits.root_of(body, request["entity"])
     if request["entity"] == "crew":
@@ -73,6 +85,24 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     return _run_engine(request, body, root, entities, scratch, reporter)
 
 
+def _look(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Nothing runs: the engine's state is made of a copy, and thrown away."""
+    _settle()
+    from forkline_crewai import look
+
+    return look.look(request, scratch, reporter, _begin)
+
+
+def _run_from_the_start(request: Request, reporter: Reporter) -> str:
+    if request["location"]["provider"] == "sqlite":
+        original.use_recent_sqlite()
+    project.enter(request["folder"])
+    _settle()
+    from forkline_crewai import new_runs
+
+    return new_runs.run(request, reporter)
+
+
 def _run_engine(
     request: Request,
     body: dict[str, Any],
@@ -82,9 +112,11 @@ def _run_engine(
     reporter: Reporter,
 ) -> str:
     # The engine takes seconds to import: not before everything that can be refused without it.
-    from forkline_crewai import agents, crews, flows, progress, restoring, writes
+    from forkline_crewai import asking, checkpointing, progress, restoring, writes
 
     writes.guard(reporter)
+    asking.install(reporter.questions)
+    checkpointing.prune(request, reporter)
     tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
     progress.follow(reporter, {str(task["id"]): position for position, task in enumerate(tasks, 1)})
     record = sanitising.clean_record(body.get("event_record"))
@@ -93,15 +125,26 @@ def _run_engine(
         state = restoring.restored(copy, request)
     finally:
         shutil.rmtree(scratch)
+    return _run_on(state, root, body, request, reporter)
+
+
+def _run_on(
+    state: Any, root: dict[str, Any], body: dict[str, Any], request: Request, reporter: Reporter
+) -> str:
+    """Run what is left of a crew, a flow or an agent. The result, as text."""
+    from forkline_crewai import agents, asking, crews, flows, pending
+
     if request["entity"] == "crew":
         crew = crews.prepare(state, root, body, request, reporter)
-        reporter.write("steps", steps=_steps(request, [root, *tasks]))
+        reporter.write("steps", steps=_steps(request, [root, *(root.get("tasks") or [])]))
         return crews.run(crew)
     if request["entity"] == "flow":
-        flow = flows.prepare(state, root, body, request)
+        flow = flows.prepare(state, root, body, request, reporter)
+        asking.stand_in_for_methods(flow, reporter.questions)
+        pending.take_up(flow, root, body, request, reporter.questions)
         reporter.write("steps", steps=flows.steps_of(flow))
         return flows.run(flow)
-    agent = agents.prepare(state, root, body, request)
+    agent = agents.prepare(state, root, body, request, reporter)
     reporter.write("steps", steps=_steps(request, [root]))
     return agents.run(agent, body, request)
 
@@ -125,7 +168,7 @@ def _steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]
         {
             "unit": step["task"],
             "position": position,
-            "title": titles.get(step["task"], "")[:200],
+            "title": shortened(titles.get(step["task"], ""), 200),
             "action": step["action"],
         }
         for position, step in enumerate(request["steps"], 1)
@@ -192,6 +235,8 @@ def _flush() -> None:
 
 def _interrupt(reporter: Reporter) -> NoReturn:
     """SIGINT: the project's code may clean up, but not wait for a model that is still answering."""
+    if reporter.limits:
+        reporter.limits.lift()
     leaving = threading.Timer(SECONDS_TO_CLEAN_UP, _leave_now, (reporter, 130))
     leaving.daemon = True
     leaving.start()

@@ -10,24 +10,29 @@ from crewai import Agent
 from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
-from forkline_crewai import project, restoring
+from forkline_crewai import models, parts, project, restoring
 from forkline_crewai.refusal import Refused
 
 if TYPE_CHECKING:
+    from forkline_crewai.reporting import Reporter
     from viewer.jobs.spool import Request
 
 # What a person edits as the agent's input: a text, or a list of messages.
 MESSAGES = "messages"
 
 
-def prepare(state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request) -> Any:
+def prepare(
+    state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
+) -> Any:
     """The agent, on its branch and ready to be asked. ``saved`` is its data. Raises Refused."""
     if request["entry_point"]:
         agent = project.made_by(request["entry_point"], Agent, "agent")
         object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
         agent.agent_executor = None
     else:
+        parts.account(parts.of_restored_agent(saved, project.may_import), request, reporter)
         agent = state.root[0]
+    models.choose_for_agent(agent, saved, request)
     agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)
     restoring.attach(state, agent)
     events = restoring.events_in(body)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import crewai.crew
-from crewai import Crew
-from crewai.tasks.task_output import TaskOutput
 from pydantic import ValidationError
 
-from forkline_crewai import context_links, project, restoring
+from forkline_crewai import context_links, gaps, kickoff_hooks, models, parts, preload, project, restoring
 from forkline_crewai.interpolation import interpolate_agent, interpolate_task, placeholders
+from forkline_crewai.own_crew import own_crew
 from forkline_crewai.refusal import Refused
 
 if TYPE_CHECKING:
@@ -32,7 +31,9 @@ def prepare(
     """
     events = restoring.events_in(body)
     live = bool(request["entry_point"])
-    crew = _own_crew(saved, request) if live else state.root[0]
+    if not live:
+        parts.account(parts.of_restored_crew(saved, events, project.may_import), request, reporter)
+    crew = own_crew(saved, request, reporter) if live else state.root[0]
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings hold for all
@@ -40,80 +41,44 @@ def prepare(
     crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
     crew.checkpoint_inputs = _inputs(saved, events) or None
     crew.stream = False
-    _ask_nobody(crew, reporter)
     if any(task.output for task in crew.tasks):
         crew.planning = False  # the tasks' texts hold the plan already
     restoring.attach(state, crew)
     crew._restore_runtime()
+    models.choose_for_crew(crew, saved, request)
     if not live:
         _relink(crew, saved, events, request, reporter)
-        _warn_of_gaps(request, reporter)
     _interpolate(crew, saved, request, live, reporter)
     _make_outputs_agree(crew, request)
     edited = bool(request["inputs"] or request["outputs"])
     restoring.leave(state, request, edited or any(step["action"] == "again" for step in request["steps"]))
-    hold({step["task"] for step in request["steps"] if step["action"] in {"edited", "pinned"}})
+    hold(
+        {step["task"] for step in request["steps"] if step["action"] not in CALLED},
+        set() if live else _passed_over(request, events, reporter),
+    )
+    kickoff_hooks.fit(crew, request, reporter)
+    preload.before_first_task(crew, request, reporter)
     return crew
 
 
-def run(crew: Any) -> str:
-    """Kick it off, and its final output."""
-    return str(crew.kickoff().raw)
+def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
+    """Kick it off, with these inputs where it begins anew, and its final output."""
+    return str((crew.kickoff(inputs=dict(inputs)) if inputs else crew.kickoff()).raw)
 
 
-def hold(tasks: set[str]) -> None:
+def hold(tasks: set[str], passed_over: Collection[str] = ()) -> None:
     """Have the engine pass over these tasks wherever they stand, with the outputs that they have.
 
-    By itself it runs everything from the first task without an output on.
+    By itself it runs everything from the first task without an output on. Those ``passed_over`` have none.
     """
     prepare_task = crewai.crew.prepare_task_execution
 
     def passing_over(crew: Any, task: Any, index: int, start: int | None, *rest: Any) -> Any:
-        if str(task.id) in tasks and task.output is not None:
+        if str(task.id) in passed_over or (str(task.id) in tasks and task.output is not None):
             start = index + 1
         return prepare_task(crew, task, index, start, *rest)
 
     crewai.crew.prepare_task_execution = passing_over
-
-
-def _own_crew(saved: Mapping[str, Any], request: Request) -> Any:
-    crew = project.made_by(request["entry_point"], Crew, "crew")
-    tasks = list(saved.get("tasks") or [])
-    own = [task.description for task in crew.tasks]
-    texts = [str(task.get("checkpoint_original_description") or task.get("description")) for task in tasks]
-    # YAML leaves line ends behind, which a crew keeps and a person does not see.
-    if [text.strip() for text in own] != [text.strip() for text in texts]:
-        different = next(
-            (text for text, other in zip(texts, own, strict=False) if text.strip() != other.strip()), ""
-        )
-        raise Refused(
-            f"The crew of {request['entry_point']} has other tasks than the checkpoint, so it cannot go on "
-            f"from it: {len(own)} against {len(texts)}. Missing: {different.strip()[:80]!r}."
-        )
-    object.__setattr__(crew, "id", uuid.UUID(str(saved["id"])))
-    for task, data in zip(crew.tasks, tasks, strict=True):
-        _take_over(task, data)
-    for agent in crew.agents:
-        agent.agent_executor = None
-    return crew
-
-
-def _take_over(task: Any, saved: Mapping[str, Any]) -> None:
-    object.__setattr__(task, "id", uuid.UUID(str(saved["id"])))
-    task.checkpoint_original_description = task.description
-    task.checkpoint_original_expected_output = task.expected_output
-    if saved.get("output") is not None:
-        task.output = TaskOutput.model_validate(saved["output"])
-        task.description = str(saved.get("description"))
-        task.expected_output = str(saved.get("expected_output"))
-
-
-def _ask_nobody(crew: Any, reporter: Reporter) -> None:
-    """Leave out what would wait at a terminal that a child does not have."""
-    for position, task in enumerate(crew.tasks, 1):
-        if task.human_input and task.output is None:
-            task.human_input = False
-            reporter.warn(f"Task {position} asks a person to look at its answer: here it goes on without.")
 
 
 def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -180,19 +145,17 @@ def _relink(
         )
 
 
-def _warn_of_gaps(request: Request, reporter: Reporter) -> None:
-    """Say which tasks the run had passed over: a checkpoint does not keep that a task has a condition."""
-    actions = [step["action"] for step in request["steps"]]
-    gaps = [
-        str(position)
-        for position, action in enumerate(actions, 1)
-        if action == "runs" and set(actions[position:]) - {"runs"}
-    ]
-    if gaps:
-        reporter.warn(
-            f"Tasks that the run had passed over will run: {', '.join(gaps)}. If they have a condition, the "
-            f"checkpoint does not keep it: name the crew's entry point, whose tasks have theirs."
-        )
+def _passed_over(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
+    """The tasks that a crew without conditions passes over as the run did; say where that is not known."""
+    over, unclear = gaps.passed_over(request, events)
+    advice = "the checkpoint does not keep conditions: name the crew's entry point, whose tasks have theirs."
+    if over:
+        positions = [str(at) for at, step in enumerate(request["steps"], 1) if step["task"] in over]
+        reporter.warn(f"Tasks that the run had passed over are passed over: {', '.join(positions)}; {advice}")
+    if unclear:
+        positions = [str(position) for position in unclear]
+        reporter.warn(f"Tasks that the run had passed over will run: {', '.join(positions)}; {advice}")
+    return over
 
 
 def _make_outputs_agree(crew: Any, request: Request) -> None:

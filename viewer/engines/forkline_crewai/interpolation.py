@@ -15,6 +15,17 @@ def placeholders(text: str | None) -> set[str]:
     return set(PLACEHOLDER.findall(text or ""))
 
 
+def filled(text: str, inputs: Mapping[str, Any]) -> str:
+    """The text as a person reads it, with the inputs that are known."""
+    return PLACEHOLDER.sub(lambda found: str(inputs.get(found[1], found[0])), text)
+
+
+def may_become(template: str, text: str) -> bool:
+    """Whether some inputs could make the text of this template."""
+    pieces = PLACEHOLDER.split(template)[::2]
+    return re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
+
+
 def interpolate_task(task: Any, inputs: Mapping[str, Any]) -> None:
     """Write the task's description and expected output anew from their templates."""
     texts = (

@@ -36,7 +36,9 @@ class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
 
 
 def is_old(location: str) -> bool:
-    """Whether the store's table knows no parents and branches."""
+    """Whether the store's table knows no parents and branches. One that is yet to be made is new."""
+    if not Path(location).exists():
+        return False
     with original.opened(Path(location)) as connection:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")}
     return bool(columns) and not columns >= {"parent_id", "branch"}

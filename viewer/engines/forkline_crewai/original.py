@@ -24,14 +24,21 @@ def read_original(request: Request) -> dict[str, Any]:
     """The checkpoint as it was written. Raises Refused where it cannot be read, or not written beside."""
     if request["location"]["provider"] == "sqlite":
         use_recent_sqlite()
-    source = request["checkpoint"]["source"]
+    source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
+    if stored and not request["entry_point"]:
+        raise Refused(
+            "This checkpoint was pruned, and the copy that is kept of it lacks what was hidden in it. Name "
+            "the entry point: then keys and parts come from the project's own code."
+        )
     try:
-        if request["location"]["provider"] == "sqlite":
-            text = _row(Path(request["location"]["path"]), request["checkpoint"]["id"])
+        if request["location"]["provider"] == "sqlite" and not stored:
+            text = _row(request)
         else:
             text = _decoded(Path(source).read_bytes())
         body = json.loads(text)
     except (OSError, ValueError, sqlite3.Error) as error:
+        if isinstance(error, FileNotFoundError) and not stored:
+            raise _gone(request) from error
         raise Refused(f"The checkpoint {source} cannot be read: {error}") from error
     if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
         raise Refused(f"{source} is no checkpoint.")
@@ -59,6 +66,29 @@ def use_recent_sqlite() -> None:
     sys.modules["sqlite3.dbapi2"] = recent.dbapi2
 
 
+def refuse_other_place(request: Request) -> None:
+    """See that the location is still what a person chose, however long ago that was.
+
+    Raises Refused where its path leads elsewhere by now, or where somebody else's database stands there:
+    the engine would write beside, or make its table there.
+    """
+    path = Path(request["location"]["path"])
+    if path.resolve() != path:
+        raise Refused(
+            f"The location {path} leads to {path.resolve()} by now. Add that as a location of its own."
+        )
+    if request["location"]["provider"] != "sqlite" or not path.exists() or not path.stat().st_size:
+        return
+    database: Any = sys.modules["sqlite3"]
+    try:
+        with opened(path) as connection:
+            named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
+    except database.Error as error:
+        raise Refused(f"{path} cannot be read as a store of checkpoints: {error}") from error
+    if [tuple(one) for one in named] != [("table",)]:
+        raise Refused(f"{path} is somebody else's database by now: it has no table of checkpoints.")
+
+
 def _decoded(data: bytes) -> str:
     # Old versions wrote in the locale's encoding.
     try:
@@ -76,9 +106,21 @@ def opened(store: Path) -> Any:
     return closing(database.connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
 
 
-def _row(store: Path, identifier: str) -> str:
+def _row(request: Request) -> str:
+    store = Path(request["location"]["path"])
+    if not store.exists():
+        raise _gone(request)
     with opened(store) as connection:
-        row = connection.execute("SELECT json(data) FROM checkpoints WHERE id = ?", (identifier,)).fetchone()
+        asked = "SELECT json(data) FROM checkpoints WHERE id = ?"
+        row = connection.execute(asked, (request["checkpoint"]["id"],)).fetchone()
     if row is None:
-        raise Refused(f"The store {store} has no checkpoint {identifier} any more.")
+        raise _gone(request)
     return str(row[0])
+
+
+def _gone(request: Request) -> Refused:
+    return Refused(
+        f"The checkpoint {request['checkpoint']['id']} is not at its location any more: it was deleted after "
+        f"this run was asked for. Nothing has run. Start from another one; or fork or resume this one anew, "
+        f"which starts from the copy that is kept here."
+    )

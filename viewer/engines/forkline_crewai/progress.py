@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from crewai.events.event_bus import crewai_event_bus
 
+from forkline_crewai.reporting import shortened
+
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
 
 MOST_OUTPUT = 2000
 MOST_ARGUMENTS = 1000
+# The tokens of all model calls of this run so far.
+TOKENS = {"total": 0}
 
 
 def follow(reporter: Reporter, tasks: dict[str, int]) -> None:
@@ -20,18 +24,23 @@ def follow(reporter: Reporter, tasks: dict[str, int]) -> None:
     A handler of the event bus would be called in another thread, and so in another order.
     """
     emit = crewai_event_bus.emit
-    tokens = {"total": 0}
 
     def emit_and_report(source: Any, event: Any) -> Any:
         try:
             report = LINES.get(event.type)
             if report:
-                report(reporter, event, tasks, tokens)
+                report(reporter, event, tasks)
         except Exception as error:
             reporter.warn(f"A step could not be shown: {type(error).__name__}: {error}")
         return emit(source, event)
 
     crewai_event_bus.emit = emit_and_report
+
+
+def count(tokens: int) -> int:
+    """Add these tokens to the run's. How many it has used by now."""
+    TOKENS["total"] += tokens
+    return TOKENS["total"]
 
 
 def _task(event: Any, tasks: dict[str, int]) -> dict[str, Any]:
@@ -50,64 +59,67 @@ def _agent(event: Any) -> str:
     return str(role or "").strip()
 
 
-def _task_started(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
+def _task_started(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
     description = getattr(getattr(event, "task", None), "description", None) or event.task_name
-    reporter.write("task_started", **_task(event, tasks), description=str(description or "")[:MOST_OUTPUT])
+    reporter.write(
+        "task_started", **_task(event, tasks), description=shortened(str(description or ""), MOST_OUTPUT)
+    )
 
 
-def _task_completed(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
-    reporter.write("task_completed", **_task(event, tasks), output=str(event.output.raw)[:MOST_OUTPUT])
+def _task_completed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+    reporter.write(
+        "task_completed", **_task(event, tasks), output=shortened(str(event.output.raw), MOST_OUTPUT)
+    )
 
 
-def _task_failed(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
-    reporter.write("task_failed", **_task(event, tasks), error=str(event.error)[:MOST_OUTPUT])
+def _task_failed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+    reporter.write("task_failed", **_task(event, tasks), error=shortened(str(event.error), MOST_OUTPUT))
 
 
 def _method(kind: str) -> Callable[..., None]:
-    def report(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
-        error = {"error": str(event.error)[:MOST_OUTPUT]} if kind == "method_failed" else {}
+    def report(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+        error = {"error": shortened(str(event.error), MOST_OUTPUT)} if kind == "method_failed" else {}
         reporter.write(kind, method=str(event.method_name), **error)
 
     return report
 
 
-def _model_started(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
+def _model_started(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
     reporter.write("model_started", model=str(event.model or ""), agent=_agent(event))
 
 
-def _model_completed(reporter: Reporter, event: Any, tasks: dict[str, int], tokens: dict[str, int]) -> None:
+def _model_completed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
     usage = getattr(event, "usage", None) or {}
     used = int(usage.get("total_tokens") or 0)
-    tokens["total"] += used
     reporter.write(
         "model_completed",
         model=str(event.model or ""),
         agent=_agent(event),
         tokens=used,
-        total_tokens=tokens["total"],
+        total_tokens=count(used),
     )
 
 
-def _model_failed(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
+def _model_failed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
     reporter.write(
         "model_failed",
         model=str(event.model or ""),
         agent=_agent(event),
-        error=str(event.error)[:MOST_OUTPUT],
+        error=shortened(str(event.error), MOST_OUTPUT),
     )
 
 
-def _text(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
+def _text(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
     reporter.stream(str(event.chunk or ""), _agent(event))
 
 
 def _tool(kind: str) -> Callable[..., None]:
-    def report(reporter: Reporter, event: Any, tasks: dict[str, int], _: dict[str, int]) -> None:
+    def report(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
         data: dict[str, Any] = {"tool": str(event.tool_name), "agent": _agent(event)}
         if kind == "tool_started":
-            data["arguments"] = str(event.tool_args)[:MOST_ARGUMENTS]
+            data["arguments"] = shortened(str(event.tool_args), MOST_ARGUMENTS)
         if kind == "tool_failed":
-            data["error"] = str(event.error)[:MOST_OUTPUT]
+            data["error"] = shortened(str(event.error), MOST_OUTPUT)
         reporter.write(kind, **data)
 
     return report

@@ -41,7 +41,7 @@ def may_import(tool_type: str) -> bool:
         return tool_type.startswith("crewai_tools.") or ".tools." in tool_type
     spec = importlib.util.find_spec(top)
     places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
-    return any(_in_project(Path(place)) for place in places if place)
+    return any(is_in_project(Path(place)) for place in places if place)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -85,7 +85,8 @@ def made_by(entry_point: str, kind: type, words: str) -> Any:
     return found
 
 
-def _in_project(place: Path) -> bool:
+def is_in_project(place: Path) -> bool:
+    """Whether a file is of the project's own source, and of no environment."""
     resolved = place.resolve()
     if "site-packages" in resolved.parts or resolved.is_relative_to(Path(sys.prefix).resolve()):
         return False

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from forkline_crewai.limits import Limits
+    from forkline_crewai.questions import Questions
     from viewer.jobs.spool import Spool
 
 # Streamed text is gathered for this long, so that a fast model does not flood the spool.
@@ -18,11 +20,17 @@ MOST_HELD = 400
 MOST_HELD_OF_A_PRIVATE_KEY = 8000
 _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
+# A value between quotation marks that has not ended, with its name.
+_BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
 class Reporter:
     """Writes the spool's lines, whichever thread they come from; after the last one, none."""
+
+    # What the run asks a person goes through these; who makes the reporter sets them.
+    questions: Questions
+    limits: Limits | None = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -33,8 +41,13 @@ class Reporter:
         self._warned: set[str] = set()
         self.has_ended = False
 
-    def write(self, kind: str, **data: Any) -> None:
-        """Append a line, behind the streamed text that came before it."""
+    def write(self, kind: str, /, **data: Any) -> None:
+        """Append a line, behind the streamed text that came before it.
+
+        Raises KeyboardInterrupt for what would begin beyond the run's limits.
+        """
+        if self.limits:
+            self.limits.take(self, kind, data)
         with self._lock:
             self._write_texts()
             if not self.has_ended:
@@ -85,6 +98,18 @@ def end_of_whole_words(text: str) -> int:
             return between
     # Nothing to hold on to in what is written without blanks, as in Chinese.
     return len(text) if first or not text.isascii() else 0
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many of its first characters, without what may be a part of a key where it is cut.
+
+    What stands at the end would not be known for one any more.
+    """
+    if len(text) <= most:
+        return text
+    begun = text[: end_of_whole_words(text[:most])]
+    value = _BEGUN_VALUE.search(begun, max(0, len(begun) - MOST_HELD))
+    return begun[: value.start()] if value else begun
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:

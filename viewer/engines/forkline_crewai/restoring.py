@@ -18,7 +18,7 @@ from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 from pydantic import ValidationError
 
-from forkline_crewai import old_stores
+from forkline_crewai import checkpointing, old_stores
 from forkline_crewai.refusal import Refused
 
 if TYPE_CHECKING:
@@ -71,12 +71,13 @@ def provider_of(request: Request) -> Any:
 
 
 def settings_for(request: Request, *saved: Any) -> Any:
-    """How the run writes checkpoints: on the events that it always did, where the location really is.
+    """How the run writes checkpoints: on the chosen events, else those of before, at the real location.
 
     The saved place was relative to a folder that we are not in, and pruning would delete what is the
-    user's; so neither is taken over.
+    user's; so neither is taken over. Raises Refused for a chosen event that this engine does not know.
     """
-    for settings in (*saved, {"on_events": USUAL_EVENTS[request["entity"]]}):
+    chosen = {"on_events": checkpointing.chosen_events(request)}
+    for settings in (chosen, *saved, {"on_events": USUAL_EVENTS[request["entity"]]}):
         events = (
             settings.get("on_events") if isinstance(settings, dict) else getattr(settings, "on_events", None)
         )

@@ -28,7 +28,7 @@ TASK = frozenset(
     name description expected_output async_execution output id markdown processed_by_agents used_tools
     tools_errors delegations prompt_context max_retries guardrail_max_retries retry_count
     tool_failure_policy start_time end_time allow_crewai_trigger_context checkpoint_original_description
-    checkpoint_original_expected_output output_json output_pydantic response_model
+    checkpoint_original_expected_output output_json output_pydantic response_model human_input
     """.split()  # noqa: SIM905 - a list of words
 )
 AGENT = frozenset(
@@ -65,7 +65,6 @@ LOST = {
     "skills": "skills",
     "output_file": "output files",
     "output_log_file": "output files",
-    "human_input": "questions to a person",
     "input_files": "input files",
     "trained_agents_file": "training files",
 }

@@ -1,0 +1,161 @@
+"""A look before a run: what it would have and lack, found out without running anything."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forkline_crewai import edits, original, parts, project, sanitising
+from forkline_crewai.refusal import Refused
+from forkline_crewai.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_crewai.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+Report = dict[str, Any]
+# Whoever asked for it waits much shorter; a project whose import never ends must not stay for ever.
+MOST_SECONDS = 600
+MOST_MODULES = 60
+
+
+def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[Reporter], None]) -> str:
+    """Write one line of what was found. What speaks against the run is part of it, and no failure."""
+    ending = threading.Timer(MOST_SECONDS, os._exit, (1,))
+    ending.daemon = True
+    ending.start()
+    report: Report = {
+        "python_version": platform.python_version(),
+        "engine_version": "",
+        "checkpoint_version": "",
+        "sqlite_version": "",
+        "imports": [],
+        "parts": [],
+        "questions": [],
+        "blocks": [],
+        "notes": [],
+    }
+    try:
+        begin(reporter)
+        report["engine_version"] = importlib.metadata.version("crewai")
+        _look_into(report, request, scratch)
+    except Refused as refused:
+        report["blocks"].append(str(refused))
+    report["parts"] = report["parts"][: parts.MOST_PARTS]
+    report["imports"] = sorted(set(report["imports"]))[:MOST_MODULES]
+    reporter.write("look", report=report)
+    return ""
+
+
+def _look_into(report: Report, request: Request, scratch: Path) -> None:
+    if request["location"]["provider"] == "sqlite":
+        original.use_recent_sqlite()
+        report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
+    body: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
+    if request["checkpoint"]["source"]:
+        body = original.read_original(request)
+        saved = edits.root_of(body, request["entity"])
+        report["checkpoint_version"] = str(body.get("crewai_version") or "")
+    project.enter(request["folder"])
+    known = set(sys.modules)
+    try:
+        {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]](
+            report, request, body, saved, scratch
+        )
+    finally:
+        report["imports"] += [name for name in set(sys.modules) - known if _is_of_the_project(name)]
+
+
+def _crew(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    from forkline_crewai import own_crew, restoring
+
+    events = restoring.events_in(body)
+    if not request["entry_point"]:
+        report["parts"] = parts.of_restored_crew(saved, events, project.may_import)
+        report["imports"] += parts.modules_in(saved)
+        entity, _ = sanitising.clean_crew(saved, project.may_import, os.environ)
+        _restored(request, body, [entity], scratch)
+        return
+    crew = own_crew.made(request)
+    _note_what_cannot_be_written(report, crew)
+    if not saved:
+        report["parts"] = parts.of_own_crew(crew, {}, own_crew.unmatched())
+        return
+    agents, tasks = own_crew.matched(crew, saved, request)
+    report["parts"] = parts.of_own_crew(crew, saved, tasks)
+    for question in (*agents.questions, *tasks.questions):
+        if question.choices:
+            report["questions"].append(asdict(question))
+        else:
+            report["blocks"].append(own_crew.words_of(question))
+    _restored(request, body, [], scratch)
+
+
+def _flow(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    from forkline_crewai import flows
+
+    if not request["entry_point"]:
+        raise Refused("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
+    flow = flows.made_by(request["entry_point"])
+    report["parts"] = parts.of_own_flow(flow, saved)
+    if saved:
+        edits.edit_state(saved, request)
+        flows.take_over(flow, saved)
+        _restored(request, body, [], scratch)
+
+
+def _agent(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    if request["entry_point"]:
+        from crewai import Agent
+
+        agent = project.made_by(request["entry_point"], Agent, "agent")
+        report["parts"] = parts.of_own_agent(agent)
+        if saved:
+            _restored(request, body, [], scratch)
+        return
+    report["parts"] = parts.of_restored_agent(saved, project.may_import)
+    report["imports"] += parts.modules_in(saved)
+    entity, _ = sanitising.clean_agent(saved, project.may_import, os.environ)
+    _restored(request, body, [entity], scratch)
+
+
+def _restored(request: Request, body: dict[str, Any], entities: list[Any], scratch: Path) -> None:
+    """Have the engine make its state of a copy, as the run would. Raises Refused where it cannot."""
+    from forkline_crewai import restoring
+
+    record = sanitising.clean_record(body.get("event_record"))
+    copy = restoring.copied({**body, "entities": entities, "event_record": record}, request, scratch)
+    try:
+        restoring.restored(copy, request)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _note_what_cannot_be_written(report: Report, crew: Any) -> None:
+    """Where this engine by itself could write no checkpoint of the crew: ours name what it cannot hold."""
+    from crewai.state.runtime import RuntimeState
+
+    try:
+        RuntimeState(root=[crew]).model_dump_json()
+    except Exception as error:
+        report["notes"].append({"what": "unwritten", "detail": shortened(str(error).splitlines()[0], 300)})
+
+
+def _is_of_the_project(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return bool(file) and project.is_in_project(Path(str(file)))
