@@ -6,7 +6,7 @@ whole run in which every unforked chain is one node. Neither holds any text; the
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,8 @@ from viewer.lineage.tree import Edge
 from viewer.words import Worded
 from viewer.words import gettext_noop as _
 
-Shape = Literal["done", "start", "end", "failure", "edit"]
+# A fold stands for several checkpoints that are not drawn one by one.
+Shape = Literal["done", "start", "end", "failure", "edit", "fold"]
 
 ROW = 30
 LANE = 18
@@ -49,11 +50,11 @@ class Knot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """SVG path data. ``edge`` says how it is stroked: inferred is dashed, missing dotted."""
+    """SVG path data. ``edge`` says how it is stroked: inferred is dashed, missing and folded dotted."""
 
     path: str
     colour: int
-    edge: Edge
+    edge: Edge | Literal["folded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +90,31 @@ def draw_window(knots: Sequence[Knot], passing: Sequence[Knot], lanes: int) -> D
     """
     if not knots:
         return Drawing(0, 0, (), ())
-    plot = _Plot({knot.row: place for place, knot in enumerate(knots)}, knots[0].row, lanes)
+    plot = _plot(knots, knots[0].row, lanes)
     lines = [line for knot in (*passing, *knots) if (line := plot.line(knot)) is not None]
-    return Drawing(plot.width, len(knots) * ROW, tuple(lines), tuple(map(plot.dot, knots)))
+    dots = tuple(plot.dot(knot) for knot in knots if knot.shape != "fold")
+    return Drawing(plot.width, len(knots) * ROW, tuple(lines), dots)
 
 
 def draw_dots(knots: Sequence[Knot], lanes: int) -> Drawing:
     """The same without lines, for rows that were picked out of their run."""
-    plot = _Plot({knot.row: place for place, knot in enumerate(knots)}, 0, lanes)
-    return Drawing(plot.width, len(knots) * ROW, (), tuple(map(plot.dot, knots)))
+    plot = _plot(knots, 0, lanes)
+    dots = tuple(plot.dot(knot) for knot in knots if knot.shape != "fold")
+    return Drawing(plot.width, len(knots) * ROW, (), dots)
+
+
+def _plot(knots: Sequence[Knot], top: int, lanes: int) -> "_Plot":
+    places = {knot.row: place for place, knot in enumerate(knots)}
+    return _Plot(places, {knot.row for knot in knots if knot.shape == "fold"}, top, lanes)
 
 
 class _Plot:
-    """Where rows and lanes are, in pixels. ``places`` says which row is the how manieth line."""
+    """Where rows and lanes are, in pixels. ``places`` says which row is the how manieth line, ``folds`` which
+    rows stand for several."""
 
-    def __init__(self, places: Mapping[int, int], top: int, lanes: int) -> None:
+    def __init__(self, places: Mapping[int, int], folds: Collection[int], top: int, lanes: int) -> None:
         self._places = places
+        self._folds = folds
         self._top = top
         self._height = len(places) * ROW
         columns = lane_columns(lanes)
@@ -127,9 +137,9 @@ class _Plot:
             if knot.edge is not Edge.MISSING:
                 return None
             return Line(f"M{x:g} {y:g}V{y + GAP_STUB:g}", knot.colour, knot.edge)
-        return Line(
-            self._path(x, y, self.x(knot.parent_lane), self.y(knot.parent_row)), knot.colour, knot.edge
-        )
+        path = self._path(x, y, self.x(knot.parent_lane), self.y(knot.parent_row))
+        is_folded = knot.row in self._folds or knot.parent_row in self._folds
+        return Line(path, knot.colour, "folded" if is_folded else knot.edge)
 
     def _path(self, x: float, y: float, parent_x: float, parent_y: float) -> str:
         if x == parent_x or parent_y > self._height + ROW:

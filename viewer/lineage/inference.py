@@ -7,7 +7,7 @@ a node finds all its ancestors by looking up its own events.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 # Sets of one run that share their rarest event are looked at this far, the largest first.
 MOST_CANDIDATES = 200
@@ -16,7 +16,7 @@ MOST_CANDIDATES = 200
 class Inference:
     """Answers for nodes given as (run key, event ids), by their position in that list."""
 
-    def __init__(self, nodes: Sequence[tuple[str, Collection[str]]]) -> None:
+    def __init__(self, nodes: Sequence[tuple[str, Collection[Hashable]]]) -> None:
         self._nodes = nodes
         self._members: dict[str, list[int]] = {}
         self._indexes: dict[str, _Run] = {}
@@ -42,18 +42,18 @@ class Inference:
 class _Run:
     """The distinct event sets of one run, each filed under its rarest event."""
 
-    def __init__(self, sets: Sequence[tuple[int, frozenset[str]]]) -> None:
+    def __init__(self, sets: Sequence[tuple[int, frozenset[Hashable]]]) -> None:
         counts = Counter(event for _, events in sets for event in events)
-        first: dict[frozenset[str], int] = {}
+        first: dict[frozenset[Hashable], int] = {}
         for index, events in sets:
             first.setdefault(events, index)
-        self._filed: dict[str, list[tuple[int, frozenset[str]]]] = {}
+        self._filed: dict[Hashable, list[tuple[int, frozenset[Hashable]]]] = {}
         for events, index in sorted(first.items(), key=lambda item: (-len(item[0]), item[1])):
             rarest = min(events, key=counts.__getitem__)
             self._filed.setdefault(rarest, []).append((index, events))
         self._rarest = frozenset(self._filed)
 
-    def parent_of(self, events: frozenset[str]) -> int | None:
+    def parent_of(self, events: frozenset[Hashable]) -> int | None:
         best: tuple[int, int] | None = None
         for event in self._rarest & events:
             for index, candidate in self._filed.get(event, ())[:MOST_CANDIDATES]:

@@ -8,7 +8,7 @@ One connected lineage is one run. Parents come before their children; what that 
 settled by the recorded time and then the id, so the same checkpoints always come out the same.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -46,7 +46,7 @@ class Node:
     run_key: str
     branch: str
     created_at: datetime | None
-    event_ids: Collection[str] = field(default=(), repr=False)
+    event_ids: Collection[Hashable] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

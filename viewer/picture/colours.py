@@ -2,7 +2,7 @@
 
 from django.db.models import Min
 
-from viewer.models import Run
+from viewer.models import Job, Run
 
 COLOURS = 8
 
@@ -16,3 +16,11 @@ def branch_colours(run: Run) -> dict[str, int]:
         .order_by("first", "branch")
     )
     return {branch: place % COLOURS for place, (branch, _) in enumerate(branches)}
+
+
+def job_colour(job: Job) -> int:
+    """The colour of the branch that a job writes to: the next one where nothing stands on it yet."""
+    if job.run is None:
+        return 0
+    colours = branch_colours(job.run)
+    return colours.get(job.branch, len(colours) % COLOURS)

@@ -1,7 +1,7 @@
 """The rows of a run that a page draws at once, and the lanes beside them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import F, Max, Q, QuerySet
 
@@ -11,6 +11,7 @@ from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
+from viewer.picture.folding import folded
 from viewer.picture.triggers import is_failure, shape_of, trigger_words
 
 ROWS = 200
@@ -30,6 +31,8 @@ class Wanted:
     only: str = ""
     top: int | None = None
     bottom: int | None = None
+    # Whether each pruned checkpoint is a line of its own.
+    pruned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Line:
     selected: bool
     # One entry for each task; None where there are too many for that.
     bars: tuple[str, ...] | None
+    # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
+    folded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +91,11 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     looks = looks_of(run)
     # Asked for again with its bottom, a window keeps the link that stands below it.
     more = len(found) > most
+    passing = _passing(run, top, wanted)
+    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at)
     return Window(
-        lines=tuple(_line(row, looks, wanted.at) for row in shown),
-        drawing=_drawing(run, shown, looks, wanted, top),
+        lines=tuple(_line(rows[0], looks, wanted.at, len(rows)) for rows in at_once),
+        drawing=_drawing(run, at_once, passing, looks, wanted),
         columns=lane_columns(run.lane_count),
         top=top,
         bottom=shown[-1].row if shown else 0,
@@ -144,7 +151,7 @@ def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
     return selected + ROWS_ABOVE_SELECTION
 
 
-def _line(row: Checkpoint, looks: Looks, at: str) -> Line:
+def _line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
     running = row.pk in looks.running
     return Line(
         checkpoint=row,
@@ -155,6 +162,7 @@ def _line(row: Checkpoint, looks: Looks, at: str) -> Line:
         running=running,
         selected=row.checkpoint_id == at,
         bars=bars_of(row.tasks_done, row.tasks_total, running) if row.tasks_total <= MOST_BARS else None,
+        folded=count if count > 1 else 0,
     )
 
 
@@ -169,11 +177,26 @@ def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
     )
 
 
-def _drawing(run: Run, shown: Sequence[Checkpoint], looks: Looks, wanted: Wanted, top: int | None) -> Drawing:
-    knots = knots_of(shown, looks)
+def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
+    """The rows above the window whose lines run into it."""
+    if top is None or wanted.only:
+        return []
+    return list(_with_parents(run.checkpoints.filter(row__gt=top, parent__row__lte=top)))
+
+
+def _drawing(
+    run: Run, at_once: Sequence[list[Checkpoint]], passing: Sequence[Checkpoint], looks: Looks, wanted: Wanted
+) -> Drawing:
+    knots = [_knot_of(rows, looks) for rows in at_once]
     if wanted.only:
         return draw_dots(knots, run.lane_count)
-    above = (
-        run.checkpoints.none() if top is None else run.checkpoints.filter(row__gt=top, parent__row__lte=top)
-    )
-    return draw_window(knots, knots_of(_with_parents(above), looks), run.lane_count)
+    return draw_window(knots, knots_of(passing, looks), run.lane_count)
+
+
+def _knot_of(rows: list[Checkpoint], looks: Looks) -> Knot:
+    """A row's knot; that of a folded stretch hangs where its oldest row hangs."""
+    (newest,) = knots_of(rows[:1], looks)
+    if len(rows) == 1:
+        return newest
+    (oldest,) = knots_of(rows[-1:], looks)
+    return replace(newest, shape="fold", parent_row=oldest.parent_row, parent_lane=oldest.parent_lane)

@@ -1,0 +1,48 @@
+"""Stretches of checkpoints that were pruned where they stood: one line of the list for each."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from viewer.models import Checkpoint
+
+# Fewer are shown as they are: one line would save nothing.
+FEWEST_FOLDED = 3
+
+
+def folded(rows: Sequence[Checkpoint], passing: Iterable[Checkpoint], at: str) -> list[list[Checkpoint]]:
+    """The rows of a window, newest first, in stretches: several rows in one are to be folded into one line.
+
+    Folded are pruned rows that follow each other without a fork, but none that is selected (``at``) or that
+    bears its branch's name. ``passing`` are rows above the window. All carry their parents' places.
+    """
+    children = Counter(row.parent_row for row in (*rows, *passing))  # type: ignore[attr-defined]
+    stretches = []
+    for stretch in _chains(rows, children, at):
+        whole = len(stretch) >= FEWEST_FOLDED
+        stretches += [stretch] if whole else [[row] for row in stretch]
+    return stretches
+
+
+def _chains(rows: Sequence[Checkpoint], children: Counter[int | None], at: str) -> Iterator[list[Checkpoint]]:
+    """Rows that may be folded together, and every other row by itself."""
+    number = 0
+    before: Checkpoint | None = None
+    numbers = []
+    for row in rows:
+        if before is None or not (_may_fold(before, children, at) and _follows(before, row, children, at)):
+            number += 1
+        numbers.append(number)
+        before = row
+    for _, group in groupby(zip(numbers, rows, strict=True), key=lambda pair: pair[0]):
+        yield [row for _, row in group]
+
+
+def _may_fold(row: Checkpoint, children: Counter[int | None], at: str) -> bool:
+    is_plain = not row.is_branch_head and row.checkpoint_id != at
+    return is_plain and row.state == Checkpoint.State.PRUNED and children[row.row] <= 1
+
+
+def _follows(newer: Checkpoint, row: Checkpoint, children: Counter[int | None], at: str) -> bool:
+    is_parent = newer.parent_row == row.row and newer.edge == Checkpoint.Edge.RECORDED  # type: ignore[attr-defined]
+    return is_parent and newer.branch == row.branch and _may_fold(row, children, at)
