@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.real_stores import STORES, copy_of, one_checkpoint, write_checkpoint
+from tests.real_stores import copy_of, one_checkpoint, write_checkpoint
 from viewer.importing import import_location, import_one, open_location, stored_body
 from viewer.models import Checkpoint, Location, Problem
 
@@ -211,51 +209,6 @@ def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Locati
     assert flow.unreadable == ""
 
 
-def test_runs_that_a_late_parent_connects_become_one(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", None, entities=agent("one"))
-    write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb", entities=agent("two"))
-    location = open_location(tmp_path)
-    import_location(location)
-    assert location.runs.count() == 2
-    first = location.runs.get(key="one")
-    write_checkpoint(tmp_path, "20260101T000001_bbbbbbbb", "20260101T000000_aaaaaaaa", entities=agent("two"))
-    import_location(location)
-    run = location.runs.get()
-    assert (run, run.checkpoint_count) == (first, 3)
-    edges = list(run.checkpoints.order_by("row").values_list("edge", flat=True))
-    assert edges == ["root", "recorded", "recorded"]
-
-
-def agent(run_key: str) -> list[dict[str, Any]]:
-    return [{"entity_type": "agent", "role": "Writer", "checkpoint_kickoff_event_id": run_key}]
-
-
-def test_importing_one_by_one_comes_to_the_same_as_importing_all(tmp_path: Path) -> None:
-    source = copy_of("1.15.30/json", tmp_path / "source")
-    whole = open_location(source)
-    import_location(whole)
-    target = tmp_path / "target"
-    target.mkdir()
-    location = open_location(target)
-    for path in sorted(source.rglob("*.json"), key=lambda path: path.name, reverse=True):
-        copied = target / path.relative_to(source)
-        copied.parent.mkdir(exist_ok=True)
-        shutil.copyfile(path, copied)
-        summary = import_one(location, str(copied))
-        assert (summary.read, summary.added) == (1, 1)
-    assert settled(location) == settled(whole)
-    location.refresh_from_db()
-    assert location.revision == 6
-
-
-def settled(location: Location) -> list[tuple[Any, ...]]:
-    run = location.runs.get()
-    rows = location.checkpoints.order_by("row").values_list(
-        *("key", "checkpoint_id", "parent__checkpoint_id", "edge", "lane", "row", "is_branch_head", "tokens")
-    )
-    return [*rows, (run.key, run.name, run.checkpoint_count, run.tokens, run.lane_count, run.branch_count)]
-
-
 def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
     write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
     new = write_checkpoint(Path(flow.path), "20261120T233051_bbbbbbbb", "20261120T233050_aaaaaaaa")
@@ -275,43 +228,3 @@ def test_importing_one_row_of_a_store(tmp_path: Path) -> None:
     store = open_location(copy_of("1.14.1/cp.db", tmp_path))
     assert import_one(store, f"{store.path}#20261121T001343_0c93aa95").added == 1
     assert store.checkpoints.get().checkpoint_id == "20261121T001343_0c93aa95"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_imports_at_once_store_each_checkpoint_once(tmp_path: Path) -> None:
-    for version in ("1.14.1", "1.14.2", "1.15.30"):
-        copy_of(f"{version}/json", tmp_path)
-    location = open_location(tmp_path)
-    failures: list[Exception] = []
-
-    def work() -> None:
-        try:
-            import_location(Location.objects.get(pk=location.pk))
-        except Exception as error:
-            failures.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    expected = sum(
-        len(list((STORES / version / "json").rglob("*.json"))) for version in ("1.14.1", "1.14.2", "1.15.30")
-    )
-    assert location.checkpoints.count() == expected
-    location.refresh_from_db()
-    assert location.revision == 1
-
-
-def test_old_and_new_tokens_are_counted_once_over_several_imports(tmp_path: Path) -> None:
-    source = STORES / "1.15.30/json"
-    location = open_location(tmp_path)
-    for path in sorted(source.rglob("*.json"), key=lambda path: path.name):
-        copied = tmp_path / path.relative_to(source)
-        copied.parent.mkdir(exist_ok=True)
-        shutil.copyfile(path, copied)
-        import_location(location)
-    assert location.runs.get().tokens == 60

@@ -1,16 +1,21 @@
 """A large first import, read by two processes."""
 
 import json
+import subprocess
+import sys
+from collections import deque
 from pathlib import Path
 
+import psutil
 import pytest
 from pytest_django import Settings
 
 from tests.real_stores import hashes_below, one_checkpoint
-from viewer.importing import import_location, open_location, reader
+from viewer.importing import expect_import, import_location, open_location, reader
 from viewer.models import Location
+from viewer.providers import helper as helper_module
 from viewer.providers import provider_for
-from viewer.providers.helper import Helper
+from viewer.providers.helper import Turn, end_idle_helper, helper_at_hand
 from viewer.providers.packing import Packed
 from viewer.providers.snapshot import Entry, Fault, Limits
 
@@ -54,26 +59,62 @@ def entries_of(folder: Path) -> list[Entry]:
 
 def test_the_helper_answers_what_it_was_sent(many: Path) -> None:
     entries = entries_of(many)
-    with Helper(many, Limits()) as helper:
-        helper.send(entries[:50])
-        helper.send(entries[50:])
+    with helper_at_hand() as helper:
+        helper.send(Turn(str(many), Limits(), entries[:50]))
+        helper.send(Turn(str(many), Limits(), entries[50:]))
         answers = [helper.answer(), helper.answer()]
-    assert helper.waiting == []
+        assert helper.is_ready()
     assert [len(answer.read) + len(answer.faults) for answer in answers] == [50, COUNT - 50]
     assert all(b"CANARY" not in packed.data for answer in answers for packed in answer.read)
 
 
 def test_where_the_helper_is_killed_nothing_is_lost(many: Path) -> None:
     entries = entries_of(many)
+    turns = deque(Turn(str(many), Limits(), entries[at : at + 3]) for at in range(0, COUNT, 3))
     found: list[Packed | Fault] = []
-    with provider_for(many) as provider, Helper(many, Limits()) as helper:
-        for result in reader._read_by_two(provider, entries, helper):
+    with provider_for(many) as provider, helper_at_hand() as helper:
+        for result in reader._read_by_two(provider, turns, helper):
             found.append(result)
             if len(found) == 10:
                 helper._child.kill()
     assert sorted(
         result.snapshot.key if isinstance(result, Packed) else result.key for result in found
     ) == sorted(entry.key for entry in entries)
+
+
+def test_the_next_import_has_the_same_helper_unless_it_died_or_owes_an_answer(many: Path) -> None:
+    turn = Turn(str(many), Limits(), entries_of(many)[:3])
+    with helper_at_hand() as first:
+        first.send(turn)
+        first.answer()
+    with helper_at_hand() as second, helper_at_hand() as beside:
+        assert second is first
+        assert beside.pid != first.pid
+        second.send(turn)
+    assert first._child.poll() is not None
+    with helper_at_hand() as third:
+        third._child.kill()
+        third._child.wait()
+    with helper_at_hand() as fourth:
+        assert fourth.is_ready()
+
+
+def test_a_helper_that_was_started_ahead_is_the_one_that_reads(many: Path) -> None:
+    end_idle_helper()
+    expect_import()
+    expect_import()
+    (waiting,) = helper_module._idle
+    with helper_at_hand() as helper:
+        assert helper is waiting
+        helper.send(Turn(str(many), Limits(), entries_of(many)[:3]))
+        assert len(helper.answer().read) == 3
+
+
+def test_an_idle_helper_ends_with_the_process_that_had_it() -> None:
+    code = "from viewer.providers.helper import helper_at_hand\nwith helper_at_hand() as h: print(h.pid)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not psutil.pid_exists(int(ended.stdout))
+    assert ended.stderr == ""
 
 
 @pytest.mark.django_db

@@ -48,6 +48,8 @@ class Task:
     output_json: Any
     output_for: str
     tools: tuple[str, ...]
+    # The expected output with its {placeholders}.
+    expected_template: str = ""
 
     @property
     def title(self) -> str:
@@ -95,6 +97,8 @@ class Contents:
     agents: tuple[Agent, ...]
     entities: tuple[Entity, ...]
     events: tuple[Event, ...] = field(repr=False)
+    # At which it wrote a checkpoint; none where that is not kept.
+    checkpoint_events: tuple[str, ...] = ()
 
     @property
     def executor_count(self) -> int:
@@ -120,6 +124,7 @@ def contents_of(body: Body) -> Contents:
         agents=agents,
         entities=tuple(_entity(entity, entity is root) for entity in entities),
         events=events,
+        checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
     )
 
 
@@ -202,6 +207,8 @@ def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
         description=description,
         template=text(task.get("checkpoint_original_description")) or description,
         expected_output=text(task.get("expected_output")),
+        expected_template=text(task.get("checkpoint_original_expected_output"))
+        or text(task.get("expected_output")),
         agent=roles.get(text(agent), text(agent)) or text(mapping(agent).get("role")).strip(),
         done=bool(output),
         output=text(output.get("raw")) if output else None,

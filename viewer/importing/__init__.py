@@ -2,14 +2,21 @@
 
 from viewer.importing.importing import ImportSummary, import_location, import_one
 from viewer.importing.locations import UnknownLocation, open_location
+from viewer.importing.places import Place, open_place, place_at, place_of
+from viewer.importing.reader import expect_import
 from viewer.importing.stored import stored_body, stored_bytes
 
 __all__ = [
     "ImportSummary",
+    "Place",
     "UnknownLocation",
+    "expect_import",
     "import_location",
     "import_one",
     "open_location",
+    "open_place",
+    "place_at",
+    "place_of",
     "stored_body",
     "stored_bytes",
 ]

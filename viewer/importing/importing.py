@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import islice
 from pathlib import Path
 
 from django.db import transaction
@@ -22,8 +21,9 @@ from viewer.providers.packing import Packed
 from viewer.providers.snapshot import Entry, Fault, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import TABLE
 
-# So many are read before they are stored, which bounds memory.
-SLICE = 400
+# So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
+# A run that comes in one slice is settled once.
+SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
 # An import that found nothing new is only noted this often: open locations are looked at every second.
 NOTED_EVERY = timedelta(seconds=20)
 
@@ -165,7 +165,7 @@ def _store(
     # Runs come whole that way: ids begin with their time.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     results = read_all(location, provider, due, limits())
-    while batch := list(islice(results, SLICE)):
+    while batch := _slice_of(results):
         read = [result for result in batch if isinstance(result, Packed)]
         failed = [result for result in batch if isinstance(result, Fault)]
         for fault in failed:
@@ -180,6 +180,18 @@ def _store(
         summary.changed += changed
         summary.added += len(read) - changed
     return summary
+
+
+def _slice_of(results: Iterator[Packed | Fault]) -> list[Packed | Fault]:
+    """The next results that are stored together; none at the end."""
+    some: list[Packed | Fault] = []
+    size = 0
+    for result in results:
+        some.append(result)
+        size += len(result.data) if isinstance(result, Packed) else 0
+        if len(some) >= SLICE or size >= SLICE_BYTES:
+            break
+    return some
 
 
 def _note(location: Location, summary: ImportSummary) -> None:

@@ -20,6 +20,19 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
 
     Raises UnknownLocation.
     """
+    found = permitted_path(path, roots)
+    known = Location.objects.filter(path=str(found)).first()
+    if known is not None:
+        return known
+    try:
+        kind = provider_for(found, limits()).kind
+    except LocationUnreadable as error:
+        raise UnknownLocation(str(error)) from None
+    return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
+
+
+def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
+    """The path without links, inside one of the roots where there are any. Raises UnknownLocation."""
     try:
         found = Path(path).expanduser().resolve()
     except (OSError, ValueError, RuntimeError):
@@ -30,11 +43,4 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
             _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
             % {"roots": ", ".join(str(root) for root in roots) or "-"}
         )
-    known = Location.objects.filter(path=str(found)).first()
-    if known is not None:
-        return known
-    try:
-        kind = provider_for(found, limits()).kind
-    except LocationUnreadable as error:
-        raise UnknownLocation(str(error)) from None
-    return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
+    return found

@@ -1,11 +1,12 @@
 """The rows of checkpoints, written in bulk: an import may bring thousands at once."""
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 from django.db import connection, models
 
 from viewer.models import Checkpoint, CheckpointBody, Location
@@ -46,9 +47,9 @@ def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
     return (values[at : at + MOST_VALUES] for at in range(0, len(values), MOST_VALUES))
 
 
-def next_key() -> int:
-    """The primary key that the next new checkpoint gets. Only inside a transaction that writes."""
-    return int(Checkpoint.objects.aggregate(last=models.Max("pk", default=0))["last"]) + 1
+def last_key(model: type[models.Model]) -> int:
+    """The highest primary key; 0 where there is none. Only inside a transaction that writes."""
+    return int(model._default_manager.aggregate(last=models.Max("pk", default=0))["last"])
 
 
 @dataclass(slots=True)
@@ -65,34 +66,29 @@ class Standing:
 
 def insert(location: Location, new: Sequence[tuple[int, Packed, Standing]]) -> None:
     """Store checkpoints that were not there, parents before children, with their bodies."""
-    _execute_many(
-        _insert_statement(Checkpoint, _COLUMNS),
+    location_id, present = location.pk, Checkpoint.State.PRESENT.value
+    insert_many(
+        Checkpoint,
+        _COLUMNS,
         [
-            (pk, location.pk, read.key, Checkpoint.State.PRESENT.value, *_told(read), *_settled(standing))
+            (pk, location_id, read.key, present, *_told(read), *_settled(standing))
             for pk, read, standing in new
         ],
     )
-    _execute_many(_insert_statement(CheckpointBody, _BODY_COLUMNS), [_body(pk, read) for pk, read, _ in new])
+    insert_many(CheckpointBody, _BODY_COLUMNS, [_body(pk, read) for pk, read, _ in new])
 
 
 def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     """Store what was read again of checkpoints that are there."""
-    columns = ["state", *_TOLD]
-    _execute_many(
-        _update_statement(Checkpoint, columns),
-        [(Checkpoint.State.PRESENT.value, *_told(read), pk) for pk, read in read_again],
-    )
-    _execute_many(
-        _update_statement(CheckpointBody, list(_BODY_COLUMNS[1:])),
-        [(*_body(pk, read)[1:], pk) for pk, read in read_again],
-    )
+    present = Checkpoint.State.PRESENT.value
+    update_many(Checkpoint, ("state", *_TOLD), [(present, *_told(read), pk) for pk, read in read_again])
+    bodies = [(*_body(pk, read)[1:], pk) for pk, read in read_again]
+    update_many(CheckpointBody, _BODY_COLUMNS[1:], bodies)
 
 
 def move(moved: Sequence[tuple[int, Standing]]) -> None:
     """Give checkpoints that are there another standing."""
-    _execute_many(
-        _update_statement(Checkpoint, list(_SETTLED)), [(*_settled(standing), pk) for pk, standing in moved]
-    )
+    update_many(Checkpoint, _SETTLED, [(*_settled(standing), pk) for pk, standing in moved])
 
 
 _TOLD = (
@@ -126,7 +122,7 @@ def _told(read: Packed) -> tuple[Any, ...]:
         snapshot.branch[:300],
         snapshot.trigger[:100],
         snapshot.subject[:300],
-        _moment(snapshot.created_at),
+        moment(snapshot.created_at),
         snapshot.engine_version[:50],
         snapshot.entity,
         snapshot.name[:300],
@@ -149,28 +145,32 @@ def _settled(standing: Standing) -> tuple[Any, ...]:
 
 
 def _body(pk: int, read: Packed) -> tuple[Any, ...]:
-    return pk, read.data, read.event_ids, json.dumps(read.calls)
+    return pk, read.data, read.event_ids, msgspec.json.encode(read.calls).decode()
 
 
-def _moment(at: datetime | None) -> Any:
+@lru_cache(maxsize=1000)
+def moment(at: datetime | None) -> Any:
+    """A moment as the database stores it."""
     return None if at is None else connection.ops.adapt_datetimefield_value(at)
 
 
-def _insert_statement(model: type[models.Model], columns: Sequence[str]) -> str:
-    quoted = ", ".join(map(connection.ops.quote_name, columns))
-    places = ", ".join(["%s"] * len(columns))
-    return f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({quoted}) VALUES ({places})"  # noqa: S608
+def insert_many(model: type[models.Model], columns: Sequence[str], values: Sequence[Sequence[Any]]) -> None:
+    """Store new rows: the values of these columns, as the database stores them."""
+    quote = connection.ops.quote_name
+    quoted, places = ", ".join(map(quote, columns)), ", ".join(["%s"] * len(columns))
+    _execute_many(f"INSERT INTO {quote(model._meta.db_table)} ({quoted}) VALUES ({places})", values)  # noqa: S608
 
 
-def _update_statement(model: type[models.Model], columns: Sequence[str]) -> str:
-    changes = ", ".join(f"{connection.ops.quote_name(column)} = %s" for column in columns)
-    table, key = model._meta.db_table, model._meta.pk
+def update_many(model: type[models.Model], columns: Sequence[str], values: Sequence[Sequence[Any]]) -> None:
+    """Change rows: the values of these columns, as the database stores them, and last the primary key."""
+    quote, key = connection.ops.quote_name, model._meta.pk
     assert key is not None, "Every model has a primary key."
-    quote, key_column = connection.ops.quote_name, str(key.column)
-    return f"UPDATE {quote(table)} SET {changes} WHERE {quote(key_column)} = %s"  # noqa: S608
+    changes = ", ".join(f"{quote(column)} = %s" for column in columns)
+    table, key_column = quote(model._meta.db_table), quote(str(key.column))
+    _execute_many(f"UPDATE {table} SET {changes} WHERE {key_column} = %s", values)  # noqa: S608
 
 
-def _execute_many(statement: str, rows: Sequence[Sequence[Any]]) -> None:
-    if rows:
+def _execute_many(statement: str, values: Sequence[Sequence[Any]]) -> None:
+    if values:
         with connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
+            cursor.executemany(statement, values)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewer.importing.rows import in_slices
+from viewer.importing import rows
+from viewer.importing.rows import in_slices, moment
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import CheckpointBody, Location, Run, run_uid
@@ -18,21 +20,48 @@ if TYPE_CHECKING:
 MOST_IDS_NAMED = 10
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
+# The columns that a run's checkpoints tell, and their values.
+_COLUMNS = (
+    *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
+    *("tokens", "lineage_faults"),
+)
+Told = list[Any]
 
 
-def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[Run]:
-    """The run of each lineage, stored and up to date: the one of its oldest checkpoint, else a new one."""
+def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[int]:
+    """The primary key of each lineage's run, stored and up to date.
+
+    It is the run of the lineage's oldest checkpoint, or else a new one.
+    """
+    told = _told_calls(laid_out, members)
     keys = [run_key(lineage, members) for lineage, _ in laid_out]
-    known: dict[str, Run] = {}
-    for some in in_slices(keys):
-        known.update((run.key, run) for run in Run.objects.filter(location=location, key__in=some))
-    runs = [known.get(key) or Run(location=location, key=key, uid=run_uid(location.uid, key)) for key in keys]
-    for run, (lineage, positions) in zip(runs, laid_out, strict=True):
-        summarize(run, lineage, members, 1 + max(position.lane for position in positions.values()))
-    Run.objects.bulk_create([run for run in runs if run.pk is None], batch_size=500)
-    for run in known.values():
-        run.save()
-    return runs
+    known: dict[str, tuple[int, Told]] = {key: (pk, summary) for key, pk, *summary in _stored(location, keys)}
+    last = rows.last_key(Run)
+    new: list[tuple[Any, ...]] = []
+    changed: list[tuple[Any, ...]] = []
+    pks: list[int] = []
+    for key, (lineage, positions), calls in zip(keys, laid_out, told, strict=True):
+        lanes = 1 + max(position.lane for position in positions.values())
+        summary = summarize(lineage, members, lanes, sum(calls.values()))
+        if key not in known:
+            known[key] = (last + 1 + len(new), summary)
+            uid = run_uid(location.uid, key).hex
+            new.append((known[key][0], uid, location.pk, key, *_as_stored(summary)))
+        pk, before = known[key]
+        if before != summary:
+            changed.append((*_as_stored(summary), pk))
+        pks.append(pk)
+    rows.insert_many(Run, ("id", "uid", "location_id", "key", *_COLUMNS), new)
+    rows.update_many(Run, _COLUMNS, changed)
+    return pks
+
+
+def _stored(location: Location, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    runs = Run.objects.filter(location=location).order_by()
+    # Nothing is looked for in a location that is new.
+    if runs.exists():
+        for some in in_slices(keys):
+            yield from runs.filter(key__in=some).values_list("key", "pk", *_COLUMNS)
 
 
 def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
@@ -40,18 +69,26 @@ def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
     return (lineage.run_key or f"checkpoint {members[lineage.places[0].key].key}")[:200]
 
 
-def summarize(run: Run, lineage: Lineage, members: Mapping[str, Member], lane_count: int) -> None:
-    """Bring a run's own columns up to date with its checkpoints."""
+def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, tokens: int) -> Told:
+    """The columns of a run that its checkpoints tell."""
     mine = [members[place.key] for place in lineage.places]
     moments = [member.created_at for member in mine if member.created_at is not None]
-    run.entity = next((member.entity for member in mine if member.entity != "unknown"), "unknown")
-    run.name = next((member.name for member in reversed(mine) if member.name), "")[:300]
-    run.first_at, run.last_at = min(moments, default=None), max(moments, default=None)
-    run.checkpoint_count = len(mine)
-    run.branch_count = len({member.branch for member in mine})
-    run.lane_count = lane_count
-    run.tokens = _tokens(lineage, members)
-    run.lineage_faults = [_stored_fault(fault) for fault in lineage.faults]
+    return [
+        next((member.entity for member in mine if member.entity != "unknown"), "unknown"),
+        next((member.name for member in reversed(mine) if member.name), "")[:300],
+        min(moments, default=None),
+        max(moments, default=None),
+        len(mine),
+        len({member.branch for member in mine}),
+        lane_count,
+        tokens,
+        [_stored_fault(fault) for fault in lineage.faults],
+    ]
+
+
+def _as_stored(told: Told) -> tuple[Any, ...]:
+    entity, name, first_at, last_at, *counts, faults = told
+    return entity, name, moment(first_at), moment(last_at), *counts, json.dumps(faults)
 
 
 def _stored_fault(fault: LineageFault) -> dict[str, Any]:
@@ -65,26 +102,33 @@ def drop_empty(run_ids: Iterable[int]) -> None:
         Run.objects.filter(pk__in=some, checkpoints=None).delete()
 
 
-def _tokens(lineage: Lineage, members: Mapping[str, Member]) -> int:
-    """The tokens of every model call of the run, each call once, whichever branches repeat it."""
-    calls: dict[bytes, int] = {}
-    # Most checkpoints tell nothing that a child of theirs does not tell too.
-    told = {
+def _told_calls(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[dict[bytes, int]]:
+    """The tokens of every model call of each run, each call once, whichever branches repeat it."""
+    told: list[dict[bytes, int]] = []
+    stored: dict[int, dict[bytes, int]] = {}
+    for lineage, _ in laid_out:
+        calls: dict[bytes, int] = {}
+        told.append(calls)
+        for member in _telling(lineage, members):
+            if member.read is None:
+                stored[member.pk] = calls
+            else:
+                _add_calls(calls, member.read.event_ids, member.read.calls)
+    for some in in_slices(list(stored)):
+        bodies = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids", "calls")
+        for pk, event_ids, its_calls in bodies:
+            _add_calls(stored[pk], bytes(event_ids), its_calls)
+    return told
+
+
+def _telling(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
+    """Those that tell of calls which no child of theirs tells of too."""
+    covered = {
         place.parent
         for place in lineage.places
         if place.parent is not None and members[place.key].event_count >= members[place.parent].event_count
     }
-    wanted = [members[place.key] for place in lineage.places if place.key not in told]
-    for member in wanted:
-        if member.read is not None:
-            _add_calls(calls, member.read.event_ids, member.read.calls)
-    stored = [member.pk for member in wanted if member.read is None]
-    for some in in_slices(stored):
-        for event_ids, its_calls in CheckpointBody.objects.filter(pk__in=some).values_list(
-            "event_ids", "calls"
-        ):
-            _add_calls(calls, bytes(event_ids), its_calls)
-    return sum(calls.values())
+    return (members[place.key] for place in lineage.places if place.key not in covered)
 
 
 def _add_calls(calls: dict[bytes, int], event_ids: bytes, added: list[list[int]]) -> None:

@@ -48,8 +48,8 @@ def settle(location: Location, read: Sequence[Packed]) -> None:
     again: list[tuple[int, Packed]] = []
     moved: list[tuple[int, Standing]] = []
     stored_runs = runs.stored_runs(location, laid_out, touched.members)
-    for run, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
-        for member, standing in _standings(lineage, positions, touched.members, run.pk):
+    for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
+        for member, standing in _standings(lineage, positions, touched.members, run_id):
             if member.before is None and member.read is not None:
                 new.append((member.pk, member.read, standing))
                 continue
@@ -65,32 +65,39 @@ def settle(location: Location, read: Sequence[Packed]) -> None:
 
 def _touched(location: Location, read: Sequence[Packed]) -> Touched:
     """Everything that may hang otherwise now: the runs of what was read, of its parents and its children."""
-    ids = {result.snapshot.checkpoint_id for result in read}
-    parents = {result.snapshot.parent_id for result in read if result.snapshot.parent_id}
-    run_keys = {result.snapshot.run_key for result in read if result.snapshot.run_key}
-    touched = Touched()
-    known = Checkpoint.objects.filter(location=location).order_by()
-    for column, values in (
-        ("key", {result.key for result in read}),
-        ("checkpoint_id", ids | parents),
-        ("parent_checkpoint_id", ids),
-        ("run_key", run_keys),
-    ):
-        for some in in_slices(sorted(values)):
-            touched.run_ids.update(
-                known.filter(**{f"{column}__in": some}).values_list("run_id", flat=True).distinct()
-            )
+    touched = Touched(run_ids=_touched_runs(location, read))
     for member in _stored_members(touched.run_ids):
         touched.members[member.key] = member
-    pk = rows.next_key()
+    pk = rows.last_key(Checkpoint)
     for result in read:
-        known_member = touched.members.get(result.key)
-        if known_member is None:
-            touched.members[result.key] = _member(pk, result, None)
+        known = touched.members.get(result.key)
+        if known is None:
             pk += 1
+            touched.members[result.key] = _member(pk, result, None)
         else:
-            touched.members[result.key] = _member(known_member.pk, result, known_member.before)
+            touched.members[result.key] = _member(known.pk, result, known.before)
     return touched
+
+
+def _touched_runs(location: Location, read: Sequence[Packed]) -> set[int]:
+    known = Checkpoint.objects.filter(location=location).order_by()
+    # Nothing is looked for in a location that is new.
+    if not known.exists():
+        return set()
+    snapshots = [result.snapshot for result in read]
+    ids = {snapshot.checkpoint_id for snapshot in snapshots}
+    wanted = {
+        "key": {snapshot.key for snapshot in snapshots},
+        "checkpoint_id": ids | {snapshot.parent_id for snapshot in snapshots if snapshot.parent_id},
+        "parent_checkpoint_id": ids,
+        "run_key": {snapshot.run_key for snapshot in snapshots if snapshot.run_key},
+    }
+    run_ids: set[int] = set()
+    for column, values in wanted.items():
+        for some in in_slices(sorted(values)):
+            found = known.filter(**{f"{column}__in": some})
+            run_ids.update(found.values_list("run_id", flat=True).distinct())
+    return run_ids
 
 
 def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
@@ -148,7 +155,7 @@ def _nodes(touched: Touched) -> list[Node]:
     ]
 
 
-def _events_for_inference(touched: Touched) -> dict[str, tuple[str, ...]]:
+def _events_for_inference(touched: Touched) -> dict[str, tuple[bytes, ...]]:
     """The event ids of those kickoffs in which more than one checkpoint has no parent here."""
     ids = {member.checkpoint_id for member in touched.members.values()}
     parentless = Counter(

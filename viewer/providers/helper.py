@@ -1,19 +1,21 @@
 """A second process that reads files for an import of hundreds: parsing holds the interpreter's one lock.
 
-The parent writes a job and then lists of entries, the child answers each list: frames of MessagePack,
-each behind its length in four bytes. The child imports neither Django nor an engine, opens files only
-for reading, and ends with its input. Where it dies, the parent reads what it was given.
+The parent writes turns, the child answers each: frames of MessagePack, each behind its length in four
+bytes. The child imports neither Django nor an engine, opens files only for reading, and ends with its
+input, or when nobody has asked for a while. Where it dies, the parent reads what it was given.
 """
 
+import atexit
 import fcntl
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 import msgspec
 
@@ -24,14 +26,17 @@ from viewer.providers.snapshot import Entry, Fault, Limits
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Room for some answers, so that the child need not wait for the parent.
 PIPE_BYTES = 1024 * 1024
+# A child that nobody asked for so long ends.
+IDLE_SECONDS = 300
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 
 
-class Job(msgspec.Struct):
-    """Where to read, and how much of it."""
+class Turn(msgspec.Struct, array_like=True):
+    """A few entries, where they stand, and how much of them to read."""
 
     path: str
     limits: Limits
+    entries: Sequence[Entry]
 
 
 class Answer(msgspec.Struct):
@@ -41,14 +46,14 @@ class Answer(msgspec.Struct):
     faults: list[Fault] = []
 
 
+_turn = msgspec.msgpack.Decoder(Turn)
+_answer = msgspec.msgpack.Decoder(Answer)
+
+
 class Helper:
-    """The parent's side. ``waiting`` are the lists that were sent and not answered yet, oldest first."""
+    """The parent's side. ``waiting`` are the turns that were sent and not answered yet, oldest first."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self._job = Job(str(path), limits)
-        self.waiting: list[Sequence[Entry]] = []
-
-    def __enter__(self) -> Self:
+    def __init__(self) -> None:
         command = [sys.executable, "-c", "from viewer.providers.helper import serve; serve()"]
         self._child = subprocess.Popen(
             command,
@@ -56,56 +61,111 @@ class Helper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
+            # A Ctrl-C is the parent's to answer: the child ends with its input.
+            start_new_session=True,
         )
         assert self._child.stdin and self._child.stdout, "Both are pipes."
         self._input, self._output = self._child.stdin, self._child.stdout
         if _SET_PIPE_SIZE is not None:
             fcntl.fcntl(self._output, _SET_PIPE_SIZE, PIPE_BYTES)
-        _write(self._input, msgspec.msgpack.encode(self._job))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for pipe in (self._input, self._output):
-            pipe.close()
-        self._child.kill()
-        self._child.wait()
+        self.waiting: list[Turn] = []
 
     @property
     def pid(self) -> int:
         return self._child.pid
 
-    def send(self, entries: Sequence[Entry]) -> None:
+    def is_ready(self) -> bool:
+        """Whether it lives and owes no answer."""
+        return self._child.poll() is None and not self.waiting
+
+    def end(self) -> None:
+        """End the child. What it had not answered is lost."""
+        for pipe in (self._input, self._output):
+            pipe.close()
+        self._child.kill()
+        self._child.wait()
+
+    def send(self, turn: Turn) -> None:
         """Have these read. Raises OSError where the child is gone."""
-        self.waiting.append(entries)
-        _write(self._input, msgspec.msgpack.encode(entries))
+        self.waiting.append(turn)
+        _write(self._input, msgspec.msgpack.encode(turn))
 
     def has_answered(self) -> bool:
         return bool(select.select([self._output], [], [], 0)[0])
 
     def answer(self) -> Answer:
-        """The next answer, waited for. Raises OSError or msgspec.MsgspecError where the child is gone."""
-        answer = msgspec.msgpack.decode(_read(self._output), type=Answer)
+        """The next answer, waited for. Raises OSError, EOFError or msgspec.MsgspecError where it is gone."""
+        answer = _answer.decode(_read(self._output))
         self.waiting.pop(0)
         return answer
 
 
+# One that has nothing to do at the moment: its start takes as long as reading hundreds of files.
+_idle: list[Helper] = []
+_lock = threading.Lock()
+
+
+def start_ahead() -> None:
+    """Start a helper that will be asked soon, unless one is idle. Does not wait for it."""
+    with _lock:
+        helper = _idle_one() or Helper()
+        _idle.append(helper)
+
+
+def _idle_one() -> Helper | None:
+    """Take the one that is idle, if it still lives. Only with the lock."""
+    if not _idle:
+        return None
+    helper = _idle.pop()
+    if helper.is_ready():
+        return helper
+    helper.end()
+    return None
+
+
+@contextmanager
+def helper_at_hand() -> Iterator[Helper]:
+    """A helper of one's own for a while: the one that is idle, or a new one."""
+    with _lock:
+        helper = _idle_one()
+    helper = helper or Helper()
+    try:
+        yield helper
+    finally:
+        with _lock:
+            is_kept = helper.is_ready() and not _idle
+            if is_kept:
+                _idle.append(helper)
+        if not is_kept:
+            helper.end()
+
+
+@atexit.register
+def end_idle_helper() -> None:
+    """End the helper that has nothing to do, if there is one."""
+    with _lock:
+        while _idle:
+            _idle.pop().end()
+
+
 def serve() -> None:
-    """The child's side: answer lists of entries until there are no more."""
-    source, target = os.fdopen(0, "rb"), os.fdopen(1, "wb", buffering=0)
-    job = msgspec.msgpack.decode(_read(source), type=Job)
-    with JsonDirectory(Path(job.path), job.limits) as provider:
-        while True:
-            try:
-                entries = msgspec.msgpack.decode(_read(source), type=list[Entry])
-            except EOFError:
-                return
-            answer = Answer([], [])
-            for entry in entries:
-                result = read_packed(provider, entry)
-                (answer.read if isinstance(result, Packed) else answer.faults).append(result)  # type: ignore[arg-type]
-            _write(target, msgspec.msgpack.encode(answer))
+    """The child's side: answer turns until there are no more."""
+    source, target = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
+    while select.select([source], [], [], IDLE_SECONDS)[0]:
+        try:
+            turn = _turn.decode(_read(source))
+            _write(target, msgspec.msgpack.encode(_answered(turn)))
+        except (EOFError, BrokenPipeError):
+            return
+
+
+def _answered(turn: Turn) -> Answer:
+    with JsonDirectory(Path(turn.path), turn.limits) as provider:
+        results = [read_packed(provider, entry) for entry in turn.entries]
+    return Answer(
+        [result for result in results if isinstance(result, Packed)],
+        [result for result in results if isinstance(result, Fault)],
+    )
 
 
 def _write(pipe: IO[bytes], frame: bytes) -> None:

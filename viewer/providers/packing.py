@@ -5,6 +5,7 @@ import logging
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import iter_unpack
 
 import zstandard
 
@@ -90,7 +91,6 @@ def packed_events(event_ids: Sequence[str]) -> bytes:
     return b"".join(hashlib.sha256(event_id.encode()).digest()[:EVENT_BYTES] for event_id in event_ids)
 
 
-def unpacked_events(packed: bytes) -> tuple[str, ...]:
-    """The ids as text, each the same wherever the event is met."""
-    text = packed.hex()
-    return tuple(text[at : at + 2 * EVENT_BYTES] for at in range(0, len(text), 2 * EVENT_BYTES))
+def unpacked_events(packed: bytes) -> tuple[bytes, ...]:
+    """The sixteen bytes of each event, the same wherever the event is met."""
+    return tuple(event for (event,) in iter_unpack(f"{EVENT_BYTES}s", packed))

@@ -14,6 +14,7 @@ from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, 
 
 # Python itself refuses longer ones.
 MOST_DIGITS = 4000
+_DIGIT = re.compile(rb"[0-9]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MOST_DIGITS)
 _STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
@@ -121,9 +122,9 @@ def _utf8(data: bytes) -> bytes:
 def _check_numbers(data: bytes) -> None:
     """Raise Broken for a number that nobody can read: one so long spans one of the probed bytes."""
     probed = MOST_DIGITS // 2
-    for number, sign in enumerate(data[::probed]):
-        step = number * probed
-        if not (48 <= sign <= 57 and data[step : step + 16].isdigit()):
+    for digit in _DIGIT.finditer(data[::probed]):
+        step = digit.start() * probed
+        if not data[step : step + 16].isdigit():
             continue
         if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
             raise Broken(f"It holds a number of more than {MOST_DIGITS} digits.")

@@ -57,17 +57,15 @@ def _cut(data: bytes, findings: Findings) -> bytes:
     spans: list[tuple[int, int]] = []
     # The same texts and fields stand in a checkpoint again and again.
     clean: set[bytes] = set()
-    judged: dict[bytes, _Judged] = {}
     behind = 0
     for place in findings.places:
         if place < behind:
             continue
-        around = data[max(0, place - _BEFORE) : place + _AFTER]
-        known = judged.get(around)
+        known = _judged.get(data[place - _BEFORE : place + _AFTER]) if place >= _BEFORE else None
         if known is None:
             known = _judge(data, place, clean)
             if known.is_within(_BEFORE, _AFTER) and place >= _BEFORE:
-                judged[around] = known
+                _keep(data[place - _BEFORE : place + _AFTER], known)
         if known.secret is not None:
             spans.append((place + known.secret[0], place + known.secret[1]))
         behind = place + known.behind
@@ -87,6 +85,17 @@ class _Judged(NamedTuple):
 
     def is_within(self, before: int, after: int) -> bool:
         return -self.first <= before and self.last < after
+
+
+# And in the next checkpoint: what was judged by nothing but the bytes around a place.
+_judged: dict[bytes, _Judged] = {}
+MOST_JUDGED = 2000
+
+
+def _keep(around: bytes, known: _Judged) -> None:
+    if len(_judged) >= MOST_JUDGED:
+        _judged.clear()
+    _judged[around] = known
 
 
 def _judge(data: bytes, place: int, clean: set[bytes]) -> _Judged:
@@ -160,19 +169,22 @@ def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
         raise _NotPlain
     if echoes:
         found = [(start, end) for _, start, end in _echo_search(echoes).find_matches_as_indexes(data)]
-        # Cutting one out of a longer word can leave a word that is a secret by itself.
-        if any(_is_in_word(data, start, end) for start, end in found):
-            raise _NotPlain
-        plain = [span for span in spans if data[span[0] : span[1]] not in echoes]
-        spans = sorted(found + plain) if plain else found
-    parts: list[bytes] = []
+        if found != spans:
+            # Cutting one out of a longer word can leave a word that is a secret by itself.
+            if any(_is_in_word(data, start, end) for start, end in found):
+                raise _NotPlain
+            plain = [span for span in spans if data[span[0] : span[1]] not in echoes]
+            spans = sorted(found + plain) if plain else found
+    # Views, not copies: pieces of tens of kilobytes make the allocator ask the system again and again.
+    whole = memoryview(data)
+    parts: list[bytes | memoryview] = []
     position = 0
     for start, end in spans:
         # A short secret may stand inside a longer one.
         if start >= position:
-            parts += (data[position:start], _MARKER)
+            parts += (whole[position:start], _MARKER)
             position = end
-    parts.append(data[position:])
+    parts.append(whole[position:])
     return b"".join(parts)
 
 

@@ -5,7 +5,7 @@ nothing is secret would cost most of an import. The patterns are parts of what t
 ``redaction`` look for: no rule can hold where no pattern is, and the tests of both keep it so.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
@@ -14,9 +14,9 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 class Findings:
     """Positions in a text, in order. ``nests`` tells of brackets that close many levels at once."""
 
-    places: list[int] = field(default_factory=list)
-    escapes: list[int] = field(default_factory=list)
-    nests: bool = False
+    places: list[int]
+    escapes: list[int]
+    nests: bool
 
 
 # Fields of every checkpoint that look secret and never are: met first, and passed over.
@@ -65,18 +65,15 @@ _SEARCH_SHORT = _search(_SHORT, _ESCAPES)
 
 def scan(data: bytes) -> Findings:
     """Every place of a JSON text that needs a closer look."""
-    found = Findings()
-    places = [
-        start
-        for number, start, _ in _SEARCH_FREQUENT.find_matches_as_indexes(data)
-        if number >= len(_HARMLESS)
-    ]
-    for number, start, _ in _SEARCH_LONG.find_matches_as_indexes(data):
-        if number < len(_NAMES) + len(_KEYS):
-            places.append(start)
-        else:
-            found.nests = True
-    for number, start, _ in _SEARCH_SHORT.find_matches_as_indexes(data):
-        (places if number < len(_SHORT) else found.escapes).append(start)
-    found.places = sorted(places)
-    return found
+    harmless, names, short = len(_HARMLESS), len(_NAMES) + len(_KEYS), len(_SHORT)
+    found_long = _SEARCH_LONG.find_matches_as_indexes(data)
+    found_short = _SEARCH_SHORT.find_matches_as_indexes(data)
+    long_places = [start for number, start, _ in found_long if number < names]
+    places = [start for number, start, _ in found_short if number < short]
+    is_short_only = len(places) == len(found_short)
+    escapes = [] if is_short_only else [start for number, start, _ in found_short if number >= short]
+    found_frequent = _SEARCH_FREQUENT.find_matches_as_indexes(data)
+    places += long_places
+    places += [start for number, start, _ in found_frequent if number >= harmless]
+    places.sort()
+    return Findings(places, escapes, nests=len(long_places) < len(found_long))

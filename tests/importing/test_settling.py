@@ -1,0 +1,100 @@
+"""Whatever comes in which order, the runs come out the same."""
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from tests.real_stores import STORES, copy_of, write_checkpoint
+from viewer.importing import import_location, import_one, open_location
+from viewer.models import Location
+
+pytestmark = pytest.mark.django_db
+
+
+def test_runs_that_a_late_parent_connects_become_one(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", None, entities=agent("one"))
+    write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb", entities=agent("two"))
+    location = open_location(tmp_path)
+    import_location(location)
+    assert location.runs.count() == 2
+    first = location.runs.get(key="one")
+    write_checkpoint(tmp_path, "20260101T000001_bbbbbbbb", "20260101T000000_aaaaaaaa", entities=agent("two"))
+    import_location(location)
+    run = location.runs.get()
+    assert (run, run.checkpoint_count) == (first, 3)
+    edges = list(run.checkpoints.order_by("row").values_list("edge", flat=True))
+    assert edges == ["root", "recorded", "recorded"]
+
+
+def agent(run_key: str) -> list[dict[str, Any]]:
+    return [{"entity_type": "agent", "role": "Writer", "checkpoint_kickoff_event_id": run_key}]
+
+
+def test_importing_one_by_one_comes_to_the_same_as_importing_all(tmp_path: Path) -> None:
+    source = copy_of("1.15.30/json", tmp_path / "source")
+    whole = open_location(source)
+    import_location(whole)
+    target = tmp_path / "target"
+    target.mkdir()
+    location = open_location(target)
+    for path in sorted(source.rglob("*.json"), key=lambda path: path.name, reverse=True):
+        copied = target / path.relative_to(source)
+        copied.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copied)
+        summary = import_one(location, str(copied))
+        assert (summary.read, summary.added) == (1, 1)
+    assert settled(location) == settled(whole)
+    location.refresh_from_db()
+    assert location.revision == 6
+
+
+def settled(location: Location) -> list[tuple[Any, ...]]:
+    run = location.runs.get()
+    rows = location.checkpoints.order_by("row").values_list(
+        *("key", "checkpoint_id", "parent__checkpoint_id", "edge", "lane", "row", "is_branch_head", "tokens")
+    )
+    return [*rows, (run.key, run.name, run.checkpoint_count, run.tokens, run.lane_count, run.branch_count)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_at_once_store_each_checkpoint_once(tmp_path: Path) -> None:
+    for version in ("1.14.1", "1.14.2", "1.15.30"):
+        copy_of(f"{version}/json", tmp_path)
+    location = open_location(tmp_path)
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            import_location(Location.objects.get(pk=location.pk))
+        except Exception as error:
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    expected = sum(
+        len(list((STORES / version / "json").rglob("*.json"))) for version in ("1.14.1", "1.14.2", "1.15.30")
+    )
+    assert location.checkpoints.count() == expected
+    location.refresh_from_db()
+    assert location.revision == 1
+
+
+def test_old_and_new_tokens_are_counted_once_over_several_imports(tmp_path: Path) -> None:
+    source = STORES / "1.15.30/json"
+    location = open_location(tmp_path)
+    for path in sorted(source.rglob("*.json"), key=lambda path: path.name):
+        copied = tmp_path / path.relative_to(source)
+        copied.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copied)
+        import_location(location)
+    assert location.runs.get().tokens == 60

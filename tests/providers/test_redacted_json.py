@@ -1,0 +1,126 @@
+"""Cutting secrets out of the bytes comes to what redacting the decoded values comes to."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
+from tests.real_stores import STORES
+from viewer.providers.redacted_json import redacted_json
+from viewer.providers.redaction import MARKER, redact
+from viewer.providers.scanning import scan
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        rb'{"\u0061pi_key": "CANARY-77"}',
+        rb'{"api_key" : "CANARY-77"}',
+        rb'{"api_key":' + b"\n\t" + rb'"CANARY-77"}',
+        rb'{"api_key": "CANARY-\"77\""}',
+        rb'{"a": "\u0073k-CANARY0123456789"}',
+        rb'{"a": "https:\/\/me:CANARYpw@host\/x"}',
+        rb'{"api_key": ["CANARY-77"]}',
+        rb'{"api_key": "CANARY-\u00e9-77", "b": "CANARY-\u00e9-77"}',
+        rb'{"a": "{\"api_key\": \"CANARY-77\"}"}',
+        rb'{"a": "x \\\"password\\\": \\\"CANARY-77\\\" y"}',
+        rb'{"headers": {"k": "CANARY-77"}, "emoji": "\ud83d\ude00"}',
+    ],
+)
+def test_escapes_and_odd_layouts_hide_nothing(raw: bytes) -> None:
+    assert b"CANARY" not in redacted_json(raw, scan(raw))
+
+
+def test_what_was_learnt_of_one_document_holds_for_the_next_only_where_all_of_it_was_seen() -> None:
+    values = [
+        "",
+        *(f"CANARY-7{'x' * more}" for more in range(90)),
+        'CANARY-7 " quoted',
+        ["CANARY-7"],
+        None,
+        7,
+    ]
+    for name in ("api_key", "password", "headers"):
+        for value in [*values, *reversed(values)]:
+            document = {"something": "of twenty signs and more", name: value, "then": "what follows"}
+            exact, *cut = both_ways(document)
+            assert "CANARY" not in exact
+            assert all(json.loads(made) == json.loads(exact) for made in cut), document
+
+
+def test_an_echo_beside_a_key_hides_the_key_no_more() -> None:
+    token = TOKENS["stripe"]
+    for made in both_ways({"api_key": "CANARY value 7", "text": f"CANARY value 7{token}"}):
+        assert "CANARY" not in made
+
+
+def test_emojis_and_accents_come_through_unharmed() -> None:
+    value = {"text": "déjà vu 😀 日本", "api_key": "CANARY-77"}
+    for made in both_ways(value):
+        assert json.loads(made) == {"text": "déjà vu 😀 日本", "api_key": MARKER}
+
+
+SCRAPS = ["CANARY-77/x", "CANARY value 7", "plain words", "key", "é", "😀", *"\\\"\n/:=' {1"]
+
+
+def test_cutting_the_bytes_gives_what_redacting_the_values_gives() -> None:
+    chance = random.Random(7)
+    pieces = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), *FIELDS, *HARMLESS, *SCRAPS]
+
+    def text() -> str:
+        return "".join(chance.choice(pieces) for _ in range(chance.randint(0, 4)))
+
+    def value(depth: int) -> Any:
+        kind = chance.random()
+        if depth and kind < 0.4:
+            return {
+                chance.choice([*FIELDS, *HARMLESS, text()]): value(depth - 1)
+                for _ in range(chance.randint(0, 4))
+            }
+        if depth and kind < 0.5:
+            return [value(depth - 1) for _ in range(chance.randint(0, 3))]
+        if kind < 0.6:
+            return chance.choice([None, True, 0, 17, 12345678, 1.5])
+        if kind < 0.7:
+            return json.dumps(value(depth and depth - 1))
+        return text()
+
+    for _ in range(1500):
+        document = {
+            "entities": value(4),
+            "api_key": chance.choice(["CANARY-77/x", "CANARY value 7", None, ""]),
+        }
+        exact, *cut = both_ways(document)
+        for made in cut:
+            assert json.loads(made) == json.loads(exact), document
+
+
+@pytest.mark.parametrize("path", sorted(STORES.rglob("*.json")), ids=lambda path: path.stem)
+def test_real_checkpoints_lose_their_keys_and_nothing_else(path: Path) -> None:
+    value = json.loads(path.read_text())
+    for made in both_ways(value):
+        assert re.search(r"sk-(fake|inline)", made) is None
+    changed = [
+        (before, after)
+        for before, after in zip(texts_in(value), texts_in(redact(value)), strict=True)
+        if before != after
+    ]
+    assert all(re.search(r"sk-(fake|inline)", before) and after == MARKER for before, after in changed)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text of a value, in order."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+    elif isinstance(value, str):
+        yield value

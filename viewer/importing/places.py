@@ -1,0 +1,95 @@
+"""Where a new run may write: a location that is there, or a new one."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.utils.translation import gettext as _
+
+from viewer.importing.limits import limits
+from viewer.importing.locations import UnknownLocation, permitted_path
+from viewer.models import Location, Project
+from viewer.providers import provider_for
+from viewer.providers.snapshot import LocationUnreadable
+
+# What a new SQLite file's name ends with; anything else is a folder.
+STORES = {".db", ".sqlite", ".sqlite3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path that can be written to, and in which form."""
+
+    path: str
+    provider: Location.Provider
+
+
+def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> Place:
+    """The place that a person names, from the project's folder on. Nothing is made yet.
+
+    Without roots any path is trusted. Raises UnknownLocation where nothing may be written there.
+    """
+    found = permitted_path(Path(project.folder) / Path(text).expanduser(), roots)
+    known = Location.objects.filter(path=str(found)).select_related("project").first()
+    if known and known.project and known.project.folder != project.folder:
+        raise UnknownLocation(_("The runs at this location belong to another project."))
+    _refuse_what_cannot_be_written(found)
+    is_store = found.suffix.casefold() in STORES
+    if known:
+        is_store = known.provider == Location.Provider.SQLITE
+    if found.exists() and not (is_store and found.is_file() and found.stat().st_size == 0):
+        try:
+            # Opened, as nobody's database is to get a table of checkpoints that it has not had.
+            with provider_for(found, limits()) as provider:
+                return Place(str(found), Location.Provider(provider.kind))
+        except LocationUnreadable as error:
+            raise UnknownLocation(str(error)) from None
+    return Place(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
+
+
+def place_of(location: Location, project: Project) -> Place:
+    """The place of a location that is there. Raises UnknownLocation, too, where it leads elsewhere by now."""
+    place = place_at(location.path, project)
+    if place.path != location.path:
+        raise UnknownLocation(
+            _("%(path)s leads to %(place)s by now.") % {"path": location.path, "place": place.path}
+        )
+    return place
+
+
+def open_place(place: Place, project: Project) -> Location:
+    """The location at this place, made and added where it is new. Raises UnknownLocation, where it cannot be.
+
+    A new store is an empty file until its first checkpoint, a new folder is an empty one.
+    """
+    path = Path(place.path)
+    try:
+        if place.provider == Location.Provider.SQLITE:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnknownLocation(
+            _("%(path)s cannot be made: %(reason)s.") % {"path": path, "reason": error.strerror}
+        ) from None
+    location, _is_new = Location.objects.get_or_create(
+        path=place.path, defaults={"provider": place.provider, "project": project}
+    )
+    if location.project is None:
+        location.project = project
+        location.save(update_fields=["project"])
+    return location
+
+
+def _refuse_what_cannot_be_written(path: Path) -> None:
+    try:
+        nearest = next(one for one in (path, *path.parents) if one.exists())
+        is_place = nearest.is_dir() or nearest == path
+    except OSError:
+        raise UnknownLocation(_("This is no path that can be opened.")) from None
+    if not is_place:
+        raise UnknownLocation(_("%s is a file, so nothing can stand in it.") % nearest)
+    if not os.access(nearest, os.W_OK):
+        raise UnknownLocation(_("Nothing may be written to %s.") % nearest)
