@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from forkline_crewai.reporting import Reporter, end_of_whole_words
+from forkline_crewai.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
+from tests.providers.canaries import TEXTS, TOKENS
 from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for, keys_in
 from viewer.jobs.spool import LOG, Spool, read_lines
 from viewer.models import Job, Project
+from viewer.providers.redaction import redact
 
 KEY = "canary-0123456789-canary"
 PRIVATE_KEY = f"-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----"
@@ -45,6 +47,18 @@ def test_a_key_that_is_streamed_in_pieces_comes_in_one_line(
     shown = "".join(hide(line) for line in lines)
     assert "canary" not in shown
     assert shown.startswith(text[:2]) or PRIVATE_KEY in text
+
+
+@pytest.mark.parametrize("most", range(60, 160, 3))
+def test_a_text_that_is_cut_ends_with_no_part_of_a_key(most: int) -> None:
+    keys = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), "{'password': 'CANARY in words'}"]
+    for key in keys:
+        for before in (30, 50, most - 8):
+            text = "w " * (before // 2) + key + " and more" * 30
+            cut = shortened(text, most)
+            assert len(cut) <= most
+            assert "CANARY" not in redact(cut) and "IIEpAIB" not in redact(cut), cut
+    assert shortened("as it is", 8) == "as it is" and len(shortened("word " * 100, 300)) > 290
 
 
 def test_text_without_blanks_is_not_held_back() -> None:

@@ -121,9 +121,12 @@ def test_an_edit_behind_a_task_that_runs_again_is_pinned() -> None:
     assert actions(steps) == ["again", "again", "pinned", "runs"]
 
 
-def test_a_finished_task_behind_an_unfinished_one_runs_again_as_in_the_engine() -> None:
-    units = [Unit("1", "one"), Unit("2", "two", done=True)]
-    assert actions(plan_crew(units, Edits())) == ["runs", "again"]
+def test_a_task_that_was_passed_over_takes_no_finished_one_along() -> None:
+    units = [Unit("1", "one", done=True), Unit("2", "two"), Unit("3", "three", done=True), Unit("4", "four")]
+    steps = plan_crew(units, Edits())
+    assert actions(steps) == ["kept", "runs", "kept", "runs"]
+    assert [step.reason for step in steps[1::2]] == [Reason.PASSED_OVER, Reason.UNFINISHED]
+    assert actions(plan_crew(units, Edits(again=frozenset({"1"})))) == ["again", "runs", "again", "runs"]
 
 
 def test_changed_inputs_keep_finished_tasks_and_name_what_their_text_was_made_with() -> None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from viewer.jobs.progress import Progress, advance, progress_of
+import pytest
+
+from viewer.jobs.progress import Progress, advance, halt, progress_of
 
 PLAN = [
     {
@@ -56,6 +58,32 @@ def test_of_two_at_once_the_other_is_named_when_one_ends() -> None:
 def test_a_failed_task_is_not_done() -> None:
     progress = after(("task_started", {"task": "b"}), ("task_failed", {"task": "b", "error": "no"}))
     assert [step.state for step in progress.steps] == ["kept", "failed", "waiting"]
+
+
+@pytest.mark.parametrize(
+    ("has_failed", "events", "states"),
+    [
+        (False, [], ["kept", "unrun", "unrun"]),
+        (False, [("task_started", {"task": "b"})], ["kept", "stopped", "unrun"]),
+        (True, [("task_started", {"task": "b"})], ["kept", "failed", "unrun"]),
+        (
+            True,
+            [
+                ("task_started", {"task": "b"}),
+                ("task_started", {"task": "c"}),
+                ("task_failed", {"task": "c"}),
+            ],
+            ["kept", "stopped", "failed"],
+        ),
+    ],
+)
+def test_once_a_run_has_ended_no_step_runs(
+    has_failed: bool, events: list[tuple[str, dict[str, Any]]], states: list[str]
+) -> None:
+    progress = after(*events)
+    halt(progress, has_failed)
+    assert [step.state for step in progress.steps] == states
+    assert (progress.running, progress.done) == ("", 1)
 
 
 def test_why_a_step_runs_is_said_for_as_long_as_it_is_true() -> None:

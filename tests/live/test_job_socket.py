@@ -107,7 +107,8 @@ async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Conn
     socket = connect(address(job))
     await socket.connect()
     await socket.receive_from()
-    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 4)])
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 3)])
+    await event(job, 3, "task_started", task="a").asave()
     await Job.objects.filter(pk=job.pk).aupdate(status=Job.Status.FAILED, error="the <b>tool</b> broke")
     messages = []
     while (output := await socket.receive_output(timeout=5))["type"] == "websocket.send":
@@ -115,6 +116,7 @@ async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Conn
     assert output == {"type": "websocket.close", "code": 1000}
     assert LAST.findall(messages[-1]) == ["3"]
     assert "the &lt;b&gt;tool&lt;/b&gt; broke" in messages[-1]
+    assert 'class="job-step is-failed"' in messages[-1] and "is-running" not in messages[-1]
     assert sum("is-failed" in message and "job-outcome" in message for message in messages) == 1
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
-from viewer.models import Job, Project
+from viewer.models import Project
 
 # Every process of a job carries it, so that the whole tree is found again.
 MARKER = "FORKLINE_JOB"
@@ -59,10 +59,20 @@ def file_values(project: Project) -> dict[str, str]:
     }
 
 
-def environment_of(job: Job, project: Project) -> dict[str, str]:
-    """The whole environment of the job's child."""
-    handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+def handed_on(project: Project) -> dict[str, str]:
+    """What a child of this project finds of ours."""
+    found = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     # The project's own programs come first, as in its activated environment.
     programs = str(Path(project.interpreter).parent)
-    handed_on["PATH"] = os.pathsep.join([programs, handed_on.get("PATH", os.defpath)])
-    return {**handed_on, **file_values(project), **SETTLED, MARKER: str(job.pk)}
+    found["PATH"] = os.pathsep.join([programs, found.get("PATH", os.defpath)])
+    return found
+
+
+def environment_of(folder: Path, project: Project) -> dict[str, str]:
+    """The whole environment of the child of this folder, whose name marks all its processes."""
+    return {**handed_on(project), **file_values(project), **SETTLED, MARKER: folder.name}
+
+
+def environment_ahead(project: Project) -> dict[str, str]:
+    """What a process finds that waits for jobs of this project: nothing of the project's own file."""
+    return {**handed_on(project), **SETTLED}

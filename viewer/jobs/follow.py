@@ -4,21 +4,25 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.conf import settings
 from django.db import IntegrityError, connection
 from django.db.models import Max
 
 from viewer.importing import import_location, import_one
-from viewer.jobs import locks, processes
+from viewer.jobs import keeping, locks, processes
 from viewer.jobs.cancel import Cancelling
-from viewer.jobs.launch import Child, launch, make_folder
+from viewer.jobs.child import Child, Lost
+from viewer.jobs.launch import launch, make_folder
+from viewer.jobs.limits import reached_shared
+from viewer.jobs.linking import link_run
 from viewer.jobs.outcome import outcome
+from viewer.jobs.questions import hand_over_missing, hide_answers, take_in
 from viewer.jobs.rows import Hiding, end_of_log, hiding_for, rows_of
 from viewer.jobs.spool import LOCK, Line, read_lines
 from viewer.jobs.tidying import tidy
-from viewer.models import Job, JobEvent, Location
+from viewer.models import Job, JobEvent
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +37,16 @@ stopping = threading.Event()
 def carry(job: Job) -> None:
     """Bring a job to its end from wherever it stands: a queued one is launched, one under way followed.
 
-    Returns at once where another process does so, or where it has ended. Nothing is started twice.
+    Returns at once where another process does so, where it has ended, or where it has to wait: for its time,
+    or for room under a limit. Nothing is started twice.
     """
     make_folder(job)
     with locks.held(job.folder / locks.FOLLOWER) as ours:
         if not ours:
             return
         job.refresh_from_db()
-        child = launch(job) if job.status == Job.Status.QUEUED else None
+        queued = job.status == Job.Status.QUEUED
+        child = launch(job) if queued and reached_shared(job) is None else None
         if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
             follow(job, child)
 
@@ -54,6 +60,7 @@ class Following:
     hide: Hiding
     importer: ThreadPoolExecutor
     known_seq: int
+    kept: keeping.Keeping
     offset: int = 0
     spoke: bool = False
     gone: bool = False
@@ -62,6 +69,8 @@ class Following:
     last: Line | None = None
     last_at: float = 0.0
     cancelling: Cancelling | None = None
+    # The numbers of the questions that the child waits with.
+    asking: set[int] = field(default_factory=set)
 
 
 def follow(job: Job, child: Child | None = None) -> None:
@@ -71,7 +80,7 @@ def follow(job: Job, child: Child | None = None) -> None:
     """
     known = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
     with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
-        state = Following(job, child, hiding_for(job), importer, known)
+        state = Following(job, child, hiding_for(job), importer, known, keeping.keeping_of(job))
         while not stopping.is_set():
             # Looked at before reading: what it wrote until then is read.
             look(state)
@@ -79,6 +88,7 @@ def follow(job: Job, child: Child | None = None) -> None:
             if state.deleted:
                 # Nobody would see any more what it costs.
                 processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
+                tidy(job, state.hide)
                 return
             if is_read and state.gone:
                 settle(state)
@@ -95,6 +105,8 @@ def take_lines(state: Following) -> bool:
         return False
     new = [line for line in lines if line["seq"] > state.known_seq]
     try:
+        # Before their events: who is told of an event finds its question.
+        take_in(state.job, lines, state.hide, state.asking)
         JobEvent.objects.bulk_create(rows_of(state.job, new, state.hide), ignore_conflicts=True)
     except IntegrityError:
         state.deleted = not Job.objects.filter(pk=state.job.pk).exists()
@@ -105,19 +117,25 @@ def take_lines(state: Following) -> bool:
     for line in lines:
         state.known_seq = max(state.known_seq, line["seq"])
         notice(state, line)
+    keeping.note(state.kept)
     return True
 
 
 def notice(state: Following, line: Line) -> None:
     """What a line means for the job itself."""
     state.spoke = True
+    if keeping.take(state.kept, line):
+        cancel(state)
+    elif state.kept.stops_itself and state.cancelling is None:
+        # It has got the first signal from itself.
+        state.cancelling = Cancelling(state.job, step=1)
     if line["kind"] == "started":
         state.job.mark_running()
         if state.job.process_id is None and isinstance(line["data"].get("pid"), int):
             state.job.note_process(line["data"]["pid"])
     elif line["kind"] == "checkpoint":
         # Beside the following, so that lines never wait for it.
-        state.importer.submit(import_quietly, state.job.location, str(line["data"].get("path") or ""))
+        state.importer.submit(import_quietly, state.job, str(line["data"].get("path") or ""))
     elif line["kind"] == "ended":
         state.last, state.last_at = line, time.monotonic()
 
@@ -125,7 +143,11 @@ def notice(state: Following, line: Line) -> None:
 def look(state: Following) -> None:
     """Whether the child is gone, and what a person has asked since."""
     if state.child is not None:
-        state.gone = state.child.poll() is not None
+        try:
+            state.gone = state.child.poll() is not None
+        except Lost:
+            # Followed from here as one that another process has started.
+            state.child = None
     now = time.monotonic()
     if now - state.looked < LOOK_SECONDS:
         return
@@ -135,11 +157,20 @@ def look(state: Following) -> None:
     rows = Job.objects.filter(pk=state.job.pk).values_list("cancel_requested_at", flat=True)
     asked = list(rows)
     state.deleted = not asked
-    if asked and asked[0] and state.cancelling is None:
-        state.cancelling = Cancelling(state.job)
+    if state.asking:
+        hand_over_missing(state.job, state.asking)
+    is_at_work = not (state.deleted or state.gone or state.last)
+    if any(asked) or (is_at_work and keeping.look(state.kept)):
+        cancel(state)
     if state.last and now - state.last_at > settings.CANCEL_GRACE_SECONDS and not state.gone:
         # It has said its last word, and hangs in its own ending.
         processes.end_all(state.job.folder, patience=1)
+
+
+def cancel(state: Following) -> None:
+    """Begin to end it, if nobody has."""
+    if state.cancelling is None:
+        state.cancelling = Cancelling(state.job)
 
 
 def is_gone(job: Job) -> bool:
@@ -149,15 +180,16 @@ def is_gone(job: Job) -> bool:
     return job.process_id is not None and not processes.is_alive(job.process_id, job.folder)
 
 
-def import_quietly(location: Location, source: str = "") -> None:
+def import_quietly(job: Job, source: str = "") -> None:
     """Import one checkpoint, or all that is new. A fault does not end the following: later looks go on."""
     try:
         if source:
-            import_one(location, source)
+            import_one(job.location, source)
         else:
-            import_location(location)
+            import_location(job.location)
+        link_run(job)
     except Exception:
-        logger.exception("importing %s while a job writes there", location)
+        logger.exception("importing %s while a job writes there", job.location)
     finally:
         connection.close()
 
@@ -168,19 +200,22 @@ def settle(state: Following) -> None:
         state.cancelling.finish()
     else:
         processes.end_all(state.job.folder, patience=1)
-    state.importer.submit(import_quietly, state.job.location).result()
+    state.importer.submit(import_quietly, state.job).result()
     state.job.refresh_from_db()
     came_to = outcome(
         state.last["data"] if state.last else None,
         state.child.returncode if state.child else None,
         spoke=state.spoke,
-        cancelled=state.job.cancel_requested_at is not None,
+        cancelled=state.job.cancel_requested_at is not None or state.job.stopped_by != "",
     )
+    is_stopped = came_to.status != Job.Status.SUCCEEDED
     state.job.end(
         came_to.status,
+        stopped_by=state.job.stopped_by if is_stopped else "",
         result=state.hide(came_to.result),
         error=state.hide(came_to.error),
         traceback=state.hide(came_to.traceback),
         log_end=end_of_log(state.job, state.hide),
     )
+    hide_answers(state.job, state.hide)
     tidy(state.job, state.hide)

@@ -8,13 +8,16 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from viewer.jobs import locks
-from viewer.jobs.environment import environment_of
-from viewer.jobs.request import request_of
-from viewer.jobs.spool import LOCK, LOG, REQUEST
+from viewer.importing import stored_bytes
+from viewer.jobs import locks, warm
+from viewer.jobs.child import Child
+from viewer.jobs.environment import environment_of, file_values
+from viewer.jobs.request import is_stored, request_of
+from viewer.jobs.rows import hiding_for
+from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
+from viewer.jobs.tidying import tidy
 from viewer.models import Job, Project
 
-Child = subprocess.Popen[bytes]
 # Every location is CrewAI's so far.
 ENGINE = "crewai"
 
@@ -34,9 +37,13 @@ def launch(job: Job) -> Child | None:
     try:
         project = runnable(job.project)
         prepare_folder(job)
-        return start_child(job, project)
+        child = start_child(job.folder, project)
+        job.note_process(child.pid)
+        return child
     except (JobRefused, OSError) as error:
         job.end(Job.Status.FAILED, error=str(error))
+        # What it was to do holds what a person typed.
+        tidy(job, hiding_for(job))
         return None
 
 
@@ -61,15 +68,29 @@ def runnable(project: Project | None) -> Project:
         raise JobRefused(
             _("The project's environment file is not there: %(path)s.") % {"path": project.environment_file}
         )
+    try:
+        file_values(project)
+    except (OSError, ValueError):
+        # Without the error's own words, which quote the file.
+        message = _("The project's environment file cannot be read as text: %(path)s.")
+        raise JobRefused(message % {"path": project.environment_file}) from None
     return project
 
 
 def prepare_folder(job: Job) -> None:
-    """Write what the child is asked to do, for its owner's eyes alone."""
+    """Write what the child is asked to do, for its owner's eyes alone. Raises JobRefused, OSError."""
     make_folder(job)
-    descriptor = os.open(job.folder / REQUEST, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(request_of(job), file)
+    write_for_owner(job.folder / REQUEST, json.dumps(request_of(job)).encode())
+    if is_stored(job.request):
+        if job.checkpoint is None:
+            raise JobRefused(_("The copy that is kept of this checkpoint is gone: its location was removed."))
+        write_for_owner(job.folder / STORED, stored_bytes(job.checkpoint))
+
+
+def write_for_owner(path: Path, data: bytes) -> None:
+    """Write a file anew, for its owner's eyes alone. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
 
 
 def make_folder(job: Job) -> None:
@@ -78,21 +99,27 @@ def make_folder(job: Job) -> None:
     job.folder.mkdir(exist_ok=True, mode=0o700)
 
 
-def start_child(job: Job, project: Project) -> Child:
-    """Start it in a session of its own, holding the job's lock. Raises JobRefused, or OSError.
+def start_child(folder: Path, project: Project) -> Child:
+    """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
+
+    A process that waits for the project's jobs is forked; where none does, its interpreter is started.
 
     It starts in the project's folder, as the project's own run does: crews read their knowledge, write
     their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
     """
-    lock = locks.take(job.folder / LOCK)
+    lock = locks.take(folder / LOCK)
     if lock is None:
         raise JobRefused(_("A child of this job is already there."))
-    log = os.open(job.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        child = subprocess.Popen(
-            [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(job.folder)],
+        forked = warm.start_warm(folder, project, ENGINE, lock, log)
+        if forked is not None:
+            return forked
+        warm.wish(project, warm.SECONDS_AFTER_A_COLD_START)
+        return subprocess.Popen(
+            [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(folder)],
             cwd=project.folder,
-            env=environment_of(job, project),
+            env=environment_of(folder, project),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -102,5 +129,3 @@ def start_child(job: Job, project: Project) -> Child:
     finally:
         os.close(log)
         os.close(lock)
-    job.note_process(child.pid)
-    return child

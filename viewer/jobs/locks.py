@@ -63,3 +63,17 @@ def worker_lock() -> Path:
 def worker_is_up() -> bool:
     """Whether a worker serves this data folder."""
     return is_held(worker_lock(), shared=True)
+
+
+def note_places(descriptor: int, count: int) -> None:
+    """Keep how many jobs a worker starts at once, in its lock's file; of several, the newest one counts."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(count).encode(), 0)
+
+
+def places() -> int:
+    """How many jobs the worker starts at once; 0 where none ever said so."""
+    try:
+        return int(worker_lock().read_text() or 0)
+    except (FileNotFoundError, ValueError):
+        return 0

@@ -24,6 +24,7 @@ class Reason(StrEnum):
 
     FINISHED = "finished"
     UNFINISHED = "unfinished"
+    PASSED_OVER = "passed_over"
     EDITED = "edited"
     HELD = "held"
     READS_EDITED = "reads_edited"
@@ -42,6 +43,8 @@ class Unit:
     done: bool = False
     # The text with its {placeholders}, by which a changed input is found in it.
     template: str = ""
+    # The inputs that are known to stand in what the model was told beside it, such as the agent's role.
+    uses: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +99,23 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
         edit 2   KEPT      EDITED    AGAIN     RUNS
         again 1  AGAIN     AGAIN     AGAIN     RUNS
         both     AGAIN     PINNED    AGAIN     RUNS
+
+    A task without an output before others that have one was passed over, as its condition did not hold, or
+    was still under way beside them: it takes nothing along.
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
         raise EditRefused(_("A crew has no state to edit: edit its inputs or the outputs of its tasks."))
     steps: list[Step] = []
     behind: Reason | None = None
+    furthest = max((position for position, unit in enumerate(units, 1) if unit.done), default=0)
     for position, unit in enumerate(units, 1):
         action, reason = _of_task(unit, edits, behind)
-        stale = () if action in (Action.RUNS, Action.AGAIN, Action.EDITED) else _stale_inputs(unit, edits)
+        if action is Action.RUNS and position < furthest:
+            steps.append(Step(unit.id, position, unit.title, unit.agent, action, Reason.PASSED_OVER))
+            continue
+        is_kept_as_made = action is Action.KEPT or reason is Reason.HELD
+        stale = _stale_inputs(unit, edits) if is_kept_as_made else ()
         steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason, stale))
         if action in (Action.RUNS, Action.AGAIN):
             behind = Reason.BEHIND_RERUN
@@ -177,7 +188,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
 
 def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
     """The changed inputs that this unit's finished text was made with."""
-    return tuple(name for name in edits.inputs if "{" + name + "}" in unit.template)
+    return tuple(name for name in edits.inputs if "{" + name + "}" in unit.template or name in unit.uses)
 
 
 def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:

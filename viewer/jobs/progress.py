@@ -12,7 +12,10 @@ MOST_TEXT = 400
 
 @dataclass(slots=True)
 class ShownStep:
-    """One line of the plan as it is carried out. ``state``: kept, waiting, running, done or failed."""
+    """One line of the plan as it is carried out.
+
+    ``state``: kept, waiting, running, done or failed; stopped or unrun once the run has ended without it.
+    """
 
     unit: str
     position: int
@@ -42,6 +45,8 @@ class Progress:
     speaker: str = ""
     tokens: int = 0
     seq: int = 0
+    # The questions that wait for an answer, by their numbers.
+    asks: dict[int, str] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -83,12 +88,28 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
         name_steps(progress, data.get("steps") or [])
     elif subject in {"task", "method"}:
         move_step(progress, subject, happened, data)
-    elif kind == "model_completed":
+    elif kind in {"model_completed", "preloaded"}:
         progress.tokens = as_number(data.get("total_tokens")) or progress.tokens
     elif kind == "text":
         add_text(progress, str(data.get("text") or ""), str(data.get("agent") or ""))
+    elif kind == "question":
+        progress.asks[as_number(data.get("number"))] = str(data.get("prompt") or "")
+    elif kind in {"answered", "withdrawn"}:
+        progress.asks.pop(as_number(data.get("number")), None)
     elif kind == "ended":
         progress.running = ""
+
+
+def halt(progress: Progress, has_failed: bool) -> None:
+    """Nothing runs any more, whether it said so or was cut off: what was under way has stopped.
+
+    Where the run has failed and no step says that it was the one, what was under way has failed.
+    """
+    progress.running = ""
+    is_told = any(step.state == "failed" for step in progress.steps)
+    ends = {"running": "failed" if has_failed and not is_told else "stopped", "waiting": "unrun"}
+    for step in progress.steps:
+        step.state = ends.get(step.state, step.state)
 
 
 def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:

@@ -4,8 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from viewer.jobs.plan import Edits, Step
-from viewer.jobs.spool import CheckpointSource, LocationTarget, OutputEdit, Request, StepRequest
+from viewer.jobs.spool import (
+    STORED,
+    CheckpointSource,
+    LocationTarget,
+    Options,
+    OutputEdit,
+    Request,
+    StepRequest,
+)
 from viewer.models import Checkpoint, Job
+
+# What the engine calls the branch of a run that begins.
+FIRST_BRANCH = "main"
 
 
 def request_for(
@@ -15,16 +26,20 @@ def request_for(
     edits: Edits,
     steps: Sequence[Step],
     entry_point: str = "",
+    options: Options | None = None,
 ) -> Request:
-    """The request of a job that is about to be made; ``job`` and ``folder`` are filled by ``request_of``.
+    """The request of a job that is about to be made; ``request_of`` fills ``job``, ``folder`` and the like.
 
     ``edits.outputs`` holds a text for each task, or an ``OutputEdit`` where the output is JSON.
     """
     location = checkpoint.location
+    place = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
+    if checkpoint.state == Checkpoint.State.PRUNED:
+        place["stored"] = True
     return Request(
         job="",
         kind="fork" if kind == Job.Kind.FORK else "resume",
-        checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
+        checkpoint=place,
         location=LocationTarget(
             path=location.path, provider="sqlite" if location.provider == location.Provider.SQLITE else "json"
         ),
@@ -38,13 +53,51 @@ def request_for(
         steps=[StepRequest(task=step.unit, action=step.action.value) for step in steps],
         folder="",
         entry_point=entry_point,
+        options={} if options is None else options,
+    )
+
+
+def request_for_run(
+    place: LocationTarget,
+    entity: str,
+    name: str,
+    entry_point: str,
+    inputs: Mapping[str, Any],
+    options: Options | None = None,
+) -> Request:
+    """The request of a new run's job; ``inputs`` are all that it is started with."""
+    return Request(
+        job="",
+        kind="run",
+        checkpoint=CheckpointSource(id="", source=""),
+        location=place,
+        entity=cast(Literal["crew", "flow", "agent"], entity),
+        name=name,
+        branch=FIRST_BRANCH,
+        inputs=dict(inputs),
+        outputs={},
+        state=None,
+        steps=[],
+        folder="",
+        entry_point=entry_point,
+        options={} if options is None else options,
     )
 
 
 def request_of(job: Job) -> Request:
-    """The row's request as its child reads it: with the job's id and its project's folder."""
+    """The row's request as its child reads it: with the job's id, its project's folder, and its own copy."""
     folder = job.project.folder if job.project else ""
-    return cast(Request, {**job.request, "job": str(job.id), "folder": folder})
+    request = cast(Request, {**job.request, "job": str(job.id), "folder": folder})
+    if job.limits:
+        request["options"] = {**request.get("options", {}), "limits": job.limits}
+    if is_stored(request):
+        request["checkpoint"] = {**request["checkpoint"], "source": str(job.folder / STORED)}
+    return request
+
+
+def is_stored(request: Mapping[str, Any]) -> bool:
+    """Whether the run starts from the copy that is kept here, as its checkpoint was pruned."""
+    return bool(request.get("checkpoint", {}).get("stored"))
 
 
 def output_edit(output: str | Mapping[str, Any]) -> OutputEdit:

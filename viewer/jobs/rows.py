@@ -1,6 +1,7 @@
 """A child's lines as rows, with what may be secret hidden."""
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,8 +10,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 from viewer.jobs.environment import file_values
 from viewer.jobs.spool import LOG, Line
-from viewer.models import Job, JobEvent
+from viewer.models import Job, JobEvent, Project
 from viewer.providers.redaction import MARKER, redact, secrecy_of
+
+logger = logging.getLogger(__name__)
 
 Hiding = Callable[[Any], Any]
 LOG_END_CHARACTERS = 8 * 1024
@@ -22,7 +25,17 @@ SHORTEST_KEY, SHORTEST_WORD = 5, 8
 
 def hiding_for(job: Job) -> Hiding:
     """What hides secrets in this job's lines: those that look like one, and its project's own keys."""
-    own = file_values(job.project) if job.project else {}
+    return hiding_of(job.project)
+
+
+def hiding_of(project: Project | None) -> Hiding:
+    """What hides the keys of this project, and all that looks like a secret."""
+    try:
+        own = file_values(project) if project else {}
+    except (OSError, ValueError):
+        # Broken since the job was started: it has to be followed to its end all the same.
+        logger.warning("the environment file of %s cannot be read, so its keys are not known", project)
+        own = {}
     # The longest first: one key may begin with another.
     keys = sorted(keys_in(own), key=len, reverse=True)
 

@@ -5,7 +5,9 @@ from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
+from viewer.jobs.waiting import wait_of
 from viewer.models import Job
 
 Status = Job.Status
@@ -28,9 +30,22 @@ RESUMES: dict[str, str | Promise] = {
     Status.CANCELLED: _("Resuming {branch} was cancelled"),
     Status.INTERRUPTED: _("Resuming {branch} was cut off"),
 }
+RUNS: dict[str, str | Promise] = {
+    Status.QUEUED: _("Waiting to start {name}"),
+    Status.STARTING: _("Starting {name}"),
+    Status.RUNNING: _("Running {name}"),
+    Status.SUCCEEDED: _("Ran {name} to its end"),
+    Status.FAILED: _("The new run of {name} failed"),
+    Status.CANCELLED: _("The new run of {name} was cancelled"),
+    Status.INTERRUPTED: _("The new run of {name} was cut off"),
+}
+STOPPED: dict[str, str | Promise] = {
+    Job.Kind.FORK: _("The fork to {branch} stopped at a limit"),
+    Job.Kind.RESUME: _("Resuming {branch} stopped at a limit"),
+    Job.Kind.RUN: _("The new run of {name} stopped at a limit"),
+}
 # What a person waits for, or can do next.
 HINTS: dict[str, str | Promise] = {
-    Status.QUEUED: _("It starts as soon as a worker is free."),
     Status.STARTING: _("The project's environment is loading; this takes some seconds."),
     Status.CANCELLED: _("What it had written until then is kept."),
     Status.INTERRUPTED: _("It may have called models. Nothing starts it again but you."),
@@ -38,16 +53,48 @@ HINTS: dict[str, str | Promise] = {
 
 
 def sentence(job: Job) -> SafeString:
-    """What the job does or has done, with the branch's name emphasised."""
-    words = (FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
-    return format_html(str(words), branch=format_html("<strong>{}</strong>", job.branch or _("the run")))
+    """What the job does or has done, with the branch's or the run's name emphasised."""
+    is_run = job.kind == Job.Kind.RUN
+    words = (RUNS if is_run else FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
+    if job.is_stopped and job.has_ended:
+        words = STOPPED[job.kind]
+    begun = job.request.get("name") or job.request.get("entry_point")
+    name = format_html("<strong>{}</strong>", (begun if is_run else job.branch) or _("the run"))
+    return format_html(str(words), name=name, branch=name)
 
 
 def hint(job: Job) -> str:
     """What is waited for, or what one can do next; empty where there is nothing to say."""
     if job.is_being_cancelled:
         return str(_("Cancelling: the run is asked to stop, and ended where it does not."))
+    if job.is_stopped:
+        kept = HINTS[Status.CANCELLED] if job.has_ended else _("It is asked to stop.")
+        return f"{job.stopped_by} {kept}"
+    wait = wait_of(job)
+    if wait:
+        return str(_("Waits %(for_what)s.")) % {"for_what": wait.words.rstrip(".")}
     return str(HINTS.get(job.status, ""))
+
+
+def status_words(job: Job) -> str:
+    """How it stands, in a word or two."""
+    if job.is_stopped:
+        return str(_("stopped at a limit") if job.has_ended else _("stopping"))
+    return str(job.get_status_display())
+
+
+def lateness(job: Job) -> str:
+    """How much later than asked it has started, and why; empty where it was in time."""
+    if job.start_at is None or job.started_at is None:
+        return ""
+    minutes = int((job.started_at - job.start_at).total_seconds() // 60)
+    if minutes < 1:
+        return ""
+    noticed = job.due_at or job.started_at
+    is_noticed_late = (noticed - job.start_at).total_seconds() >= 60
+    why = _("no worker was up in time") if is_noticed_late else _("it had to wait for a place or for room")
+    late = ngettext("%(count)d minute late: %(why)s", "%(count)d minutes late: %(why)s", minutes)
+    return late % {"count": minutes, "why": why}
 
 
 def elapsed(job: Job) -> str:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 
-from viewer.jobs.progress import Progress, advance, progress_of
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from viewer.jobs.limits import limits_in, seconds_of, used_words
+from viewer.jobs.progress import Progress, advance, halt, progress_of
 from viewer.jobs.timeline import Timeline, tell
-from viewer.models import Job
+from viewer.models import Checkpoint, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,42 @@ def shown_job(job: Job) -> ShownJob:
     for event in job.events.iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
         tell(timeline, [event])
+    if job.has_ended:
+        halt(progress, job.status == Job.Status.FAILED)
     return ShownJob(job, progress, timeline)
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What a person can do about a job that has not succeeded."""
+
+    url: str
+    words: str
+
+
+def next_step(job: Job) -> NextStep | None:
+    """Where what it has not finished can be run: from its last checkpoint, else as it was begun itself.
+
+    None where it has succeeded, or nothing to begin from is left.
+    """
+    if not job.has_ended or job.status == Job.Status.SUCCEEDED:
+        return None
+    written = job.events.filter(kind="checkpoint").order_by("-seq").values_list("data__id", flat=True)[:1]
+    last = Checkpoint.objects.filter(location=job.location, checkpoint_id__in=list(written)).first()
+    if last:
+        return NextStep(reverse("resume", args=[last.pk]), _("Resume from its last checkpoint"))
+    if job.checkpoint and job.kind != Job.Kind.RUN:
+        return NextStep(reverse(job.kind, args=[job.checkpoint.pk]), _("Begin it again"))
+    return None
+
+
+def limits_shown(job: Job) -> list[str]:
+    """The job's own limits, each behind what it has used of it."""
+    waits = [
+        (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
+    ]
+    used = {"tokens": job.tokens, "steps": job.steps, "seconds": seconds_of(job, waits)}
+    return [used_words(one, used[one.measure]) for one in limits_in("job", job.limits)]
 
 
 def branch_url(job: Job) -> str:

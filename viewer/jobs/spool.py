@@ -24,10 +24,19 @@ tool_failed            tool, agent, error
 text                   text (streamed since the last such line), agent
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger
 warning                message
+question               number (from 1), kind, prompt, context (see Question in models)
+answered               number
+withdrawn              number (what asked has gone on without an answer)
+limit                  measure, most (of its own), or words (of one that it shares): it stops at it
+preloaded              agents (their roles), strategy, tokens
+look                   report: what was found without running anything (see viewer/jobs/looks.py)
 ended                  status (succeeded, failed, cancelled), result, error, traceback
 =====================  =====================================================================
 
 ``ended`` is always the last line; a spool without it belongs to a child that was cut off.
+
+A question's answer is a file that the web's side writes whole (``answer-1.json``: ``{"text": …}``); the
+child waits for it as long as it takes.
 """
 
 import json
@@ -41,6 +50,13 @@ REQUEST = "request.json"
 EVENTS = "events.jsonl"
 LOG = "log.txt"
 LOCK = "lock"
+# The copy of a checkpoint that is no more at its location; it goes when the job has ended.
+STORED = "checkpoint.json"
+# Where the child puts the copy that its engine restores from, while it does.
+SCRATCH = "scratch"
+# Stands there where a limit is reached that the run shares with others, and says which, as a sentence.
+STOP = "stop"
+ANSWER = "answer-{number}.json"
 HIDDEN = "[hidden]"
 # Shorter texts are words that would be hidden everywhere.
 SHORTEST_HIDDEN = 8
@@ -52,11 +68,19 @@ MOST_READ_BYTES = 4 * MOST_LINE_BYTES
 MOST_SECONDS = 253402300799
 
 
-class CheckpointSource(TypedDict):
-    """``source`` is a file's absolute path, or ``/absolute/store.db#id``."""
-
+class CheckpointPlace(TypedDict):
     id: str
     source: str
+
+
+class CheckpointSource(CheckpointPlace, total=False):
+    """``source`` is a file's absolute path, or ``/absolute/store.db#id``.
+
+    ``stored`` says that it stands there no more: then ``source`` is the copy in the job's folder, without
+    its secrets, and the run needs an entry point.
+    """
+
+    stored: bool
 
 
 class LocationTarget(TypedDict):
@@ -78,11 +102,42 @@ class StepRequest(TypedDict):
     action: str
 
 
+class CheckpointSettings(TypedDict, total=False):
+    """How a run writes checkpoints. What is missing stays as the project or the checkpoint has it.
+
+    ``most`` keeps so many of those that this very run writes; no other is ever touched.
+    """
+
+    events: list[str]
+    most: int
+
+
+class Options(TypedDict, total=False):
+    """What a person chose for a run beside its edits.
+
+    ``matches`` names the project's own task (its number from 1) or agent (its role) for a saved one's id,
+    or ``-`` where it is gone; ``accepted`` are the losses that a person has agreed to, ``*`` being whatever
+    is lost: where it is there, nothing runs unless each loss is among them;
+    ``models`` the model for an agent's role, or for all under ``*``; ``preload`` is parallel, sequential or
+    shared_prefix. ``limits`` are the run's own: so many tokens, seconds and steps at most.
+    """
+
+    checkpoints: CheckpointSettings
+    matches: dict[str, str]
+    models: dict[str, str]
+    preload: str
+    limits: dict[str, float]
+    accepted: list[str]
+
+
 class Request(TypedDict):
-    """What a child is asked to do. ``inputs``, ``outputs`` and ``state`` hold only what was edited."""
+    """What a child is asked to do. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
+
+    A new run has all its inputs, and a checkpoint without id and source; a ``look`` runs nothing.
+    """
 
     job: str
-    kind: Literal["resume", "fork"]
+    kind: Literal["resume", "fork", "run", "look"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: Literal["crew", "flow", "agent"]
@@ -94,6 +149,7 @@ class Request(TypedDict):
     steps: list[StepRequest]
     folder: str
     entry_point: str
+    options: Options
 
 
 class Line(TypedDict):
@@ -112,7 +168,7 @@ class Spool:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / EVENTS, flags, 0o600)
 
-    def write(self, kind: str, **data: Any) -> None:
+    def write(self, kind: str, /, **data: Any) -> None:
         """Append one whole line in one write. Not for several threads at once: callers hold a lock."""
         self._seq += 1
         line = Line(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
@@ -140,6 +196,11 @@ def _without_beginning(text: str, hidden: str) -> str:
         if text.endswith(hidden[:length]):
             return text[:-length] + HIDDEN
     return text
+
+
+def answer_name(number: int) -> str:
+    """The file in a job's folder that holds the answer to its question of this number."""
+    return ANSWER.format(number=number)
 
 
 def read_lines(folder: Path, offset: int) -> tuple[list[Line], int]:

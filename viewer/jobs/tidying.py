@@ -1,10 +1,11 @@
 """What stays on disk of a job that has ended: its log, without secrets. The rows hold the rest."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from viewer.jobs.rows import Hiding
-from viewer.jobs.spool import EVENTS, LOG, REQUEST
+from viewer.jobs.spool import ANSWER, EVENTS, LOG, REQUEST, SCRATCH, STOP, STORED
 from viewer.models import Job
 
 # Secrets are looked for in so much at once, in whole lines, as some have several.
@@ -20,8 +21,12 @@ def tidy(job: Job, hide: Hiding) -> None:
         with open(clean, "w", encoding="utf-8") as file:
             file.writelines(hide(piece) for piece in pieces_of(log))
         clean.replace(log)
-    for name in (EVENTS, REQUEST):
+    for name in (EVENTS, REQUEST, STOP, STORED):
         (job.folder / name).unlink(missing_ok=True)
+    for answer in job.folder.glob(ANSWER.format(number="*") + "*"):
+        answer.unlink(missing_ok=True)
+    # A child that was killed left the checkpoint's copy there, with its secrets.
+    shutil.rmtree(job.folder / SCRATCH, ignore_errors=True)
 
 
 def pieces_of(path: Path) -> Iterator[str]:

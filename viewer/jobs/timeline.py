@@ -12,10 +12,15 @@ from viewer.jobs.progress import as_number
 from viewer.models import JobEvent
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
-NOT_SHOWN = frozenset({"steps", "ended"})
+NOT_SHOWN = frozenset({"steps", "look", "ended"})
 FAILED = "failed"
 # What is folded under a row.
-DETAILS = {"task_completed": "output", "tool_started": "arguments", "task_started": "description"}
+DETAILS = {
+    "task_completed": "output",
+    "tool_started": "arguments",
+    "task_started": "description",
+    "question": "prompt",
+}
 WORDS: dict[str, str | Promise] = {
     "started": _("Started %(engine)s %(engine_version)s"),
     "task_started": _("Task %(position)s started"),
@@ -32,6 +37,11 @@ WORDS: dict[str, str | Promise] = {
     "tool_failed": _("%(tool)s failed"),
     "checkpoint": _("Checkpoint written"),
     "warning": "%(message)s",
+    "preloaded": _("Warmed the prompt cache"),
+    "limit": _("Reached a limit, and begins nothing more"),
+    "question": _("Asked a person, question %(number)s"),
+    "answered": _("Question %(number)s was answered"),
+    "withdrawn": _("Went on without an answer to question %(number)s"),
 }
 
 
@@ -115,7 +125,7 @@ def tone_of(kind: str) -> str:
         return "bad"
     if kind.endswith("completed"):
         return "good"
-    return "warn" if kind == "warning" else "plain"
+    return "warn" if kind in {"warning", "question", "limit"} else "plain"
 
 
 def words_of(kind: str, data: Mapping[str, Any]) -> str:

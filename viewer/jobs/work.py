@@ -13,15 +13,17 @@ from django_tasks_db.management.commands.db_worker import Worker
 from django_tasks_db.models import DBTaskResult
 
 from viewer.jobs.follow import carry, stopping
-from viewer.jobs.locks import worker_lock
-from viewer.jobs.tasks import offer_lost, orphans
+from viewer.jobs.locks import note_places, worker_lock
+from viewer.jobs.tasks import offer_lost, orphans, prune_entries
+from viewer.jobs.warming import Warming, keep_warm, stop
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-# How often it is looked for jobs that nobody follows, and for queued ones that the queue has lost.
+# How often it is looked for jobs that nobody follows, and for queued ones that may start by now.
 ADOPT_SECONDS = 2.0
+PRUNE_SECONDS = 3600
 # Following on costs next to nothing, and was paid for: it does not wait for a free place.
 MOST_ADOPTED = 64
 
@@ -36,6 +38,8 @@ class Work:
     starting: set[Future[None]] = field(default_factory=set)
     adopted: dict[UUID, Future[None]] = field(default_factory=dict)
     looked: float = float("-inf")
+    pruned: float = float("-inf")
+    warming: Warming = field(default_factory=Warming)
 
 
 def work(jobs_at_once: int) -> None:
@@ -43,17 +47,20 @@ def work(jobs_at_once: int) -> None:
     lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # Waits for who only asks whether a worker is up, and holds it alone for that moment.
     fcntl.flock(lock, fcntl.LOCK_SH)
+    note_places(lock, jobs_at_once)
     with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MOST_ADOPTED) as followers:
         state = Work(jobs_at_once, starters, followers)
         while not stopping.is_set():
             try:
                 adopt(state)
                 start_ready(state)
+                keep_warm(state.warming)
             except Exception:
                 # Such as a database that is locked for long: what was missed is there at the next look.
                 logger.exception("looking for jobs")
                 close_old_connections()
             stopping.wait(POLL_SECONDS)
+        stop(state.warming)
     os.close(lock)
 
 
@@ -84,7 +91,7 @@ def take_one() -> None:
 
 
 def adopt(state: Work) -> None:
-    """Follow on the jobs that nobody follows, and offer again what the queue has lost."""
+    """Follow on the jobs that nobody follows, and offer those that may start and are not in the queue."""
     if time.monotonic() - state.looked < ADOPT_SECONDS:
         return
     state.looked = time.monotonic()
@@ -93,6 +100,9 @@ def adopt(state: Work) -> None:
         if job.pk not in state.adopted:
             state.adopted[job.pk] = state.followers.submit(carry_on, job)
     offer_lost()
+    if time.monotonic() - state.pruned > PRUNE_SECONDS:
+        state.pruned = time.monotonic()
+        prune_entries()
 
 
 def carry_on(job: Job) -> None:

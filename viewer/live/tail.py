@@ -114,9 +114,9 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     found = with_new_events(tail)
     present: dict[str, tuple[object, ...]] = {}
     jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
-    shown_jobs = Job.objects.filter(pk__in=jobs).values_list("pk", "status", "cancel_requested_at")
-    for pk, status, cancel_requested_at in shown_jobs:
-        present[job_group(pk)] = (status, cancel_requested_at)
+    told = ("status", "cancel_requested_at", "stopped_by", "start_at", "due_at")
+    for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *told):
+        present[job_group(pk)] = tuple(state)
     locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
     shown_locations = Location.objects.filter(uid__in=locations).annotate(
         made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))

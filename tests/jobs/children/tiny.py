@@ -13,6 +13,7 @@ from typing import Any
 
 SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "jobs" / "spool.py"
 FOLDER = Path(sys.argv[1])
+CANARY = "sk-canary0123456789abcdefghij"
 
 
 def load_spool() -> Any:

@@ -1,0 +1,27 @@
+"""Asks a person, again for as long as the answer is ``again``, and ends with the last answer."""
+
+import sys
+from pathlib import Path
+
+import tiny
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
+from forkline_crewai.questions import Questions
+from forkline_crewai.reporting import Reporter
+
+spool = tiny.begin()
+reporter = Reporter(spool)
+questions = Questions(tiny.FOLDER, reporter, tiny.load_spool().answer_name)
+try:
+    answer = "again"
+    while answer == "again":
+        answer = questions.ask(
+            "human_feedback",
+            "Is it good?",
+            method="draft",
+            output="A draft with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789 in it",
+            choices=["rejected", "approved"],
+        )
+    reporter.end("succeeded", result=answer)
+except KeyboardInterrupt:
+    reporter.end("cancelled")

@@ -1,0 +1,21 @@
+"""Finds something out; tells its project's key, and whether it is warm. Waits for a file ``wait`` to go."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import tiny
+
+spool = tiny.begin()
+if tiny.request()["kind"] != "look":
+    raise SystemExit("not asked to look")
+while Path("print").exists():
+    print("a line without end " * 1000)
+while Path("wait").exists():
+    time.sleep(0.01)
+key = os.environ.get("OPENAI_API_KEY", "")
+part = {"what": "tools", "name": f"search {key}", "task": 1, "agent": "", "fate": "lost"}
+imports = [name for name in ("tiny_engine",) if name in sys.modules]
+spool.write("look", report={"parts": [part], "engine_version": "1", "imports": imports})
+spool.write("ended", status="succeeded", result="", error="", traceback="")

@@ -1,0 +1,42 @@
+"""Tells every key that stands in ``keys.json``, wherever a run or a look tells anything."""
+
+import json
+import sys
+from pathlib import Path
+
+import tiny
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
+from forkline_crewai.questions import Questions
+from forkline_crewai.reporting import Reporter
+
+spool = tiny.begin()
+reporter = Reporter(spool)
+questions = Questions(tiny.FOLDER, reporter, tiny.load_spool().answer_name)
+found = json.loads(Path("keys.json").read_text())
+text = "\n".join(found["texts"])
+print(text, file=sys.stderr, flush=True)
+if tiny.request().get("kind") == "look":
+    part = {"what": "tools", "name": text, "task": 1, "agent": text, "fate": "lost"}
+    asked = {
+        "kind": "task",
+        "saved": "1",
+        "position": 1,
+        "title": text,
+        "reason": "none",
+        "choices": [["1", text]],
+    }
+    notes = [{"what": "unwritten", "detail": text}]
+    reporter.write("look", report={"parts": [part], "questions": [asked], "blocks": [text], "notes": notes})
+    reporter.end("succeeded")
+    sys.exit()
+reporter.warn(text)
+step = {"unit": "1", "position": 1, "title": text, "action": "runs"}
+reporter.write("steps", steps=[step])
+reporter.write("task_started", task="1", position=1, description=text, agent=text)
+reporter.write("tool_started", tool=text, agent="a", arguments=json.dumps(found["values"]))
+reporter.write("model_failed", model="m", agent="a", error=text)
+reporter.stream(text + "\n", "a")
+reporter.write("task_completed", task="1", position=1, output=text, agent="a")
+questions.ask("human_feedback", text, method=text, output=found["values"], choices=[text], agent=text)
+reporter.end("failed", result=text, error=text, traceback=text)

@@ -1,0 +1,167 @@
+"""A job with a time to start: not before it, once, and not by itself when that is long past."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.test_starting import checkpoint  # noqa: F401
+from viewer.jobs.follow import carry
+from viewer.jobs.sentences import hint, lateness
+from viewer.jobs.start import move_start, start_job
+from viewer.jobs.tasks import offer, offer_lost, prune_entries
+from viewer.jobs.terms import Terms, asks_for
+from viewer.jobs.waiting import wait_of, waiting
+from viewer.models import Checkpoint, DayLimits, Job, Project
+
+HOUR = timedelta(hours=1)
+
+
+def scheduled(make_job: MakeJob, away: timedelta) -> Job:
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(start_at=timezone.now() + away)
+    job.refresh_from_db()
+    return job
+
+
+def test_before_its_time_a_job_is_neither_offered_nor_taken(make_job: MakeJob, project: Project) -> None:
+    job = scheduled(make_job, HOUR)
+    assert offer_lost() == 0
+    offer(job)
+    carry(job)
+    assert not job.claim()
+    assert (status(job), marks(project)) == ("queued", [])
+
+
+def test_a_worker_starts_what_is_due_and_two_start_it_once(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = scheduled(make_job, timedelta(seconds=2))
+    for _ in range(2):
+        start_worker("succeeds.py")
+    wait_until(lambda: status(job) == "succeeded", 60)
+    job.refresh_from_db()
+    assert job.start_at
+    assert job.started_at
+    assert job.started_at >= job.start_at
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_time_that_passed_a_while_ago_starts_late_and_says_so(make_job: MakeJob) -> None:
+    job = scheduled(make_job, -timedelta(minutes=20))
+    assert offer_lost() == 1
+    carry(job)
+    job.refresh_from_db()
+    assert job.status == "succeeded"
+    assert lateness(job) == "20 minutes late: no worker was up in time"
+
+
+def test_a_time_that_is_long_past_waits_for_a_person(
+    make_job: MakeJob, project: Project, settings: Settings
+) -> None:
+    settings.START_GRACE_SECONDS = 600
+    job = scheduled(make_job, -timedelta(minutes=20))
+    assert offer_lost() == 0
+    carry(job)
+    assert (status(job), marks(project)) == ("queued", [])
+    wait = wait_of(job)
+    assert wait
+    assert wait.needs_a_person
+    assert "no worker was up" in wait.words
+    assert move_start(job, None)
+    assert DBTaskResult.objects.count() == 1
+    carry(job)
+    assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
+
+
+def test_what_was_seen_to_be_due_may_wait_longer_than_the_grace_for_a_place_or_for_room(
+    make_job: MakeJob, settings: Settings
+) -> None:
+    settings.START_GRACE_SECONDS = 600
+    job = scheduled(make_job, -2 * HOUR)
+    Job.objects.filter(pk=job.pk).update(due_at=timezone.now() - 2 * HOUR)
+    assert offer_lost() == 1
+    carry(job)
+    assert status(job) == "succeeded"
+
+
+def test_another_time_holds_instead(make_job: MakeJob) -> None:
+    job = scheduled(make_job, -timedelta(minutes=1))
+    assert offer_lost() == 1
+    assert move_start(job, timezone.now() + HOUR)
+    # Its entry is in the queue still, and starts nothing.
+    carry(job)
+    assert status(job) == "queued"
+
+
+def test_what_runs_cannot_be_put_off(make_job: MakeJob) -> None:
+    job = make_job()
+    carry(job)
+    assert not move_start(job, timezone.now() + HOUR)
+
+
+def test_each_wait_is_told_in_words(
+    make_job: MakeJob, start_worker: StartWorker, location: Any, project: Project
+) -> None:
+    at = scheduled(make_job, 24 * HOUR)
+    soon = make_job("works_on.py")
+    assert "no worker is up" in hint(at)
+    assert next(wait.words for wait in waiting()).startswith("for a worker")
+    DayLimits.current().change({"steps": 3})
+    Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps=3, started_at=timezone.now())
+    wait = wait_of(soon)
+    assert wait
+    assert "3 steps a day for all jobs is reached until" in wait.words
+
+
+def test_a_full_worker_lets_others_wait_for_a_place(make_job: MakeJob, start_worker: StartWorker) -> None:
+    jobs = [make_job("hangs.py") for _ in range(5)]
+    for job in jobs:
+        offer(job)
+    start_worker("hangs.py")
+    wait_until(lambda: Job.objects.under_way().count() == 4)
+    left = Job.objects.queued().get()
+    wait = wait_of(left)
+    assert wait
+    assert wait.words == "for a free place: 4 of 4 are busy"
+
+
+def test_a_form_that_is_sent_again_is_known_though_the_edits_are_gone(checkpoint: Checkpoint) -> None:  # noqa: F811
+    request = {
+        "inputs": {"topic": "a private matter"},
+        "outputs": {"task-1": {"text": "mine"}},
+        "branch": "x",
+    }
+    terms = Terms(limits={"tokens": 5})
+    job = start_job(
+        checkpoint,
+        checkpoint.location.project,
+        Job.Kind.FORK,
+        "x",
+        request,
+        [],
+        idempotency_key=uuid.uuid4(),
+        terms=terms,
+    )
+    assert job.request_cancel()
+    assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
+    assert "private" not in str(Job.objects.filter(pk=job.pk).values())
+    assert asks_for(job, request, terms)
+    assert not asks_for(job, {**request, "inputs": {"topic": "other"}}, terms)
+    assert not asks_for(job, request, Terms())
+
+
+def test_old_entries_of_the_queue_go_and_those_of_waiting_jobs_stay(make_job: MakeJob) -> None:
+    ended, waits = make_job("succeeds.py"), make_job("succeeds.py")
+    offer(ended)
+    offer(waits)
+    carry(ended)
+    assert prune_entries() == 0
+    DBTaskResult.objects.update(enqueued_at=timezone.now() - timedelta(days=2))
+    assert prune_entries() == 1
+    assert DBTaskResult.objects.get().args_kwargs["args"] == [str(waits.pk)]
+    assert Job.objects.filter(pk=ended.pk).exists()

@@ -1,0 +1,225 @@
+"""Limits: a run stops at them as by a cancel, they are shared as they say, and what waits for room waits."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.follow import carry
+from viewer.jobs.launch import launch, make_folder
+from viewer.jobs.limits import day_began, reached_shared, seconds_of, used_by
+from viewer.jobs.spool import read_lines
+from viewer.jobs.start import run_here
+from viewer.jobs.tasks import offer, offer_lost
+from viewer.models import DayLimits, Job, JobEvent, Project, Variations
+
+
+@contextmanager
+def being_carried(jobs: Sequence[Job]) -> Iterator[None]:
+    """All of them at once, each in a thread of its own, to their ends."""
+
+    def carry_one(job: Job) -> None:
+        carry(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    with ThreadPoolExecutor(len(jobs)) as followers:
+        carries = [followers.submit(carry_one, job) for job in jobs]
+        try:
+            yield
+        except BaseException:
+            for job in jobs:
+                job.request_cancel()
+            raise
+        for one in carries:
+            one.result()
+    for job in jobs:
+        job.refresh_from_db()
+
+
+def carried(jobs: Sequence[Job]) -> None:
+    with being_carried(jobs):
+        pass
+
+
+def used(job: Job) -> int:
+    """The tokens that its row says it has used by now."""
+    return Job.objects.values_list("tokens", flat=True).get(pk=job.pk)
+
+
+def limited(make_job: MakeJob, **limits: float) -> Job:
+    job = make_job("works_on.py")
+    Job.objects.filter(pk=job.pk).update(limits=limits)
+    job.refresh_from_db()
+    return job
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"tokens": 30}, "Stopped at its limit of 30 tokens."),
+        ({"steps": 2}, "Stopped at its limit of 2 steps."),
+        ({"seconds": 1}, "Stopped at its limit of 1 second."),
+    ],
+)
+def test_a_run_stops_at_its_own_limit_and_says_at_which(
+    make_job: MakeJob, limits: dict[str, float], words: str
+) -> None:
+    job = limited(make_job, **limits)
+    carried([job])
+    assert (job.status, job.stopped_by, job.cancel_requested_at) == ("cancelled", words, None)
+    assert job.events.order_by("seq").last().kind == "ended"  # type: ignore[union-attr]
+
+
+def test_a_run_that_ends_with_the_last_it_may_use_has_succeeded(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(limits={"tokens": 20, "steps": 2})
+    carried([job])
+    assert (job.status, job.stopped_by, job.tokens, job.steps) == ("succeeded", "", 20, 2)
+
+
+def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, project: Project) -> None:
+    project.change_limits({"tokens": 240})
+    rounds = Path(project.folder, "rounds")
+    rounds.write_text("12")
+    jobs = [make_job("works_on.py") for _ in range(2)]
+    with being_carried(jobs):
+        # Each alone is far from the limit; together they have reached it.
+        wait_until(lambda: [used(job) for job in jobs] == [120, 120])
+        rounds.write_text("1000000")
+    assert [job.status for job in jobs] == ["cancelled", "cancelled"]
+    assert {job.stopped_by for job in jobs} == {"Stopped at the project's limit of 240 tokens a day."}
+
+
+def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
+    group = Variations.objects.create(name="three topics", limits={"steps": 8})
+    jobs = [make_job("works_on.py") for _ in range(2)]
+    Job.objects.update(variations=group)
+    carried(jobs)
+    assert {job.stopped_by for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
+
+
+def test_what_all_projects_have_used_counts_against_the_limit_of_the_day(
+    make_job: MakeJob, project: Project
+) -> None:
+    DayLimits.current().change({"tokens": 100})
+    other = make_job("succeeds.py")
+    elsewhere = Project.objects.create(folder="/elsewhere", interpreter=project.interpreter)
+    Job.objects.filter(pk=other.pk).update(
+        project=elsewhere, status="succeeded", tokens=60, started_at=timezone.now(), ended_at=timezone.now()
+    )
+    rounds = Path(project.folder, "rounds")
+    rounds.write_text("4")
+    job = make_job("works_on.py")
+    with being_carried([job]):
+        wait_until(lambda: used(job) == 40)
+        rounds.write_text("1000000")
+    assert job.stopped_by == "Stopped at the limit of 100 tokens a day for all jobs."
+
+
+def test_a_queued_job_waits_for_room_and_starts_when_there_is_some(
+    make_job: MakeJob, project: Project
+) -> None:
+    project.change_limits({"tokens": 50})
+    earlier = make_job("succeeds.py")
+    Job.objects.filter(pk=earlier.pk).update(
+        status="succeeded", tokens=50, started_at=timezone.now(), ended_at=timezone.now()
+    )
+    job = make_job("succeeds.py")
+    assert offer_lost() == 0
+    carry(job)
+    assert (status(job), marks(project)) == ("queued", [])
+    project.change_limits({"tokens": 500})
+    assert offer_lost() == 1
+    carry(job)
+    assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
+
+
+def test_a_day_holds_what_was_used_since_midnight_and_nothing_older(make_job: MakeJob) -> None:
+    before, across = make_job(), make_job()
+    midnight = day_began()
+    hour = timedelta(hours=1)
+    Job.objects.filter(pk=before.pk).update(
+        status="succeeded", tokens=100, steps=5, started_at=midnight - 2 * hour, ended_at=midnight - hour
+    )
+    Job.objects.filter(pk=across.pk).update(
+        status="succeeded", tokens=70, steps=2, started_at=midnight - hour, ended_at=midnight + hour
+    )
+    for seq, (at, tokens) in enumerate([(midnight - hour, 40), (midnight + hour, 30)], 1):
+        JobEvent.objects.create(
+            job=across, seq=seq, kind="model_completed", at=at, data={"tokens": tokens, "total_tokens": 70}
+        )
+    JobEvent.objects.create(job=across, seq=3, kind="task_completed", at=midnight + hour)
+    assert used_by(Job.objects.all(), midnight) == {"tokens": 30, "steps": 1, "seconds": 3600}
+    assert used_by(Job.objects.all())["tokens"] == 170
+
+
+def test_waiting_for_a_person_is_no_time_that_a_run_uses(make_job: MakeJob) -> None:
+    job = make_job()
+    start = timezone.now() - timedelta(seconds=100)
+    job.started_at, job.ended_at = start, start + timedelta(seconds=100)
+    waits = [
+        (start + timedelta(seconds=10), start + timedelta(seconds=40)),
+        (start + timedelta(seconds=60), None),
+    ]
+    assert seconds_of(job, waits) == 30
+
+
+def test_another_worker_goes_on_counting_where_a_killed_one_left_off(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    rounds = Path(project.folder, "rounds")
+    rounds.write_text("3")
+    job = limited(make_job, tokens=50)
+    first = start_worker("works_on.py")
+    offer(job)
+    wait_until(lambda: Job.objects.get(pk=job.pk).tokens == 30)
+    first.kill()
+    first.wait()
+    rounds.write_text("1000000")
+    start_worker("works_on.py")
+    wait_until(lambda: status(job) == "cancelled")
+    job.refresh_from_db()
+    assert job.stopped_by == "Stopped at its limit of 50 tokens."
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_limit_that_was_passed_while_nobody_followed_is_held_at_once(
+    make_job: MakeJob, project: Project
+) -> None:
+    Path(project.folder, "rounds").write_text("8")
+    job = limited(make_job, tokens=50)
+    make_folder(job)
+    child = launch(job)
+    assert child
+    wait_until(lambda: any(line["data"].get("position") == 8 for line in read_lines(job.folder, 0)[0]))
+    carried([job])
+    assert job.stopped_by == "Stopped at its limit of 50 tokens."
+    assert job.status == "cancelled"
+
+
+def test_a_limit_that_a_person_raises_lets_the_run_go_on(make_job: MakeJob, project: Project) -> None:
+    project.change_limits({"tokens": 20})
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(status="running", tokens=20, started_at=timezone.now())
+    assert reached_shared(job)
+    project.change_limits({"tokens": 40})
+    assert reached_shared(job) is None
+
+
+def test_a_person_who_cancels_first_has_cancelled(make_job: MakeJob) -> None:
+    job = make_job("works_on.py")
+    Job.objects.filter(pk=job.pk).update(status="running", cancel_requested_at=timezone.now())
+    assert not job.stop("Stopped at its limit of 1 step.")
+    assert job.stopped_by == ""
+
+
+def test_where_no_worker_is_up_the_limit_holds_too(make_job: MakeJob) -> None:
+    job = limited(make_job, steps=1)
+    run_here(job)
+    assert (job.status, job.stopped_by) == ("cancelled", "Stopped at its limit of 1 step.")

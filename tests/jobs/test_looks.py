@@ -1,0 +1,230 @@
+"""Looks: each is made once, beside the jobs, in turn, and made anew once what it depends on has changed."""
+
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, marks, wait_until
+from viewer.jobs import locks, looks
+from viewer.jobs.fingerprints import fingerprint_of
+from viewer.jobs.launch import start_child
+from viewer.jobs.looks import look_at, look_at_new_run, make
+from viewer.jobs.spool import REQUEST
+from viewer.models import Checkpoint, Location, Look, Project, Run
+
+KEY = "sk-canary0123456789abcdefghij"
+
+
+@pytest.fixture
+def checkpoint(location: Location, project: Project, settings: Settings) -> Checkpoint:
+    """One whose look is made by a tiny child, with a key in the project's environment."""
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
+    file = Path(project.folder) / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    project.environment_file = str(file)
+    project.save()
+    run = Run.objects.create(location=location, key="r", entity="crew", name="news")
+    return Checkpoint.objects.create(
+        location=location, run=run, key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
+    )
+
+
+def ended(look: Look) -> Look:
+    """The look once it has ended."""
+    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended)
+    wait_until(lambda: not looks._in_hand)
+    return Look.objects.get(pk=look.pk)
+
+
+def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, project: Project) -> None:
+    look = ended(look_at(checkpoint, project, "crew:build"))
+    assert look.status == Look.Status.DONE
+    assert look.report["parts"][0]["name"] == "search [redacted]"
+    assert KEY not in str(look.report)
+    assert look_at(checkpoint, project, "crew:build").pk == look.pk
+    assert len(marks(project)) == 1
+    # Nothing of it stays but the row.
+    assert not look.folder.exists()
+
+
+def test_a_new_run_is_looked_at_without_a_checkpoint(checkpoint: Checkpoint, project: Project) -> None:
+    look = ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
+    assert (look.status, look.checkpoint) == (Look.Status.DONE, None)
+    assert look_at_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
+    others = [look_at_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))]
+    others.append(look_at(checkpoint, project, "crew:build"))
+    assert {ended(other).status for other in others} == {Look.Status.DONE}
+    assert len(marks(project)) == 4
+    # A change makes only what it is about anew.
+    (Path(project.folder) / "crew.py").write_text("one = 1\n")
+    ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
+    assert set(Look.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
+    assert not Look.objects.filter(pk=look.pk).exists()
+
+
+def test_another_entry_point_or_a_changed_source_is_looked_at_anew(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    first = fingerprint_of(checkpoint, project, "crew:build")
+    assert fingerprint_of(checkpoint, project, "crew:build") == first
+    assert fingerprint_of(checkpoint, project, "crew:other") != first
+    source = Path(project.folder) / "crew.py"
+    source.write_text("one = 1\n")
+    second = fingerprint_of(checkpoint, project, "crew:build")
+    assert second != first
+    os.utime(source, ns=(1, 1))
+    assert fingerprint_of(checkpoint, project, "crew:build") not in (first, second)
+    # What a run writes beside the code is nothing that it imports.
+    third = fingerprint_of(checkpoint, project, "crew:build")
+    (Path(project.folder) / "article.md").write_text("words")
+    (Path(project.folder) / "__pycache__").mkdir()
+    (Path(project.folder) / "__pycache__" / "crew.py").write_text("")
+    assert fingerprint_of(checkpoint, project, "crew:build") == third
+
+
+def test_two_looks_in_one_project_take_turns(checkpoint: Checkpoint, project: Project) -> None:
+    wait = Path(project.folder) / "wait"
+    wait.touch()
+    one, other = look_at(checkpoint, project, "crew:one"), look_at(checkpoint, project, "crew:other")
+    # Asked for again while it is under way: the same one.
+    assert look_at(checkpoint, project, "crew:one").pk == one.pk
+    wait_until(lambda: len(marks(project)) == 1)
+    statuses = sorted(Look.objects.values_list("status", flat=True))
+    assert statuses == [Look.Status.LOOKING, Look.Status.WAITING]
+    wait.unlink()
+    assert {ended(one).status, ended(other).status} == {Look.Status.DONE}
+    assert len(marks(project)) == 2
+
+
+def test_no_more_are_made_at_once_than_there_are_places(
+    checkpoint: Checkpoint, project: Project, settings: Settings, tmp_path: Path
+) -> None:
+    settings.LOOKS_AT_ONCE = 1
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Project.objects.create(
+        folder=str(folder), interpreter=project.interpreter, confirmed_at=project.confirmed_at
+    )
+    waits = [Path(one.folder) / "wait" for one in (project, second)]
+    for wait in waits:
+        wait.touch()
+    made = [look_at(checkpoint, one, "crew:build") for one in (project, second)]
+    wait_until(lambda: len(marks(project)) + len(marks(second)) == 1)
+    assert Look.objects.filter(status=Look.Status.LOOKING).count() == 1
+    for wait in waits:
+        wait.unlink()
+    assert [ended(look).status for look in made] == [Look.Status.DONE, Look.Status.DONE]
+
+
+def test_a_look_that_takes_too_long_is_ended_and_says_so(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    settings.LOOK_SECONDS = 1
+    (Path(project.folder) / "wait").touch()
+    look = ended(look_at(checkpoint, project, "crew:build"))
+    assert (look.status, look.error) == (Look.Status.FAILED, "It took longer than 1 second, and was ended.")
+    # It is not tried again by itself, but where a person asks for it.
+    (Path(project.folder) / "wait").unlink()
+    assert look_at(checkpoint, project, "crew:build").status == Look.Status.FAILED
+    assert ended(look_at(checkpoint, project, "crew:build", again=True)).status == Look.Status.DONE
+
+
+def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
+    checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks, "MOST_BYTES", 1_000_000)
+    (Path(project.folder) / "print").touch()
+    look = ended(look_at(checkpoint, project, "crew:build"))
+    assert (look.status, look.error) == (Look.Status.FAILED, "It wrote without end, and was ended.")
+    assert not look.folder.exists()
+
+
+def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    ages = {"old": 2, "waited for": 2, "new": 0}
+    made = {
+        name: Look.objects.create(
+            checkpoint=checkpoint,
+            project=project,
+            fingerprint=name,
+            status=Look.Status.LOOKING,
+            created_at=timezone.now() - timedelta(hours=hours),
+        )
+        for name, hours in ages.items()
+    }
+    for look in made.values():
+        look.folder.mkdir(parents=True)
+        (look.folder / REQUEST).write_text(KEY)
+    of_no_row = made["old"].folder.with_name("0" * 8 + "-0000-4000-8000-" + "0" * 12)
+    of_no_row.mkdir()
+    with locks.held(made["waited for"].folder / locks.FOLLOWER):
+        looks.clear_left()
+    assert set(Look.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
+    assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
+    assert not of_no_row.exists()
+
+
+def test_a_look_whose_child_fails_says_why(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
+    look = ended(look_at(checkpoint, project, "crew:build"))
+    assert look.status == Look.Status.FAILED
+    assert "exit status 3" in look.error
+
+
+def test_a_project_that_nobody_confirmed_is_not_looked_at(checkpoint: Checkpoint, project: Project) -> None:
+    Project.objects.update(confirmed_at=None)
+    project.refresh_from_db()
+    look = ended(look_at(checkpoint, project, "crew:build"))
+    assert look.status == Look.Status.FAILED and "Nobody has confirmed" in look.error
+    assert marks(project) == []
+
+
+def test_two_who_make_the_same_look_start_one_child(checkpoint: Checkpoint, project: Project) -> None:
+    look = Look.objects.create(
+        checkpoint=checkpoint, project=project, fingerprint=fingerprint_of(checkpoint, project, "")
+    )
+    others = [threading.Thread(target=make, args=(Look.objects.get(pk=look.pk),)) for _ in range(2)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(30)
+    assert ended(look).status == Look.Status.DONE
+    assert len(marks(project)) == 1
+
+
+def test_what_was_found_before_a_change_is_forgotten(checkpoint: Checkpoint, project: Project) -> None:
+    ended(look_at(checkpoint, project, "crew:build"))
+    (Path(project.folder) / "crew.py").write_text("one = 1\n")
+    new = ended(look_at(checkpoint, project, "crew:build"))
+    assert list(Look.objects.all()) == [new]
+    assert len(marks(project)) == 2
+
+
+def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    left = Look.objects.create(
+        checkpoint=checkpoint,
+        project=project,
+        entry_point="crew:build",
+        fingerprint=fingerprint_of(checkpoint, project, "crew:build"),
+        status=Look.Status.LOOKING,
+    )
+    left.folder.mkdir(parents=True)
+    (left.folder / REQUEST).write_text('{"kind": "look"}')
+    (Path(project.folder) / "wait").touch()
+    child = start_child(left.folder, project)
+    wait_until(lambda: len(marks(project)) == 1)
+    look_at(checkpoint, project, "crew:build")
+    # The one that was left hanging is ended, and another started.
+    wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
+    (Path(project.folder) / "wait").unlink()
+    assert ended(left).status == Look.Status.DONE

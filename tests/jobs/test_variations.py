@@ -1,0 +1,63 @@
+"""A group of forks in the queue: all or none, and the first of them ahead where it warms the cache."""
+
+import uuid
+
+import pytest
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+
+from viewer.jobs.tasks import offer_lost
+from viewer.jobs.terms import Terms
+from viewer.jobs.variations import Planned, start_variations
+from viewer.jobs.waiting import wait_of
+from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Variations
+
+FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    run = Run.objects.create(location=location, uid=uuid.uuid4())
+    return Checkpoint.objects.create(location=location, run=run, key="one", checkpoint_id="one")
+
+
+def offered() -> list[str]:
+    """The branches of the jobs that the queue holds, in its order."""
+    entries = DBTaskResult.objects.order_by("enqueued_at").values_list("args_kwargs", flat=True)
+    return [Job.objects.get(pk=entry["args"][0]).branch for entry in entries]
+
+
+def test_without_a_preload_all_are_offered_at_once_and_in_order(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), Terms(limits={"tokens": 9}))
+    assert offered() == ["try/a", "try/b", "try/c"]
+
+
+def test_with_one_the_others_are_offered_once_the_first_has_warmed_the_cache(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    key = uuid.uuid4()
+    group = start_variations(checkpoint, project, "try", FORKS, key, preload="shared_prefix")
+    assert start_variations(checkpoint, project, "again", FORKS, key) == group
+    assert offered() == ["try/a"] and offer_lost() == 0
+    first = Job.objects.get(branch="try/a")
+    JobEvent.objects.create(job=first, seq=1, kind="preloaded", at=timezone.now())
+    assert offer_lost() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
+
+
+def test_a_group_is_recorded_whole_or_not_at_all(checkpoint: Checkpoint, project: Project) -> None:
+    key = uuid.uuid4()
+    # Its second job's key is taken by another row.
+    Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, idempotency_key=uuid.uuid5(key, "2"))
+    with pytest.raises(Exception, match="UNIQUE"):
+        start_variations(checkpoint, project, "try", FORKS, key)
+    assert offered() == [] and not Variations.objects.exists() and Job.objects.count() == 1
+
+
+def test_it_is_said_what_the_others_wait_for(checkpoint: Checkpoint, project: Project) -> None:
+    group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), preload="parallel")
+    waits = [wait_of(job) for job in group.jobs.order_by("created_at")]
+    assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
+    assert waits[1] and "warms the prompt cache" in waits[1].words
+    assert waits[1].url == group.get_absolute_url()

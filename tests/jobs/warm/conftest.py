@@ -1,0 +1,95 @@
+"""Processes that wait with tiny engines imported, and jobs that are carried by them."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, wait_until
+from viewer.jobs import warm, warming
+from viewer.jobs.follow import carry
+from viewer.jobs.warming import Warming
+from viewer.models import Job, Project
+
+Warm = Callable[..., Warming]
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_before(transactional_db: None) -> None:
+    """Nothing that another test wished for, or left behind."""
+    shutil.rmtree(warm.folder())
+
+
+@pytest.fixture
+def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
+    """Has a process wait for the project, whose jobs run the child that is named; it is ended at the end."""
+    settings.WARM_START, settings.JOB_PRELOADS = True, {"crewai": "tiny_engine"}
+    settings.WARM_PROCESSES, settings.WARM_IDLE_SECONDS = 2, 600
+    state = Warming()
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def start(one: Project | None = None) -> Warming:
+        warming.start(state, one or project)
+        for waiting in state.waiting.values():
+            begun.append(waiting.process)
+            wait_until(partial(has_settled, waiting))
+        return state
+
+    yield start
+    warming.stop(state)
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def has_settled(waiting: warming.Waiting) -> bool:
+    """Whether it waits by now, or never will."""
+    return waiting.log.read_text() != "" or waiting.process.poll() is not None
+
+
+def only(state: Warming) -> "subprocess.Popen[bytes]":
+    (one,) = state.waiting.values()
+    return one.process
+
+
+def carried(job: Job) -> Job:
+    carry(job)
+    job.refresh_from_db()
+    return job
+
+
+def told(make_job: MakeJob, project: Project) -> dict[str, Any]:
+    """What a child tells about what it was given to live with; without what differs from job to job."""
+    job = carried(make_job("shows_environment.py"))
+    assert job.status == "succeeded", job.log_end
+    text = (Path(project.folder) / "told.json").read_text()
+    return dict(json.loads(text.replace(str(job.pk), "JOB")))
+
+
+def is_warm(make_job: MakeJob, project: Project) -> bool:
+    return bool(told(make_job, project)["is_warm"])
+
+
+@contextlib.contextmanager
+def followed(job: Job) -> Iterator[None]:
+    """The job is carried in another thread meanwhile, until its end."""
+
+    def follow() -> None:
+        carry(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    thread = Thread(target=follow)
+    thread.start()
+    yield
+    thread.join(20)
+    assert not thread.is_alive()
+    job.refresh_from_db()

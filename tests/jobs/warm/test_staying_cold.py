@@ -1,0 +1,176 @@
+"""When a job starts cold although a process waits, and when such a process ends."""
+
+import json
+import logging
+import sys
+import venv
+from pathlib import Path
+
+import psutil
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.warm.conftest import Warm, carried, is_warm, only
+from viewer.jobs import warm, warming
+from viewer.jobs.tasks import offer
+from viewer.jobs.warming import Warming, keep_warm
+from viewer.models import Job, Project
+
+
+def test_another_project_with_the_same_interpreter_starts_cold(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+) -> None:
+    job = make_job("shows_environment.py")
+    wait_warm()
+    folder = tmp_path / "another"
+    folder.mkdir()
+    other = Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    Job.objects.filter(pk=job.pk).update(project=other)
+    carried(job)
+    assert not json.loads((folder / "told.json").read_text())["is_warm"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "why"),
+    [("TINY_COLOUR=green", "which the engine read"), ("PYTHONPATH=/nowhere", "which the interpreter read")],
+)
+def test_a_variable_that_mattered_at_the_import_has_its_job_start_cold(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, variable: str, why: str
+) -> None:
+    make_job("shows_environment.py")
+    wait_warm()
+    assert is_warm(make_job, project)
+    file = tmp_path / "keys.env"
+    file.write_text(f"{variable}\n")
+    Project.objects.update(environment_file=str(file))
+    assert not is_warm(make_job, project), why
+    assert len(marks(project)) == 2
+
+
+def test_a_project_with_a_module_of_the_same_name_starts_cold(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    make_job("shows_environment.py")
+    wait_warm()
+    Path(project.folder, "tiny_engine.py").touch()
+    assert not is_warm(make_job, project)
+
+
+def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
+    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_job("shows_environment.py")
+    settings.JOB_PRELOADS = {"crewai": "threaded_engine"}
+    state = wait_warm()
+    assert only(state).wait(20) == 1
+    with caplog.at_level(logging.WARNING):
+        warming.check(state)
+    assert "starts threads" in caplog.text
+    assert not is_warm(make_job, project)
+    # Nor is it tried again at each wish.
+    warming.start(state, project)
+    assert not state.waiting
+
+
+def test_it_ends_when_idle_and_when_its_project_is_another(
+    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings
+) -> None:
+    make_job("succeeds.py")
+    settings.WARM_IDLE_SECONDS = 1
+    idle = only(wait_warm())
+    assert idle.wait(20) == 0
+    settings.WARM_IDLE_SECONDS = 600
+    state = wait_warm()
+    process = only(state)
+    Project.objects.update(confirmed_at=None)
+    warming.check(state)
+    assert process.wait(20) == 0
+    assert not state.waiting
+
+
+def test_it_ends_when_a_package_is_installed(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "environment", with_pip=False)
+    python = tmp_path / "environment/bin/python"
+    Project.objects.update(interpreter=str(python))
+    project.refresh_from_db()
+    make_job("shows_environment.py")
+    process = only(wait_warm())
+    assert is_warm(make_job, project)
+    (packages,) = (tmp_path / "environment/lib").glob("python3*/site-packages")
+    (packages / "crewai-9.dist-info").mkdir()
+    assert not is_warm(make_job, project)
+    assert process.wait(20) == 0
+
+
+def test_no_more_wait_than_may_and_the_one_wished_for_longest_ago_goes(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+) -> None:
+    make_job("succeeds.py")
+    settings.WARM_PROCESSES = 1
+    first = only(wait_warm())
+    other = Project.objects.create(
+        folder=str(tmp_path), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    state = wait_warm(other)
+    assert first.wait(20) == 0
+    assert [one.project for one in state.waiting.values()] == [other.pk]
+
+
+def test_a_worker_has_one_wait_for_a_wish_and_takes_it_along_when_it_dies(
+    make_job: MakeJob,
+    start_worker: StartWorker,
+    project: Project,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.WARM_START = True
+    monkeypatch.setenv("TINY_WARM", "1")
+    worker = start_worker("shows_environment.py")
+    warm.wish(project)
+    waiting = one_below(worker.pid)
+    job = make_job("shows_environment.py")
+    offer(job)
+    wait_until(lambda: status(job) == "succeeded")
+    assert json.loads((Path(project.folder) / "told.json").read_text())["is_warm"]
+    worker.kill()
+    wait_until(lambda: not psutil.pid_exists(waiting.pid))
+
+
+def one_below(worker: int) -> psutil.Process:
+    """The worker's process that waits, once it does."""
+    found: list[psutil.Process] = []
+
+    def waits() -> bool:
+        found[:] = psutil.Process(worker).children()
+        logs = list(warm.folder().glob("*.log"))
+        return bool(found) and any("Waiting" in log.read_text() for log in logs)
+
+    wait_until(waits)
+    return found[0]
+
+
+def test_nothing_waits_where_it_is_switched_off(
+    make_job: MakeJob, project: Project, settings: Settings
+) -> None:
+    settings.WARM_START = False
+    make_job("succeeds.py")
+    warm.wish(project)
+    state = Warming()
+    keep_warm(state)
+    assert (state.waiting, list(warm.folder().glob("*.wish"))) == ({}, [])
+
+
+def test_only_the_owner_may_look_where_processes_wait(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    make_job("succeeds.py")
+    wait_warm()
+    folder = warm.folder()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]

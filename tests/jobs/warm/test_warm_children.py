@@ -1,0 +1,151 @@
+"""A waiting process forks itself for a project's jobs, which find around them what they always do."""
+
+import contextlib
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, marks, wait_until
+from tests.jobs.warm.conftest import Warm, carried, followed, is_warm, only, told
+from viewer.jobs import processes, warm
+from viewer.jobs.child import WarmChild, received
+from viewer.jobs.launch import launch, make_folder
+from viewer.models import Job, Project
+
+KEY = "canary-0123456789-canary"
+
+
+def test_a_warm_child_has_all_around_it_that_a_cold_one_has(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+) -> None:
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    Project.objects.update(environment_file=str(file))
+    make_job("shows_environment.py")
+    wait_warm()
+    hot = told(make_job, project)
+    settings.WARM_START = False
+    cold = told(make_job, project)
+    assert (hot.pop("is_warm"), cold.pop("is_warm")) == (True, False)
+    assert hot["environment"].pop("TINY_MADE") == "by the engine"
+    assert hot == cold
+    assert cold["environment"]["OPENAI_API_KEY"] == KEY
+
+
+def test_a_process_that_waits_has_no_key_in_its_environment_nor_anywhere_in_its_memory(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", KEY + "-of-the-server")
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    (Path(project.folder) / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")
+    Project.objects.update(environment_file=str(file))
+    make_job("shows_environment.py")
+    process = only(wait_warm())
+    assert is_warm(make_job, project)
+    assert KEY.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    memory = memory_of(process.pid)
+    assert b"tiny_engine" in memory
+    assert KEY.encode() not in memory
+
+
+def memory_of(process_id: int) -> bytes:
+    """All that a process has in its memory."""
+    found = []
+    with open(f"/proc/{process_id}/mem", "rb", buffering=0) as memory:
+        for line in Path(f"/proc/{process_id}/maps").read_text().splitlines():
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            with contextlib.suppress(OSError, OverflowError):
+                memory.seek(first)
+                found.append(memory.read(last - first))
+    return b"".join(found)
+
+
+def test_how_a_warm_child_ended_is_told(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("exits.py")
+    wait_warm()
+    make_folder(job)
+    child = launch(job)
+    assert isinstance(child, WarmChild)
+    assert child.wait(20) == 3
+    assert (child.poll(), child.returncode) == (3, 3)
+
+
+def test_a_crash_of_a_warm_child_ends_its_job_in_the_same_words(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("exits.py")
+    wait_warm()
+    carried(job)
+    assert (job.status, "exit status 3" in job.error) == ("failed", True)
+    assert job.log_end == "about to leave\n"
+
+
+def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+    jobs = [make_job("hangs.py"), make_job("hangs.py")]
+    process = only(wait_warm())
+    with followed(jobs[0]), followed(jobs[1]):
+        wait_until(lambda: all(job.events.count() > 5 for job in jobs))
+        pids = set(Job.objects.values_list("process_id", flat=True))
+        assert {child.pid for child in psutil.Process(process.pid).children()} == pids
+        Path(project.folder, "go").touch()
+    assert [job.status for job in jobs] == ["succeeded", "succeeded"]
+    assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)
+    assert process.poll() is None
+
+
+def test_cancelling_a_warm_job_ends_all_of_it_and_not_the_process_that_waits(
+    make_job: MakeJob, wait_warm: Warm
+) -> None:
+    job = make_job("ignores_signals.py")
+    process = only(wait_warm())
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="warning").exists())
+        tree = processes.tree_of(job.folder)
+        assert len(tree) == 3
+        assert process.pid not in {one.pid for one in tree}
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert not processes.living(tree)
+    assert process.poll() is None
+
+
+def test_a_warm_job_that_is_asked_to_stop_says_its_last_word(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("interruptible.py")
+    wait_warm()
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="task_started").exists())
+        job.request_cancel()
+    assert (job.status, job.log_end) == ("cancelled", "tidied up\n")
+
+
+def test_killing_the_process_that_waits_leaves_its_job_running_and_the_next_one_starts_cold(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    process = only(wait_warm())
+    with followed(job):
+        wait_until(lambda: job.events.count() > 5)
+        process.kill()
+        process.wait()
+        known = job.events.count()
+        wait_until(lambda: job.events.count() > known)
+        Path(project.folder, "go").touch()
+    assert job.status == "succeeded"
+    assert marks(project) == [str(job.pk)]
+    assert not is_warm(make_job, project)
+
+
+def test_a_child_that_nobody_tells_what_to_do_runs_nothing(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    make_job("succeeds.py")
+    process = only(wait_warm())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        with warm.address(warm.name_of(project, "crewai")) as path:
+            asking.connect(path)
+        pid = received(asking, 10)["pid"]
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert marks(project) == []
+    assert process.poll() is None

@@ -1,0 +1,44 @@
+"""A look through a process that waits: made by its copy, with the project's keys; ended like any other."""
+
+from pathlib import Path
+
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, marks, wait_until
+from tests.jobs.warm.conftest import Warm, only
+from viewer.jobs import looks
+from viewer.jobs.looks import look_at_new_run
+from viewer.models import Look, Project
+
+KEY = "sk-canary0123456789abcdefghij"
+
+
+def looked(project: Project, entry_point: str) -> Look:
+    """The look once it has ended."""
+    look = look_at_new_run(project, entry_point, "crew", "json")
+    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended and not looks._in_hand)
+    return Look.objects.get(pk=look.pk)
+
+
+def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
+    wait_warm: Warm, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
+    settings.LOOK_SECONDS = 1
+    file = Path(project.folder) / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    project.environment_file = str(file)
+    project.save()
+    waiting = only(wait_warm())
+    look = looked(project, "crew:build")
+    assert (look.status, look.report["imports"]) == (Look.Status.DONE, ["tiny_engine"])
+    # Its copy had the key, and nothing of it is kept.
+    assert look.report["parts"][0]["name"] == "search [redacted]"
+    assert not look.folder.exists()
+    # One that hangs is ended, and not the process that it is a copy of.
+    (Path(project.folder) / "wait").touch()
+    assert looked(project, "crew:hangs").error == "It took longer than 1 second, and was ended."
+    (Path(project.folder) / "wait").unlink()
+    assert looked(project, "crew:again").report["imports"] == ["tiny_engine"]
+    assert waiting.poll() is None
+    assert len(marks(project)) == 3
