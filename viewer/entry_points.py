@@ -58,6 +58,12 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name
     return ""
 
 
+def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
+    """What each of a project's entry points is: crew, flow or agent; empty where its source does not tell."""
+    found = {point.name: point.kind for point in find_entry_points(folder)}
+    return {name: found.get(name) or next(iter(sorted(_kinds_of(folder, name))), "") for name in entry_points}
+
+
 def _plain(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 

@@ -21,9 +21,12 @@ def task(number: int, output: str | dict[str, Any] | None = None, **changes: Any
     return {**made, **changes}
 
 
-def crew(tasks: list[dict[str, Any]], inputs: dict[str, Any]) -> Contents:
+def crew(
+    tasks: list[dict[str, Any]], inputs: dict[str, Any], agents: list[dict[str, Any]] | None = None
+) -> Contents:
     """A crew's checkpoint."""
     entity = {"entity_type": "crew", "name": "news", "tasks": tasks, "checkpoint_inputs": inputs}
+    entity["agents"] = agents or []
     return contents_of({"entities": [entity], "event_record": {"nodes": {}}})
 
 

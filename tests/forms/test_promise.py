@@ -40,6 +40,44 @@ def test_a_changed_input_names_the_texts_that_were_made_with_it() -> None:
     assert "topic" in promise.shown[0].stale
 
 
+def test_an_input_in_an_expected_output_or_an_agents_texts_makes_a_finished_task_stale() -> None:
+    plain = {"checkpoint_original_description": "Work", "description": "Work"}
+    tasks = [
+        task(1, "one", **plain, checkpoint_original_expected_output="notes of {year}"),
+        task(2, "two", **plain, agent={"role": "Researcher of green tea"}),
+        task(3, "three", **plain, agent={"role": "Writer"}),
+        task(4, "four", **plain, agent={"role": "Maître"}),
+    ]
+    agents = [
+        {"id": "a", "role": "Researcher of green tea"},
+        {"id": "b", "role": "Writer", "goal": "Write of green teapots", "backstory": "Knows 3 things"},
+        {"id": "c", "role": "Maître", "goal": "Serve", "backstory": "Born in 2026."},
+    ]
+    contents = crew(tasks, {"topic": "green tea", "year": 2026, "count": 3, "short": True}, agents)
+    edits = Edits(inputs={"topic": "coffee", "year": 2027, "count": 4, "short": False})
+    assert [step.stale for step in promise_of(contents, edits).steps] == [
+        ("year",),
+        ("topic",),
+        (),
+        ("year",),
+    ]
+    assert promise_of(contents, Edits(inputs={"count": 4})).stale == []
+
+
+def test_a_text_that_a_person_wrote_is_not_stale() -> None:
+    edits = Edits(
+        inputs={"topic": "ML"}, outputs={"task-2": "mine"}, again=frozenset({"task-1"}), keep=frozenset()
+    )
+    steps = promise_of(crew(THREE, {"topic": "AI"}), edits).steps
+    assert [(step.action.value, step.stale) for step in steps] == [
+        ("again", ()),
+        ("pinned", ()),
+        ("runs", ()),
+    ]
+    held = replace(edits, outputs={}, keep=frozenset({"task-2"}))
+    assert promise_of(crew(THREE, {"topic": "AI"}), held).steps[1].stale == ("topic",)
+
+
 def test_a_conflict_is_refused_and_still_shown_so_that_it_can_be_taken_back() -> None:
     edits = Edits(outputs={"task-1": "x"}, again=frozenset({"task-1"}))
     promise = promise_of(crew(THREE, {}), edits)

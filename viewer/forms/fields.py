@@ -77,10 +77,15 @@ class ValueField:
         return min(12, max(1, self.text.count("\n") + 1, len(self.text) // SHORT))
 
 
-def read_value(group: str, number: int, name: str, stored: Any, sent: Sent) -> ValueField:
-    """The field of one value, as sent. A value that was not sent, or means the stored one, is no change."""
+def read_value(
+    group: str, number: int, name: str, stored: Any, sent: Sent, wanted: Kind | None = None
+) -> ValueField:
+    """The field of one value, as sent. A value that was not sent, or means the stored one, is no change.
+
+    ``wanted`` is the kind of one that has no value yet.
+    """
     is_open = stored is MISSING or stored == MARKER
-    kind = Kind.TEXT if is_open else kind_of(stored)
+    kind = (wanted or Kind.TEXT) if is_open else kind_of(stored)
     shown = "" if is_open else text_of(stored, kind)
     made = ValueField(name, f"{group}:{name}", f"{group}-{number}", kind, stored, shown)
     if kind is not Kind.JSON:

@@ -8,7 +8,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.contents import Contents, Task
+from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_text, read_output, read_value
+from viewer.forms.limits import LimitsPart
+from viewer.forms.models import ModelChoices, read_models
+from viewer.forms.timing import Timing
 from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.plan import Edits
@@ -79,6 +83,10 @@ class ForkForm:
     branch_error: str
     entry_point: str
     entry_point_error: str
+    models: ModelChoices = field(default_factory=ModelChoices)
+    checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    timing: Timing = field(default_factory=Timing)
+    limits: LimitsPart = field(default_factory=LimitsPart)
 
     @property
     def edits(self) -> Edits:
@@ -106,6 +114,8 @@ class ForkForm:
         for output in self.outputs:
             if output.error:
                 found.append(FormError(output.html_id, output.title, output.error))
+        found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
+        found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
         if self.branch_error:
             found.append(FormError("branch", _("Branch"), self.branch_error))
         if self.entry_point_error:
@@ -154,6 +164,7 @@ def read_fork(
         branch_error="" if around.branches is None else _branch_error(branch, around.branches),
         entry_point=entry_point,
         entry_point_error=_entry_point_error(entry_point, contents.kind, around.entry_points),
+        models=read_models(contents, sent),
     )
 
 
@@ -182,7 +193,12 @@ def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
     fields = [
         read_value(name, number, key, stored[key], sent) for number, key in enumerate(names[:MOST_FIELDS])
     ]
-    more = MoreValues(f"{name}-more", f"{name}-more", names[MOST_FIELDS:])
+    return ValueGroup(fields, read_more(name, names[MOST_FIELDS:], fields, sent))
+
+
+def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: Sent) -> MoreValues:
+    """The JSON object for what has no field of its own; ``names`` are those that are known."""
+    more = MoreValues(f"{name}-more", f"{name}-more", names)
     more.text = "" if sent is None else sent.get(more.html_name, "")
     try:
         values = value_of(more.text, Kind.JSON) if more.text.strip() else {}
@@ -194,7 +210,7 @@ def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
         more.values = values
     except ValueRefused as refused:
         more.error = str(refused)
-    return ValueGroup(fields, more)
+    return more
 
 
 def _editable(tasks: Sequence[Task]) -> Iterator[Task]:

@@ -10,6 +10,7 @@ from viewer.contents import Contents
 from viewer.contents.events import Event
 from viewer.forms.fields import MISSING
 from viewer.forms.fork import asked_of
+from viewer.forms.staleness import inputs_used
 from viewer.jobs.plan import Action, EditRefused, Edits, Reason, Step, Unit, plan_of
 
 RUNNING = (Action.AGAIN, Action.RUNS)
@@ -57,6 +58,11 @@ class Promise:
         return {step.unit for step in self.steps if step.action is Action.AGAIN}
 
     @property
+    def stale(self) -> list[Step]:
+        """The kept tasks whose texts were made with an input that changed."""
+        return [step for step in self.steps if step.stale]
+
+    @property
     def running_count(self) -> int:
         return sum(step.action in RUNNING for step in self.steps)
 
@@ -65,7 +71,7 @@ def units_of(contents: Contents) -> list[Unit]:
     """The units of work of a checkpoint, in the engine's order."""
     if contents.kind == "crew":
         return [
-            Unit(task.id, task.title, task.agent, task.done, template=task.template)
+            Unit(task.id, task.title, task.agent, task.done, task.template, inputs_used(contents, task))
             for task in contents.tasks
         ]
     if contents.kind == "flow":

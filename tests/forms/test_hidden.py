@@ -1,0 +1,68 @@
+"""What a run from a stored copy would be given with its secrets missing, and what takes it off the list."""
+
+from typing import Any
+
+from tests.forms.samples import task
+from viewer.contents import Contents, contents_of
+from viewer.forms.hidden import hidden_in, mark_of
+from viewer.forms.promise import units_of
+from viewer.jobs.plan import Edits, plan_of
+
+HIDDEN = "the key is [redacted]"
+
+
+def hidden_places(contents: Contents, edits: Edits) -> list[str]:
+    return hidden_in(contents, edits, plan_of(contents.kind, units_of(contents), edits))
+
+
+def crew() -> Contents:
+    entity: dict[str, Any] = {
+        "entity_type": "crew",
+        "tasks": [task(1, HIDDEN), task(2, {"raw": "{}", "json_dict": {"deep": [HIDDEN]}}), task(3)],
+        "checkpoint_inputs": {"topic": "AI", "api_key": "[redacted]", "list": [{"a": HIDDEN}]},
+    }
+    return contents_of({"entities": [entity]})
+
+
+def test_inputs_and_outputs_that_were_hidden_are_named() -> None:
+    assert hidden_places(crew(), Edits()) == [
+        "the input api_key",
+        "the input list",
+        "the output of task 1",
+        "the output of task 2",
+    ]
+
+
+def test_what_is_edited_or_runs_again_is_sent_no_more() -> None:
+    edits = Edits(inputs={"api_key": "mine"}, outputs={"task-1": "my own"})
+    assert hidden_places(crew(), edits) == ["the input list"]
+    edits = Edits(again=frozenset({"task-1"}), keep=frozenset({"task-2"}))
+    assert hidden_places(crew(), edits)[2:] == ["the output of task 2"]
+
+
+def test_a_flows_state_and_what_its_methods_returned_are_named() -> None:
+    entity = {
+        "entity_type": "flow",
+        "checkpoint_state": {"id": "1", "topic": "AI", "token": "[redacted]"},
+        "checkpoint_completed_methods": ["look"],
+        "checkpoint_method_counts": {"look": 1},
+        "checkpoint_method_outputs": [{"method": "look", "output": {"seen": HIDDEN}}],
+    }
+    contents = contents_of({"entities": [entity]})
+    returned = "what the method look has returned"
+    assert hidden_places(contents, Edits()) == ["token in the flow's state", returned]
+    assert hidden_places(contents, Edits(state={"token": "mine"})) == [returned]
+
+
+def test_what_a_lone_agent_is_asked_is_named() -> None:
+    event = {"type": "lite_agent_execution_started", "messages": HIDDEN, "event_id": "1"}
+    body = {
+        "entities": [{"entity_type": "agent", "id": "a", "role": "Writer"}],
+        "event_record": {"nodes": {"1": {"event": event}}},
+    }
+    assert hidden_places(contents_of(body), Edits()) == ["what the agent is asked"]
+    assert hidden_places(contents_of(body), Edits(inputs={"messages": "Hello"})) == []
+
+
+def test_an_agreement_holds_for_the_places_that_were_named() -> None:
+    assert mark_of(["a", "b"]) != mark_of(["a"])

@@ -1,0 +1,81 @@
+"""Other models for a fork's agents, as the form and the terminal read them."""
+
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from tests.forms.samples import agent, crew, flow, task
+from viewer.contents import Contents
+from viewer.forms.models import read_models, read_new_models
+from viewer.providers.redaction import MARKER
+from viewer.terminal.choices import choices_of, new_choices_of
+
+AGENTS: list[dict[str, Any]] = [
+    {"id": "a", "role": "Researcher of AI", "llm": {"model": "gpt-4o"}},
+    {"id": "b", "role": "Writer\n", "llm": "gpt-4o-mini"},
+]
+
+
+@pytest.fixture
+def two() -> Contents:
+    return crew([task(1, "one"), task(2)], {}, AGENTS)
+
+
+def test_each_role_and_all_have_a_field_with_the_model_that_stands(two: Contents) -> None:
+    form = read_models(two, None)
+    assert [(one.role, one.stored) for one in form.fields] == [
+        ("*", ""),
+        ("Researcher of AI", "gpt-4o"),
+        ("Writer", "gpt-4o-mini"),
+    ]
+    assert form.may_preload and not form.is_open and form.options == {}
+
+
+def test_only_what_differs_is_chosen(two: Contents) -> None:
+    sent = {"model:Writer": " o3 ", "model:Researcher of AI": "gpt-4o", "preload": "shared_prefix"}
+    form = read_models(two, sent)
+    assert form.options == {"models": {"Writer": "o3"}, "preload": "shared_prefix"} and form.is_open
+
+
+@pytest.mark.parametrize("name", ["gpt 4", "x" * 201, "gpt\u202e4", MARKER])
+def test_what_is_no_models_name_is_refused(two: Contents, name: str) -> None:
+    form = read_models(two, {"model:*": name, "preload": "loudly"})
+    assert [where for where, _label, _message in form.errors] == ["model-all", "preload"]
+
+
+def test_a_flow_has_no_agents_to_choose_for_and_one_agent_nothing_to_share() -> None:
+    assert read_models(flow({}), {"preload": "parallel"}).fields == []
+    lone = read_models(agent("Hello"), {"preload": "parallel"})
+    assert [one.role for one in lone.fields] == ["Interviewer"]
+    assert not lone.may_preload and [where for where, *_ in lone.errors] == ["preload"]
+
+
+def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
+    options = {"model": ["gpt-4.1", "Writer=azure/o3"], "preload": "parallel"}
+    assert choices_of(options, two) == {
+        "models": {"*": "gpt-4.1", "Writer": "azure/o3"},
+        "preload": "parallel",
+    }
+    assert choices_of({"model": ["o3"]}, agent("Hello")) == {"models": {"Interviewer": "o3"}}
+    for wrong in ("Writer=", "=o3", "Printer=o3", "gpt 4"):
+        with pytest.raises(CommandError):
+            choices_of({"model": [wrong]}, two)
+
+
+def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() -> None:
+    sent = {"model:*": "gpt-4.1", "model:Writer": "o3", "preload": "parallel"}
+    form = read_new_models(["Researcher of AI", f"Friend of {MARKER}", "Writer"], sent)
+    assert [one.role for one in form.fields] == ["*", "Researcher of AI", "Writer"]
+    assert form.options == {"models": {"*": "gpt-4.1", "Writer": "o3"}, "preload": "parallel"}
+    assert [one.role for one in read_new_models([], None).fields] == ["*"]
+
+
+def test_the_terminal_chooses_for_a_new_crew_and_for_nothing_else() -> None:
+    options = {"model": ["gpt-4.1", "Writer=azure/o3"], "preload": "parallel"}
+    chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "preload": "parallel"}
+    assert new_choices_of(options, "crew") == chosen
+    assert new_choices_of({}, "flow") == {}
+    for wrong, entity in (("Writer=", "crew"), ("gpt 4", "crew"), ("o3", "flow"), ("o3", "agent")):
+        with pytest.raises(CommandError):
+            new_choices_of({"model": [wrong]}, entity)

@@ -1,0 +1,58 @@
+"""When a run starts and how much it may use, as they are typed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from viewer.forms.limits import read_limits
+from viewer.forms.timing import moment_of, read_timing
+
+
+def test_an_empty_form_starts_at_once_and_without_limits() -> None:
+    assert read_timing({"start": "now", "start_at": ""}).at is None
+    assert read_limits({}).values == {}
+    assert read_timing(None).summary == "as soon as it can"
+
+
+def test_a_time_without_a_zone_is_the_servers() -> None:
+    with timezone.override("Europe/Berlin"):
+        assert moment_of("2150-07-01T14:30") == datetime(2150, 7, 1, 12, 30, tzinfo=UTC)
+        assert moment_of("2150-07-01T14:30+00:00") == datetime(2150, 7, 1, 14, 30, tzinfo=UTC)
+
+
+def test_a_time_that_the_clock_skips_is_refused() -> None:
+    with timezone.override("Europe/Berlin"):
+        # Its last Sunday in March.
+        skipped = datetime(2035, 3, 25, 2, 30)
+        with pytest.raises(ValueError, match="no time that the clock shows"):
+            moment_of(skipped.isoformat())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2020-01-01T10:00", "9999-12-31T23:59-23:00", "2150-13-01T00:00"]
+)
+def test_what_is_no_time_to_come_is_refused_beside_its_field(text: str) -> None:
+    timing = read_timing({"start": "later", "start_at": text})
+    assert timing.at is None
+    assert [html_id for html_id, _, _ in timing.errors] == ["start-at"]
+
+
+def test_the_minute_that_has_begun_is_not_over() -> None:
+    now = timezone.localtime()
+    assert moment_of(now.strftime("%Y-%m-%dT%H:%M")) <= now
+    with pytest.raises(ValueError, match="has passed"):
+        moment_of((now - timedelta(minutes=3)).strftime("%Y-%m-%dT%H:%M"))
+
+
+def test_limits_are_numbers_and_time_is_typed_in_minutes() -> None:
+    part = read_limits({"limit_tokens": "20,000", "limit_minutes": "1.5", "limit_steps": " 3 "})
+    assert part.values == {"tokens": 20000, "seconds": 90, "steps": 3}
+    assert [one.text for one in read_limits(None, part.values).fields] == ["20000", "1.5", "3"]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "inf", "1e3", "many", "9" * 20])
+def test_what_is_no_limit_is_refused_beside_its_field(text: str) -> None:
+    part = read_limits({"limit_steps": text})
+    assert part.values == {}
+    assert [html_id for html_id, _, _ in part.errors] == ["limit-steps"]

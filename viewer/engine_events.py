@@ -1,0 +1,116 @@
+"""The events at which an installed CrewAI can write a checkpoint, found by reading its source alone."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+MOST_BYTES = 512 * 1024
+CONFIG = Path("state/checkpoint_config.py")
+TYPES = Path("events/types")
+# What the engine calls its list of them.
+LIST = "CheckpointEventType"
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """``name`` is the engine's own: its module ``task_events`` is ``task``. The events are in its order."""
+
+    name: str
+    events: tuple[str, ...]
+
+
+# For an environment whose source cannot be read: what every version with checkpoints knows.
+USUAL = (
+    EventGroup("task", ("task_started", "task_completed", "task_failed")),
+    EventGroup("crew", ("crew_kickoff_started", "crew_kickoff_completed", "crew_kickoff_failed")),
+    EventGroup(
+        "agent",
+        (
+            "agent_execution_started",
+            "agent_execution_completed",
+            "agent_execution_error",
+            "lite_agent_execution_started",
+            "lite_agent_execution_completed",
+            "lite_agent_execution_error",
+        ),
+    ),
+    EventGroup(
+        "flow",
+        (
+            "flow_started",
+            "flow_finished",
+            "method_execution_started",
+            "method_execution_finished",
+            "method_execution_failed",
+        ),
+    ),
+)
+
+
+def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
+    """The events of the CrewAI in this interpreter's environment, in its groups; ``USUAL`` where unknown."""
+    for engine in _engine_folders(interpreter) if interpreter else ():
+        try:
+            changed = (engine / CONFIG).stat().st_mtime_ns
+        except OSError:
+            continue
+        return _read(engine, changed) or USUAL
+    return USUAL
+
+
+def _engine_folders(interpreter: Path) -> Iterator[Path]:
+    # The link is not followed: behind it stands an interpreter that knows nothing of the environment.
+    environment = interpreter.parent.parent
+    yield from environment.glob("lib/python3*/site-packages/crewai")
+    yield environment / "Lib" / "site-packages" / "crewai"
+
+
+@lru_cache(maxsize=16)
+def _read(engine: Path, changed: int) -> tuple[EventGroup, ...]:
+    """The groups of one installed engine; ``changed`` tells it from what stood there before."""
+    names = _listed(_tree(engine / CONFIG))
+    homes = _homes(engine)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(homes.get(name) or _alike(name, homes), []).append(name)
+    return tuple(EventGroup(name, tuple(events)) for name, events in groups.items())
+
+
+def _listed(tree: ast.Module) -> list[str]:
+    """The texts of the assignment to ``LIST``."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == LIST for one in node.targets):
+            return list(dict.fromkeys(_texts(node.value)))
+    return []
+
+
+def _homes(engine: Path) -> dict[str, str]:
+    """The group of each event: the module whose class has it for its ``type``."""
+    found: dict[str, str] = {}
+    for path in sorted((engine / TYPES).glob("*_events.py")):
+        group = path.stem.removesuffix("_events")
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "type":
+                found.update((name, group) for name in _texts(node.annotation))
+    return found
+
+
+def _alike(name: str, homes: dict[str, str]) -> str:
+    """The group of an event that is listed and has no class: the one that it is named after."""
+    named = [group for group in set(homes.values()) if name.startswith(f"{group}_")]
+    return max(named, key=len, default="other")
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def _tree(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes()[:MOST_BYTES])
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])

@@ -1,0 +1,190 @@
+"""Which of the engine's events write a checkpoint, and how many of a run's own stay, as a part of a form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.engine_events import EventGroup
+from viewer.forms.fields import Sent
+from viewer.jobs.spool import CheckpointSettings
+from viewer.picture.triggers import trigger_words
+
+EVENTS = "checkpoint_events"
+MOST = "checkpoint_most"
+EVERY = "*"
+MOST_KEPT = 100_000
+TITLES: dict[str, str | Promise] = {
+    "task": gettext_lazy("Tasks"),
+    "crew": gettext_lazy("Crew"),
+    "agent": gettext_lazy("Agents"),
+    "flow": gettext_lazy("Flow and its methods"),
+    "llm": gettext_lazy("Models"),
+    "llm_guardrail": gettext_lazy("Guardrails"),
+    "tool_usage": gettext_lazy("Tools"),
+    "memory": gettext_lazy("Memory"),
+    "knowledge": gettext_lazy("Knowledge"),
+    "reasoning": gettext_lazy("Planning of agents"),
+    "mcp": gettext_lazy("Tools over MCP"),
+    "observation": gettext_lazy("Steps of agents"),
+    "skill": gettext_lazy("Skills"),
+    "logging": gettext_lazy("What agents log"),
+    "a2a": gettext_lazy("Agents elsewhere (A2A)"),
+    "system": gettext_lazy("Signals to the program"),
+    "env": gettext_lazy("Where it runs"),
+}
+# Shown at once: what such a run commonly writes at.
+USUAL_GROUPS = {"crew": "task", "flow": "flow", "agent": "agent"}
+# A file for each of these is many files: they come with each task, each call, or each piece of text.
+OFTEN = {"agent", "llm", "tool_usage", "memory", "knowledge", "observation", "logging", "a2a", "mcp"}
+# The engine lists them, and writes only at events of a crew, a task, an agent or a flow itself.
+SILENT = {"llm", "tool_usage", "mcp", "env"}
+
+
+@dataclass(frozen=True, slots=True)
+class EventChoice:
+    """One event: the engine's name, a plain word, and whether it is ticked."""
+
+    name: str
+    words: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventChoices:
+    """The events of one of the engine's groups."""
+
+    name: str
+    choices: list[EventChoice]
+    is_usual: bool = False
+
+    @property
+    def title(self) -> str:
+        return str(TITLES.get(self.name, self.name.replace("_", " ")))
+
+    @property
+    def hint(self) -> str:
+        """What to know before ticking one; empty where there is nothing."""
+        hints = []
+        if self.name in OFTEN:
+            hints.append(_("They come often: many checkpoints."))
+        if self.name in SILENT:
+            hints.append(
+                _(
+                    "CrewAI 1.14 and 1.15 name these, and write at none of them: only at events of the crew, "
+                    "a task, an agent or the flow itself."
+                )
+            )
+        return " ".join(hints)
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_usual or any(choice.is_chosen for choice in self.choices)
+
+
+@dataclass(slots=True)
+class Checkpointing:
+    """The part of a form. ``before`` are the events that hold where nothing is ticked."""
+
+    groups: list[EventChoices] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    before: tuple[str, ...] = ()
+    most_text: str = ""
+    most: int | None = None
+    events_error: str = ""
+    most_error: str = ""
+
+    @property
+    def settings(self) -> CheckpointSettings:
+        """What a request holds of it: only what was chosen."""
+        chosen = CheckpointSettings()
+        if self.events:
+            chosen["events"] = list(self.events)
+        if self.most is not None:
+            chosen["most"] = self.most
+        return chosen
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.events or self.most_text or self.errors)
+
+    @property
+    def takes_every(self) -> bool:
+        return EVERY in self.events
+
+    @property
+    def summary(self) -> str:
+        """What is chosen, in a few words."""
+        events = self.events or self.before
+        shown = ", ".join(trigger_words(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
+        if self.takes_every:
+            shown = _("at every event")
+        if not self.events:
+            shown = _("as before: %(events)s") % {"events": shown} if shown else _("as the project has them")
+        if self.most is not None:
+            shown += ", " + _("the newest %(most)d stay") % {"most": self.most}
+        return shown
+
+    @property
+    def warning(self) -> str:
+        """What a choice leads to that a person may not want; empty where nothing speaks against it."""
+        often = {name for group in self.groups if group.name in OFTEN for name in _names(group)}
+        if self.most is None and (self.takes_every or often & set(self.events)):
+            return _("This writes many checkpoints, each with the whole record so far. Let only some stay.")
+        return ""
+
+    @property
+    def errors(self) -> list[tuple[str, str, str]]:
+        """What must be mended: the field's id, its label, and the words."""
+        found = [
+            ("checkpoint-events", _("Checkpoints at"), self.events_error),
+            ("checkpoint-most", _("So many stay"), self.most_error),
+        ]
+        return [one for one in found if one[2]]
+
+
+def read_checkpointing(
+    groups: Sequence[EventGroup], entity: str, before: Sequence[str], sent: Sent, chosen: Sequence[str]
+) -> Checkpointing:
+    """The part as it is first shown (``sent`` is None) or was sent; ``chosen`` are the ticked events.
+
+    ``entity`` is what runs: a crew, a flow or an agent.
+    """
+    events = list(dict.fromkeys(chosen)) if sent is not None else []
+    made = Checkpointing(
+        groups=[
+            EventChoices(
+                group.name,
+                [EventChoice(name, trigger_words(name), name in events) for name in group.events],
+                is_usual=group.name == USUAL_GROUPS.get(entity),
+            )
+            for group in groups
+        ],
+        events=events,
+        before=tuple(before),
+        most_text="" if sent is None else sent.get(MOST, "").strip(),
+    )
+    known = {EVERY, *(name for group in groups for name in group.events)}
+    unknown = [name for name in events if name not in known]
+    if unknown:
+        made.events_error = _("The project's CrewAI does not know these events: %(names)s.") % {
+            "names": ", ".join(unknown)
+        }
+    _read_most(made)
+    return made
+
+
+def _read_most(made: Checkpointing) -> None:
+    text = made.most_text
+    if not text:
+        return
+    if text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= MOST_KEPT:
+        made.most = int(text)
+    else:
+        made.most_error = _("This must be a whole number from 1 on, or empty to let all stay.")
+
+
+def _names(group: EventChoices) -> set[str]:
+    return {choice.name for choice in group.choices}

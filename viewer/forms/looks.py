@@ -1,0 +1,191 @@
+"""A look's findings as they are shown in a form, and what a person answers to them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.forms.fields import Sent
+from viewer.forms.fork import FormError
+from viewer.jobs.spool import Options
+from viewer.models import Look
+from viewer.wording import loss_words, part_words, question_words
+
+ACCEPTED = "accepted"
+# The answer that a saved task or agent is not in the project any more (see Options in spool.py).
+GONE = "-"
+MOST_NAME = 120
+
+
+@dataclass(slots=True)
+class Choice:
+    value: str
+    words: str
+    is_chosen: bool = False
+
+
+@dataclass(slots=True)
+class ShownQuestion:
+    """Which of the project's own a saved task or agent is."""
+
+    kind: str
+    saved: str
+    html_name: str
+    html_id: str
+    label: str
+    why: str
+    choices: list[Choice]
+    answer: str = ""
+    error: str = ""
+
+
+@dataclass(slots=True)
+class ShownLook:
+    """``accepted`` says whether a person agrees to what is shown: to these losses, or to not knowing."""
+
+    look: Look
+    questions: list[ShownQuestion] = field(default_factory=list)
+    # What would be lost: the name it is accepted by, and words.
+    losses: dict[str, str] = field(default_factory=dict)
+    restored: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)
+    accepted: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        return self.look.is_done
+
+    @property
+    def is_under_way(self) -> bool:
+        return not self.look.has_ended
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What the child found (see viewer/jobs/looks.py); empty where it has not, or failed."""
+        return dict(self.look.report)
+
+    @property
+    def blocks(self) -> list[str]:
+        """Why nothing can start, whatever is accepted."""
+        return list(self.report.get("blocks") or [])
+
+    @property
+    def notes(self) -> list[str]:
+        """What else a person should know."""
+        return [_note(note) for note in self.report.get("notes") or []]
+
+    @property
+    def is_of_new_run(self) -> bool:
+        return self.look.is_of_new_run
+
+    @property
+    def needs_acceptance(self) -> bool:
+        """Whether a person has to agree before it starts. What begins has nothing yet that it could lose."""
+        return not self.is_of_new_run and (bool(self.losses) or not self.is_known)
+
+    @property
+    def mark(self) -> str:
+        """What accepting refers to: these losses of this look, or that they are not known."""
+        seen = ["known", *sorted(self.losses)] if self.is_known else ["unknown"]
+        return sha256("\n".join([self.look.fingerprint, *seen]).encode()).hexdigest()[:16]
+
+    @property
+    def errors(self) -> list[FormError]:
+        """What has to be answered before anything starts."""
+        found = [FormError(one.html_id, one.label, one.error) for one in self.questions if one.error]
+        if not self.needs_acceptance or self.accepted:
+            return found
+        if self.is_known:
+            message = _("something is lost: agree to it, or name the code that has it under “Starts with”")
+        elif self.is_under_way:
+            message = _("the look is not back yet: wait for it, or agree to start without it")
+        else:
+            message = _("what is lost is not known: agree to start all the same")
+        return [*found, FormError("accepted", _("Before it starts"), message)]
+
+    @property
+    def options(self) -> Options:
+        """What the child is told of the answers. Without an agreement it starts nothing that loses."""
+        answers = {one.saved: one.answer for one in self.questions if one.answer}
+        agreed = (sorted(self.losses) if self.is_known else ["*"]) if self.accepted else []
+        options = Options(accepted=agreed)
+        return {**options, "matches": answers} if answers else options
+
+
+def shown_look(look: Look, sent: Sent) -> ShownLook:
+    """The look with what was sent of it; None: the form is shown for the first time."""
+    shown = ShownLook(look)
+    questions = look.report.get("questions") or []
+    for number, question in enumerate(questions, 1):
+        shown.questions.append(_question(number, question, sent))
+    for part in look.report.get("parts") or []:
+        if part["fate"] == "lost":
+            shown.losses[loss_name(part)] = loss_words(part)
+        else:
+            (shown.own if part["fate"] == "project" else shown.restored).append(part_words(part))
+    _refuse_doubles(shown.questions)
+    for part in _left_out(questions, shown.questions):
+        shown.losses[loss_name(part)] = loss_words(part)
+    shown.accepted = sent is not None and sent.get(ACCEPTED) == shown.mark
+    return shown
+
+
+def loss_name(part: Mapping[str, Any]) -> str:
+    """What a loss is accepted by: the child names it the same (forkline_crewai/parts.py)."""
+    where = f"task {part['task']}" if part["task"] else part["agent"]
+    return "/".join(str(text) for text in (part["what"], where, part["name"]) if text)
+
+
+def _question(number: int, question: Mapping[str, Any], sent: Sent) -> ShownQuestion:
+    label, why, gone = question_words(question)
+    name = f"match:{question['saved']}"
+    answer = "" if sent is None else sent.get(name, "")
+    choices = [
+        Choice(value, gone if value == GONE else _choice(question["kind"], value, title), value == answer)
+        for value, title in question["choices"]
+    ]
+    shown = ShownQuestion(question["kind"], question["saved"], name, f"match-{number}", label, why, choices)
+    if any(choice.is_chosen for choice in choices):
+        shown.answer = answer
+    else:
+        shown.error = _("choose which one it is")
+    return shown
+
+
+def _choice(kind: str, value: str, title: str) -> str:
+    return f"{value}. {title}" if kind == "task" else title
+
+
+def _refuse_doubles(questions: Sequence[ShownQuestion]) -> None:
+    """One of the project's own cannot stand for two."""
+    given = [(one.kind, one.answer) for one in questions]
+    for one in questions:
+        if one.answer not in ("", GONE) and given.count((one.kind, one.answer)) > 1:
+            one.error = _("it was chosen twice")
+
+
+def _left_out(questions: Sequence[Mapping[str, Any]], shown: Sequence[ShownQuestion]) -> list[dict[str, Any]]:
+    """The project's tasks that no answer has chosen: they do not run."""
+    asked = [
+        (question, one) for question, one in zip(questions, shown, strict=True) if question["kind"] == "task"
+    ]
+    if not asked or any(one.error for _question, one in asked):
+        return []
+    chosen = {one.answer for _question, one in asked}
+    offered = {value: title for question, _one in asked for value, title in question["choices"]}
+    return [
+        {"what": "tasks", "name": f"{value}. {title}"[:MOST_NAME], "task": 0, "agent": "", "fate": "lost"}
+        for value, title in offered.items()
+        if value != GONE and value not in chosen
+    ]
+
+
+def _note(note: Mapping[str, Any]) -> str:
+    if note.get("what") == "unwritten":
+        return _(
+            "By itself, this version of CrewAI writes no checkpoint of such a crew (%(detail)s). Runs that "
+            "are started here do write them; what cannot be held stands there by its name."
+        ) % {"detail": note.get("detail", "")}
+    return str(note.get("detail", ""))

@@ -1,0 +1,149 @@
+"""Which models a fork's agents use, and whether their prompts are sent ahead."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.contents import Contents
+from viewer.forms.fields import Sent
+from viewer.forms.values import ValueRefused
+from viewer.jobs.spool import Options
+from viewer.providers.redaction import MARKER
+
+# Stands for every agent, as in a run's options.
+ALL = "*"
+MOST_CHARACTERS = 200
+FEWEST_AGENTS_TO_PRELOAD = 2
+STRATEGIES: dict[str, str | Promise] = {
+    "parallel": gettext_lazy("four agents at a time"),
+    "sequential": gettext_lazy("one agent after the other"),
+    "shared_prefix": gettext_lazy("first what all have in common, then four at a time"),
+}
+
+
+@dataclass(slots=True)
+class ModelField:
+    """The model of one role, or of all. ``text`` is empty where it stays as it is."""
+
+    role: str
+    html_id: str
+    stored: str
+    text: str = ""
+    error: str = ""
+
+    @property
+    def html_name(self) -> str:
+        return f"model:{self.role}"
+
+    @property
+    def is_all(self) -> bool:
+        return self.role == ALL
+
+
+@dataclass(slots=True)
+class ModelChoices:
+    """``preload`` is one of STRATEGIES, or empty. ``fields`` are none where no agent is known."""
+
+    fields: list[ModelField] = field(default_factory=list)
+    may_preload: bool = False
+    preload: str = ""
+    preload_error: str = ""
+
+    @property
+    def strategies(self) -> list[tuple[str, str]]:
+        """What can be chosen, with its words."""
+        return [(name, str(words)) for name, words in STRATEGIES.items()]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The models that differ from the stored ones, by role."""
+        return {one.role: one.text for one in self.fields if one.text and one.text != one.stored}
+
+    @property
+    def options(self) -> Options:
+        """As a run's options hold them: only what was chosen."""
+        found: Options = {}
+        if self.chosen:
+            found["models"] = self.chosen
+        if self.preload:
+            found["preload"] = self.preload
+        return found
+
+    @property
+    def summary(self) -> str:
+        """What is chosen, in a few words."""
+        shown = [f"{_('all') if role == ALL else role}: {model}" for role, model in self.chosen.items()]
+        if self.preload:
+            shown.append(_("the prompt cache is warmed"))
+        return ", ".join(shown) or _("as they are")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its part of the form is shown at once."""
+        return bool(self.options) or any(True for _error in self.errors)
+
+    @property
+    def errors(self) -> Iterator[tuple[str, str, str]]:
+        """The id, label and message of each field that must be mended."""
+        for one in self.fields:
+            if one.error:
+                yield one.html_id, _("Model"), one.error
+        if self.preload_error:
+            yield "preload", _("Prompt cache"), self.preload_error
+
+
+def read_models(contents: Contents, sent: Sent) -> ModelChoices:
+    """The choices as they are first shown (``sent`` is None), or as they were sent."""
+    if contents.kind not in {"crew", "agent"}:
+        return ModelChoices()
+    stored = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
+    roles = roles_in(contents)
+    made = ModelChoices(may_preload=contents.kind == "crew" and len(roles) >= FEWEST_AGENTS_TO_PRELOAD)
+    if len(roles) > 1:
+        made.fields.append(ModelField(ALL, "model-all", ""))
+    made.fields += [ModelField(role, f"model-{number}", stored[role]) for number, role in enumerate(roles, 1)]
+    return _read(made, sent)
+
+
+def read_new_models(roles: Sequence[str], sent: Sent) -> ModelChoices:
+    """The choices for a crew that begins, whose agents nobody knows before it is made.
+
+    ``roles`` are those that an earlier run had; their models may be others by now, so none is
+    shown, and a role of which a part is hidden is left out.
+    """
+    made = ModelChoices([ModelField(ALL, "model-all", "")], may_preload=True)
+    whole = [role for role in roles if MARKER not in role]
+    made.fields += [ModelField(role, f"model-{number}", "") for number, role in enumerate(whole, 1)]
+    return _read(made, sent)
+
+
+def roles_in(contents: Contents) -> list[str]:
+    """The agents' roles, each once."""
+    return list(dict.fromkeys(agent.role for agent in contents.agents if agent.role))
+
+
+def _read(made: ModelChoices, sent: Sent) -> ModelChoices:
+    for one in made.fields:
+        try:
+            one.text = (sent or {}).get(one.html_name, "").strip()
+            checked_model(one.text)
+        except ValueRefused as refused:
+            one.error = str(refused)
+    preload = (sent or {}).get("preload", "")
+    if preload and (preload not in STRATEGIES or not made.may_preload):
+        made.preload_error = _("Choose one of these.")
+    else:
+        made.preload = preload
+    return made
+
+
+def checked_model(name: str) -> str:
+    """The name, where it can be a model's. Raises ValueRefused."""
+    if len(name) > MOST_CHARACTERS or not name.isprintable() or any(letter.isspace() for letter in name):
+        raise ValueRefused(_("A model's name is one word, such as openai/gpt-4.1-mini."))
+    if MARKER in name:
+        raise ValueRefused(_("%(marker)s is no model's name.") % {"marker": MARKER})
+    return name

@@ -1,0 +1,189 @@
+"""A new run's form: its inputs, where it writes, and how."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from viewer.forms.checkpointing import Checkpointing
+from viewer.forms.fields import MISSING, Missing, Sent, ValueField, read_value
+from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
+from viewer.forms.limits import LimitsPart, read_limits
+from viewer.forms.looks import ShownLook
+from viewer.forms.models import ModelChoices, read_new_models
+from viewer.forms.timing import Timing, read_timing
+from viewer.forms.values import Kind
+from viewer.input_names import InputName
+from viewer.jobs.spool import Options
+from viewer.jobs.terms import Terms
+from viewer.models import Location, Project, Run
+from viewer.providers.redaction import MARKER
+
+# A lone agent's one input.
+MESSAGES = "messages"
+KINDS = {
+    str: Kind.TEXT,
+    int: Kind.WHOLE_NUMBER,
+    float: Kind.NUMBER,
+    bool: Kind.YES_NO,
+    list: Kind.LIST,
+    dict: Kind.JSON,
+}
+
+
+@dataclass(slots=True)
+class NewRunForm:
+    """``place`` is a new location's path as typed; ``earlier`` the inputs of the run it repeats, if any."""
+
+    entity: str
+    inputs: ValueGroup
+    earlier: Mapping[str, Any]
+    checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    models: ModelChoices = field(default_factory=ModelChoices)
+    timing: Timing = field(default_factory=Timing)
+    limits: LimitsPart = field(default_factory=LimitsPart)
+    location: str = ""
+    place: str = ""
+    place_error: str = ""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All inputs, each of its type. What the source itself sets by default is left to it."""
+        given = {one.name: _value(one) for one in self.inputs.fields if self._is_given(one)}
+        return {**given, **(self.inputs.more.values if self.inputs.more else {})}
+
+    @property
+    def ungiven(self) -> list[str]:
+        """The names that are asked for, and stay empty."""
+        return [one.name for one in self.inputs.fields if one.is_missing and not self._is_given(one)]
+
+    @property
+    def errors(self) -> list[FormError]:
+        """All that must be mended before it can start, in the order of the page."""
+        found = list(self.inputs.errors)
+        found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
+        found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
+        if self.place_error:
+            found.append(FormError("place", _("New location"), self.place_error))
+        return found
+
+    def _is_given(self, one: ValueField) -> bool:
+        return one.changed or (one.name in self.earlier and not one.is_missing and not _is_emptied(one))
+
+
+def read_new_run(
+    entity: str,
+    names: Sequence[InputName],
+    earlier: Mapping[str, Any],
+    sent: Sent,
+    checkpointing: Checkpointing,
+    roles: Sequence[str] = (),
+) -> NewRunForm:
+    """The form as it is first shown (``sent`` is None), or as it was sent, its errors beside their fields.
+
+    ``names`` are what the source asks for, ``earlier`` the kickoff inputs of a run of the same, ``roles`` its
+    agents'.
+    """
+    stored = _stored(entity, names, earlier)
+    kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
+    fields = [
+        read_value("input", number, name, value, sent, kinds.get(name))
+        for number, (name, value) in enumerate(list(stored.items())[:MOST_FIELDS])
+    ]
+    for one in fields:
+        _mend(one)
+    form = NewRunForm(entity, ValueGroup(fields, _more(entity, stored, fields, sent)), earlier, checkpointing)
+    if entity == "agent" and sent is not None and form.ungiven:
+        fields[0].error = fields[0].error or _("Say what the agent is asked.")
+    if entity == "crew":
+        form.models = read_new_models(roles, sent)
+    form.timing, form.limits = read_timing(sent), read_limits(sent)
+    if sent is not None:
+        form.location, form.place = sent.get("location", ""), sent.get("place", "").strip()
+    return form
+
+
+def _stored(entity: str, names: Sequence[InputName], earlier: Mapping[str, Any]) -> dict[str, Any | Missing]:
+    """What each field shows at first: the earlier run's value, else the source's own default.
+
+    A value that was hidden is not known here, so it is asked for anew.
+    """
+    if entity == "agent":
+        return {MESSAGES: earlier.get(MESSAGES, MISSING)}
+    defaults = {one.name: one.default if one.has_default else MISSING for one in names}
+    found = {**defaults, **earlier}
+    return {name: MISSING if value == MARKER else value for name, value in found.items()}
+
+
+def _more(entity: str, stored: Mapping[str, Any], fields: list[ValueField], sent: Sent) -> MoreValues | None:
+    if entity == "agent":
+        return None
+    return read_more("input", list(stored)[MOST_FIELDS:], fields, sent)
+
+
+def _mend(one: ValueField) -> None:
+    """An emptied field gives no input; a value of which a part is hidden has to be given whole."""
+    if _is_emptied(one):
+        one.error, one.changed = "", False
+    elif one.holds_secret and not one.changed and not one.error:
+        one.error = _("Something in it is hidden: replace the whole value, or empty the field.")
+
+
+def _is_emptied(one: ValueField) -> bool:
+    return one.kind is not Kind.TEXT and not (one.text.strip() or one.json_text.strip())
+
+
+def _value(one: ValueField) -> Any:
+    return one.value if one.changed else one.stored
+
+
+@dataclass(slots=True)
+class NewRunDraft:
+    """A new run that has not started. ``again`` is the run that it repeats, ``found`` one like it, if any.
+
+    ``refusals`` are the reasons that no field can mend; ``key`` makes it start once at most; ``notice`` says
+    why the button has to be pressed once more.
+    """
+
+    location: Location
+    project: Project
+    entry_point: str
+    entity: str
+    form: NewRunForm
+    key: UUID
+    again: Run | None = None
+    found: Run | None = None
+    refusals: list[str] = field(default_factory=list)
+    notice: str = ""
+    # None where nothing could start whatever a look found.
+    look: ShownLook | None = None
+
+    @property
+    def against(self) -> list[str]:
+        """All that no field can mend."""
+        return [*self.refusals, *(self.look.blocks if self.look else [])]
+
+    @property
+    def options(self) -> Options:
+        """What was chosen for the run beside its inputs."""
+        chosen = Options(**self.form.models.options)
+        if self.form.checkpointing.settings:
+            chosen["checkpoints"] = self.form.checkpointing.settings
+        return chosen
+
+    @property
+    def terms(self) -> Terms:
+        """When it may start, and how much it may use."""
+        return Terms(self.form.timing.at, self.form.limits.values)
+
+    @property
+    def can_start(self) -> bool:
+        return not (self.against or self.form.errors)
+
+    @property
+    def name(self) -> str:
+        """What the run is called: as an earlier one is, else as its entry point."""
+        earlier = self.again or self.found
+        return (earlier.name if earlier else "") or self.entry_point.partition(":")[2]

@@ -1,0 +1,298 @@
+"""The form of variations: what differs between the forks of one checkpoint, and the branches that follow."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+
+from viewer.contents import Contents
+from viewer.forms.fields import OutputField, ValueField, read_output
+from viewer.forms.fork import ForkForm, FormError
+from viewer.forms.models import ModelField, checked_model
+from viewer.forms.promise import Promise, promise_of
+from viewer.forms.values import Kind, ValueRefused, same, value_of
+from viewer.jobs.branch import BranchRefused, checked_branch
+from viewer.jobs.plan import Edits
+from viewer.providers.redaction import MARKER, redact
+from viewer.wording import told
+
+MOST_BRANCHES = 20
+# So many texts can be typed for an output before another one is asked for.
+TEXTS_AT_FIRST = 2
+MOST_WORDS = 60
+MOST_IN_A_NAME = 30
+# Names, and each text that was sent under them. None where the form is shown for the first time.
+SentTexts = Mapping[str, Sequence[str]] | None
+
+
+@dataclass(slots=True)
+class Varied:
+    """One thing that may differ. ``values`` are as an edit holds them; it varies where there are any.
+
+    ``group`` is input, state, output or model, and ``key`` the name, task or role within it.
+    """
+
+    group: str
+    key: str
+    label: str
+    html_id: str
+    stored: str
+    kind_words: str = ""
+    hint: str = ""
+    texts: list[str] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    keeps_stored: bool = False
+    error: str = ""
+
+    @property
+    def html_name(self) -> str:
+        return f"vary-{self.group}:{self.key}"
+
+    @property
+    def stored_name(self) -> str:
+        """The name of the box that counts the stored text as one of them."""
+        return f"vary-stored:{self.key}"
+
+    @property
+    def text(self) -> str:
+        return self.texts[0] if self.texts else ""
+
+    @property
+    def rows(self) -> int:
+        return min(8, max(2, self.text.count("\n") + 1))
+
+    @property
+    def is_open(self) -> bool:
+        return any(text.strip() for text in self.texts) or bool(self.error)
+
+
+@dataclass(slots=True)
+class Branch:
+    """One fork of the group: what is special about it in words, and what it will do."""
+
+    number: int
+    words: str
+    name: str
+    edits: Edits
+    models: dict[str, str]
+    promise: Promise
+    error: str = ""
+
+
+@dataclass(slots=True)
+class VaryingForm:
+    """What varies, the branches that follow from it, and all that must be mended first."""
+
+    varied: list[Varied]
+    base: str
+    again_stale: bool = False
+    branches: list[Branch] = field(default_factory=list)
+    count: int = 0
+
+    def of(self, group: str) -> list[Varied]:
+        return [one for one in self.varied if one.group == group]
+
+    @property
+    def values(self) -> list[Varied]:
+        """The inputs, or the state."""
+        return self.of("input") + self.of("state")
+
+    @property
+    def outputs(self) -> list[Varied]:
+        return self.of("output")
+
+    @property
+    def models(self) -> list[Varied]:
+        return self.of("model")
+
+    @property
+    def most(self) -> int:
+        return MOST_BRANCHES
+
+    @property
+    def stale_count(self) -> int:
+        """How many branches keep a text that was made with a former value."""
+        return sum(bool(branch.promise.stale) for branch in self.branches)
+
+    @property
+    def calls(self) -> int:
+        return sum(branch.promise.calls for branch in self.branches)
+
+    @property
+    def tokens(self) -> int:
+        return sum(branch.promise.tokens for branch in self.branches)
+
+    @property
+    def errors(self) -> list[FormError]:
+        """In the order of the page."""
+        found = [FormError(one.html_id, one.label, one.error) for one in self.varied if one.error]
+        if self.count > MOST_BRANCHES:
+            words = _("These are %(count)d branches, and %(most)d at most can be started at once.")
+            found.append(
+                FormError("content", _("Variations"), words % {"count": self.count, "most": self.most})
+            )
+        elif not self.branches and not found:
+            found.append(FormError("content", _("Variations"), _("Say first what varies.")))
+        wrong = next((branch for branch in self.branches if branch.error), None)
+        if wrong:
+            found.append(FormError("branch", _("Branch"), wrong.error))
+        return found
+
+
+def read_varying(
+    contents: Contents,
+    plain: ForkForm,
+    branches: Collection[str],
+    sent: SentTexts,
+    last: Contents | None = None,
+) -> VaryingForm:
+    """The form as it is first shown (``sent`` is None), or as it was sent.
+
+    ``plain`` is the fork's form as the checkpoint fills it, ``branches`` are the names that are taken.
+    """
+    values = plain.inputs or plain.state
+    group = "input" if plain.inputs else "state"
+    varied = [_of_value(one, group, sent) for one in (values.fields if values else [])]
+    stored = {task.id: task.output_json for task in contents.tasks}
+    varied += [_of_output(one, stored[one.task], sent) for one in plain.outputs if not one.too_long]
+    varied += [_of_model(one, sent) for one in plain.models.fields]
+    base = plain.branch if sent is None else (sent.get("branch") or [""])[0].strip()
+    form = VaryingForm(varied, base, bool(sent and sent.get("again-stale")))
+    chosen = [one for one in varied if one.values]
+    form.count = prod(len(one.values) for one in chosen) if chosen else 0
+    if 0 < form.count <= MOST_BRANCHES:
+        form.branches = list(_branches(contents, form, chosen, branches, last))
+    return form
+
+
+def _branches(
+    contents: Contents,
+    form: VaryingForm,
+    chosen: Sequence[Varied],
+    taken: Collection[str],
+    last: Contents | None,
+) -> Iterator[Branch]:
+    names: set[str] = set()
+    for number, combination in enumerate(product(*(one.values for one in chosen)), 1):
+        pairs = list(zip(chosen, combination, strict=True))
+        edits, models = _edits_of(pairs, contents)
+        promise = promise_of(contents, edits, last)
+        if form.again_stale and promise.stale:
+            edits = replace(edits, again=frozenset(step.unit for step in promise.stale))
+            promise = promise_of(contents, edits, last)
+        shown = [(one, shown_value(one, value)) for one, value in pairs]
+        name = _name(form.base, [value for one, value in shown if len(one.values) > 1], number, names)
+        names.add(name)
+        words = ", ".join(f"{one.label}: {words_of(value)}" for one, value in shown)
+        branch = Branch(number, words, name, edits, models, promise)
+        try:
+            checked_branch(name, taken)
+        except BranchRefused as refused:
+            branch.error = told(refused)
+        yield branch
+
+
+def _edits_of(pairs: Sequence[tuple[Varied, Any]], contents: Contents) -> tuple[Edits, dict[str, str]]:
+    """A combination as edits and models; what means the stored value is no edit."""
+    inputs: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    models: dict[str, str] = {}
+    for one, value in pairs:
+        if one.group == "model":
+            models[one.key] = value
+        elif one.group == "output":
+            if value is not None:
+                outputs[one.key] = value
+        else:
+            stored = contents.inputs if one.group == "input" else contents.flow_state or {}
+            if one.key not in stored or not same(value, stored[one.key]):
+                (inputs if one.group == "input" else state)[one.key] = value
+    return Edits(inputs=inputs, outputs=outputs, state=state or None), models
+
+
+def shown_value(one: Varied, value: Any) -> Any:
+    """The value as it may be kept beside the job and in its branch's name: without keys."""
+    return redact({one.key: value})[one.key] if one.group in ("input", "state") else redact(value)
+
+
+def words_of(value: Any) -> str:
+    """A value as a few words."""
+    if value is None:
+        return _("as it is")
+    if isinstance(value, dict) and set(value) == {"json"}:
+        value = value["json"]
+    text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+    return text if len(text) <= MOST_WORDS else text[: MOST_WORDS - 1] + "…"
+
+
+def _name(base: str, values: Sequence[Any], number: int, taken: Collection[str]) -> str:
+    """The branch of this combination: the base's name and what is special about it."""
+    # The engine reads "_p-" as its own, so no underline comes in.
+    texts = ["" if MARKER in words_of(value) else words_of(value) for value in values]
+    parts = [slugify(text, allow_unicode=True).replace("_", "-") for text in texts]
+    special = ".".join(part[:MOST_IN_A_NAME].strip("-") for part in parts if part.strip("-"))
+    name = f"{base}/{special or number}"
+    return name if name not in taken else f"{name}-{number}"
+
+
+def _of_value(one: ValueField, group: str, sent: SentTexts) -> Varied:
+    hint = _("one a line") if one.kind not in (Kind.LIST, Kind.JSON) else _("a JSON list of values")
+    made = Varied(group, one.name, one.name, f"vary-{one.html_id}", one.stored_text, one.kind_words, hint)
+    made.texts = list((sent or {}).get(made.html_name, [])[:1])
+    try:
+        for value in values_in(made.text, one.kind):
+            if not any(same(value, other) for other in made.values):
+                made.values.append(value)
+    except ValueRefused as refused:
+        made.error = str(refused)
+    return made
+
+
+def values_in(text: str, kind: Kind) -> list[Any]:
+    """The values of a text: a JSON list, or one a line, each of this kind. Raises ValueRefused."""
+    text = text.strip()
+    if not text:
+        return []
+    if text.startswith("[") or kind in (Kind.LIST, Kind.JSON):
+        values = value_of(text, Kind.JSON)
+        if not isinstance(values, list):
+            raise ValueRefused(_("This must be a JSON list, with a value for each branch."))
+        return values
+    return [value_of(line.strip(), kind) for line in text.splitlines() if line.strip()]
+
+
+def _of_output(one: OutputField, stored: Any, sent: SentTexts) -> Varied:
+    label = _("output of task %(position)d") % {"position": one.position}
+    made = Varied("output", one.task, label, f"vary-{one.html_id}", one.stored, hint=one.title)
+    made.texts = [text for text in (sent or {}).get(made.html_name, []) if text.strip()]
+    made.keeps_stored = bool(sent and sent.get(made.stored_name))
+    for text in made.texts:
+        read = read_output(replace(one), stored, {one.html_name: text})
+        made.error = made.error or read.error
+        # A text that means the stored one is that one.
+        value = read.value if read.changed else None
+        if value not in made.values:
+            made.values.append(value)
+    if made.keeps_stored and made.values and None not in made.values:
+        made.values.insert(0, None)
+    empty = 1 if sent and made.html_name in sent.get("another", []) else 0
+    made.texts += [""] * max(empty, TEXTS_AT_FIRST - len(made.texts))
+    return made
+
+
+def _of_model(one: ModelField, sent: SentTexts) -> Varied:
+    label = _("model") if one.is_all else one.role
+    made = Varied("model", one.role, label, f"vary-{one.html_id}", one.stored, hint=_("one a line"))
+    made.texts = list((sent or {}).get(made.html_name, [])[:1])
+    try:
+        names = [checked_model(line.strip()) for line in made.text.splitlines() if line.strip()]
+        made.values = list(dict.fromkeys(names))
+    except ValueRefused as refused:
+        made.error = str(refused)
+    return made
