@@ -1,6 +1,6 @@
 """What ``manage.py checkpoints`` can be asked: one file for each question, listed here."""
 
-from viewer.terminal import fork, info, listing, resume
+from viewer.terminal import answering, fork, info, listing, resume, run, vary
 from viewer.terminal.answer import Subcommand
 
 # Each module holds HELP, add_arguments(parser) and answer(options).
@@ -9,4 +9,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "info": info,
     "fork": fork,
     "resume": resume,
+    "vary": vary,
+    "run": run,
+    "answer": answering,
 }

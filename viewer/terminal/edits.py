@@ -9,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.contents import Contents, Task
+from viewer.forms.values import same
 from viewer.jobs.plan import Edits
 
 
@@ -32,17 +33,32 @@ def add_edit_arguments(parser: CommandParser) -> None:
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
     """The edits, each value of the type that was written. Raises CommandError."""
     outputs = [_pair(text, "--output") for text in options["output"]]
-    inputs = [_pair(text, "--input") for text in options["input"]]
+    inputs = inputs_of(options)
     return Edits(
-        inputs={name: _json(text, f"--input {name}") for name, text in inputs},
-        outputs={(unit := _unit(contents, name)): _output(contents, unit, text) for name, text in outputs},
-        state=None if options["state"] is None else _state(options["state"]),
-        again=frozenset(_unit(contents, name) for name in options["again"]),
-        keep=frozenset(_unit(contents, name) for name in options["keep"]),
+        # What a crew has already is no change: nothing that was made with it is stale.
+        inputs={
+            name: value
+            for name, value in inputs.items()
+            if contents.kind != "crew"
+            or name not in contents.inputs
+            or not same(value, contents.inputs[name])
+        },
+        outputs={
+            (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
+        },
+        state=None if options["state"] is None else state_of(options["state"]),
+        again=frozenset(unit_named(contents, name) for name in options["again"]),
+        keep=frozenset(unit_named(contents, name) for name in options["keep"]),
     )
 
 
-def _unit(contents: Contents, name: str) -> str:
+def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ``--input``, each of the type that was written. Raises CommandError."""
+    pairs = [_pair(text, "--input") for text in options["input"]]
+    return {name: _json(text, f"--input {name}") for name, text in pairs}
+
+
+def unit_named(contents: Contents, name: str) -> str:
     """The id behind a task's number; any other text is an id itself."""
     if not name.isascii() or not name.isdigit():
         return name
@@ -58,21 +74,23 @@ def _unit(contents: Contents, name: str) -> str:
 
 def _output(contents: Contents, unit: str, text: str) -> Any:
     """The text, or its value where the task answers in JSON."""
-    text = _read(text)
+    text = read_text(text)
     task: Task | None = next((task for task in contents.tasks if task.id == unit), None)
     if task is None or task.output_json is None:
         return text
     return {"json": _json(text, f"--output {task.position}")}
 
 
-def _state(text: str) -> dict[str, Any]:
-    value = _json(_read(text), "--state")
+def state_of(text: str) -> dict[str, Any]:
+    """The value of ``--state``. Raises CommandError."""
+    value = _json(read_text(text), "--state")
     if not isinstance(value, dict):
         raise CommandError(_("--state must be a JSON object."))
     return value
 
 
-def _read(text: str) -> str:
+def read_text(text: str) -> str:
+    """The text, or what stands in the file that it names after an @. Raises CommandError."""
     if not text.startswith("@"):
         return text
     try:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.models import Job
 from viewer.terminal.answer import Answer
+from viewer.terminal.choices import add_choice_arguments
 from viewer.terminal.starting import add_run_arguments, started
 
 HELP = _("Run on from a checkpoint on a branch of its own, with what you change.")
@@ -15,6 +16,7 @@ HELP = _("Run on from a checkpoint on a branch of its own, with what you change.
 
 def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
+    add_choice_arguments(parser)
     parser.add_argument(
         "--branch", metavar="NAME", help=str(_("The new branch; without it, a name is made up."))
     )

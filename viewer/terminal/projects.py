@@ -23,7 +23,10 @@ def add_project_arguments(parser: CommandParser) -> None:
 
 
 def project_for(location: Location, options: Mapping[str, Any]) -> Project:
-    """The named project, else the location's own, else the one around it. Raises CommandError."""
+    """The named project, else the location's own, else the one around it. Raises CommandError.
+
+    The location may be one that is yet to be made.
+    """
     named = [options[name] for name in ("project", "python", "env_file")]
     if location.project and not any(named):
         if not location.project.is_confirmed:
@@ -39,7 +42,8 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
         project.save(update_fields=["entry_points"])
     if location.project is None:
         location.project = project
-        location.save(update_fields=["project"])
+        if location.pk:
+            location.save(update_fields=["project"])
     return project
 
 

@@ -1,6 +1,7 @@
 """Starts a fork or resume from the terminal, and tells what became of it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -14,13 +15,20 @@ from viewer.jobs.branch import BranchRefused, checked_branch, proposed_branch
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
 from viewer.jobs.request import request_for
+from viewer.jobs.sentences import hint
 from viewer.jobs.start import run_here, start_job
 from viewer.models import Checkpoint, Job
 from viewer.terminal.answer import Answer
+from viewer.terminal.asking import questions_asked
+from viewer.terminal.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
+from viewer.terminal.choices import choices_of
 from viewer.terminal.edits import add_edit_arguments, edits_of
 from viewer.terminal.finding import checkpoint_at
+from viewer.terminal.losses import add_loss_arguments, answers_of, look_of, loss_lines
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
+from viewer.terminal.pruned import add_pruned_arguments, refuse_unfit
 from viewer.terminal.rows import checkpoint_document
+from viewer.terminal.terms import add_terms_arguments, terms_of
 from viewer.wording import step_words, told
 
 
@@ -28,7 +36,12 @@ def add_run_arguments(parser: CommandParser) -> None:
     """Declare what ``fork`` and ``resume`` have in common."""
     parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add_edit_arguments(parser)
+    add_checkpoint_arguments(parser)
     add_project_arguments(parser)
+    add_pruned_arguments(parser)
+    add_loss_arguments(parser)
+    add_terms_arguments(parser)
+    parser.add_argument("--plan", action="store_true", help=_("Tell what would happen, and start nothing."))
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait for its end, and run it where no worker is.")
     )
@@ -37,7 +50,7 @@ def add_run_arguments(parser: CommandParser) -> None:
 def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
     """The job, and its outcome where it was waited for. Raises CommandError for senseless arguments."""
     checkpoint = checkpoint_at(options["checkpoint"])
-    branch = checkpoint.branch
+    branch, terms = checkpoint.branch, terms_of(options)
     steps: list[Step] = []
     try:
         if kind == Job.Kind.FORK:
@@ -46,15 +59,27 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         contents = contents_of(stored_body(checkpoint))
         edits = edits_of(options, contents)
         steps = plan_of(contents.kind, units_of(contents), edits)
+        if options["plan"]:
+            return _planned(branch, steps)
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options["entrypoint"])
-        request = request_for(checkpoint, kind, branch, edits, steps, entry_point)
-        job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps))
+        refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
+        choices = choices_of(options, contents)
+        choices.update(answers_of(options, contents))
+        if checkpoints := checkpoint_settings_of(options):
+            choices["checkpoints"] = checkpoints
+        request = request_for(checkpoint, kind, branch, edits, steps, entry_point, choices)
+        job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps), terms=terms)
     except (EditRefused, BranchRefused) as refused:
-        return _refused(branch, steps, told(refused))
+        return refusal(branch, steps, told(refused))
     except JobRefused as refused:
-        return _refused(branch, steps, str(refused))
-    if options["wait"]:
+        return refusal(branch, steps, str(refused))
+    return outcome_of(job, steps, options["wait"])
+
+
+def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Answer:
+    """The job as it stands, or its end where it is waited for."""
+    if waits:
         _wait(job)
     return _answer(job, steps)
 
@@ -62,24 +87,39 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
 def _wait(job: Job) -> None:
     """Until it has ended; Ctrl-C has cancelled it by then, which its status tells."""
     try:
-        run_here(job)
+        with questions_asked(job.pk):
+            run_here(job)
     except KeyboardInterrupt:
         pass
     finally:
         job.refresh_from_db()
 
 
-def _refused(branch: str, steps: Sequence[Step], reason: str) -> Answer:
-    document = {
+def _planned(branch: str, steps: Sequence[Step]) -> Answer:
+    lines = [*(step_words(step) for step in steps), "", _("Nothing has been started.")]
+    return Answer(_document("planned", branch, steps), "\n".join(lines))
+
+
+def refusal(branch: str, steps: Sequence[Step], reason: str) -> Answer:
+    """What is told where nothing was started, and why."""
+    return Answer(_document("refused", branch, steps, error=reason), reason, status=1)
+
+
+def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") -> dict[str, Any]:
+    """What is told where no job was made."""
+    return {
         "job": None,
-        "status": "refused",
+        "status": status,
         "branch": branch,
         "checkpoints": [],
         "result": "",
-        "error": reason,
+        "error": error,
         "plan": plain_steps(steps),
+        "look": None,
+        "start_at": None,
+        "limits": {},
+        "stopped_by": "",
     }
-    return Answer(document, reason, status=1)
 
 
 def _answer(job: Job, steps: Sequence[Step]) -> Answer:
@@ -96,11 +136,17 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "result": job.result,
         "error": job.error,
         "plan": plain_steps(steps),
+        "look": look_of(job),
+        "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
+        "limits": job.limits,
+        "stopped_by": job.stopped_by,
     }
     lines = [
         *(step_words(step) for step in steps),
+        *loss_lines(look_of(job)),
         "",
         f"{job.get_status_display()}: {job.branch} ({job.pk})",
+        *([hint(job)] if job.is_stopped or not job.has_ended else []),
     ]
     is_good = job.status == Job.Status.SUCCEEDED or not job.has_ended
     return Answer(document, "\n".join([*lines, job.result or job.error]).rstrip(), status=0 if is_good else 1)

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints list|info|fork|resume``: what the browser shows and does, from the terminal."""
+"""``manage.py checkpoints …``: what the browser shows and does, from the terminal."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from viewer.terminal import SUBCOMMANDS
 
 
 class Command(BaseCommand):
-    help = "List, show, fork and resume checkpoints."
+    help = "List, show, fork and resume checkpoints, and answer what their runs ask."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

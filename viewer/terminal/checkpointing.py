@@ -1,0 +1,35 @@
+"""Which events write a run's checkpoints and how many stay, from the arguments of a subcommand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from viewer.forms.checkpointing import MOST, read_checkpointing
+from viewer.jobs.spool import CheckpointSettings
+
+
+def add_checkpoint_arguments(parser: CommandParser) -> None:
+    """Declare the events and the number; the project's interpreter says later which events it knows."""
+    parser.add_argument(
+        "--events", metavar="A,B", help=_("CrewAI's events at which it writes a checkpoint; * for all.")
+    )
+    parser.add_argument(
+        "--most", metavar="N", help=_("Of the checkpoints that this run writes, only the newest N stay.")
+    )
+
+
+def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
+    """What was chosen, and nothing else. Raises CommandError."""
+    settings = CheckpointSettings()
+    if options.get("events") is not None:
+        settings["events"] = [name.strip() for name in options["events"].split(",") if name.strip()]
+        if not settings["events"]:
+            raise CommandError(_("--events needs a name, such as task_completed."))
+    if options.get("most") is not None:
+        read = read_checkpointing((), "", (), {MOST: options["most"]}, ())
+        if read.most is None:
+            raise CommandError(_("--most must be a whole number from 1 on."))
+        settings["most"] = read.most
+    return settings
