@@ -1,5 +1,8 @@
 """What the pure rooms decide, in words: what the forms, the pages and the terminal say."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.utils.functional import Promise
 from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
@@ -20,6 +23,7 @@ SIGNS = {Action.KEPT: "✓", Action.EDITED: "✎", Action.PINNED: "⚲", Action.
 REASONS: dict[Reason, str | Promise] = {
     Reason.FINISHED: _("finished; its output is used as it is"),
     Reason.UNFINISHED: _("has not run yet"),
+    Reason.PASSED_OVER: _("was passed over, or still under way, when later tasks had finished"),
     Reason.EDITED: _("your text is used as its output"),
     Reason.HELD: _("you keep its output; it is not run again"),
     Reason.READS_EDITED: _("reads what you changed"),
@@ -65,3 +69,72 @@ def step_words(step: Step) -> str:
     """A whole line for the terminal: position, title, what happens and why."""
     reasons = "; ".join(filter(None, [reason_words(step.reason), stale_words(step.stale)]))
     return f"{step.position}. {step.title}: {action_word(step.action)} ({reasons})"
+
+
+# What a look finds (see viewer/jobs/looks.py), as one thing of its kind.
+PARTS: dict[str, str | Promise] = {
+    "tools": _("tool"),
+    "models": _("model"),
+    "callbacks": _("callback"),
+    "guardrails": _("guardrail"),
+    "MCP servers": _("MCP server"),
+    "platform apps": _("platform app"),
+    "knowledge": _("knowledge"),
+    "memory": _("memory"),
+    "skills": _("skill"),
+    "output files": _("output file"),
+    "input files": _("input file"),
+    "training files": _("training file"),
+    "links": _("link to other tasks"),
+    "conditions": _("condition"),
+    "methods": _("method"),
+    "tasks": _("task"),
+}
+# Losses that have to be told in a whole sentence.
+LOSSES: dict[str, str | Promise] = {
+    "unseen": _(
+        "guardrails, callbacks and conditions that are functions: a checkpoint does not keep whether there "
+        "were any"
+    ),
+    "models": _("the project's own class of the model %(name)s: a plain model of this name answers instead"),
+    "links": _("which tasks it reads: it is given all before it"),
+    "conditions": _("the condition for which it was passed over"),
+    "tasks": _("the project's task %(name)s does not run: the checkpoint does not have it"),
+    "methods": _("the finished method %(name)s: the flow's class does not have it any more"),
+}
+QUESTIONS: dict[str, str | Promise] = {
+    "changed": _("nothing in the project has these words"),
+    "twice": _("several in the project have these words"),
+    "role": _("another agent does it in the project"),
+    "order": _("it stands at another place in the project"),
+}
+
+
+def part_words(part: Mapping[str, Any]) -> str:
+    """A part of a run in a few words: what it is, its name, and where it belongs."""
+    what = PARTS.get(part["what"])
+    return _at(part, f"{what or part['what']} {part['name']}".strip())
+
+
+def loss_words(part: Mapping[str, Any]) -> str:
+    """What the run would go on without, in words."""
+    if part["what"] in LOSSES:
+        return _at(part, str(LOSSES[part["what"]]) % {"name": part["name"]})
+    return part_words(part)
+
+
+def question_words(question: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Of a saved task or agent that is asked for: its label, why, and the choice that it is gone."""
+    values = {"position": question["position"], "title": question["title"]}
+    if question["kind"] == "agent":
+        label = gettext("The checkpoint's agent “%(title)s” is") % values
+    else:
+        label = gettext("The checkpoint's task %(position)d, “%(title)s”, is") % values
+    why = str(QUESTIONS.get(question["reason"], ""))
+    return label, why, gettext("not in the project any more")
+
+
+def _at(part: Mapping[str, Any], words: str) -> str:
+    if part["task"]:
+        return gettext("task %(position)d: %(words)s") % {"position": part["task"], "words": words}
+    return f"{part['agent']}: {words}" if part["agent"] else words

@@ -40,6 +40,9 @@ function say(words) {
   if (state) state.textContent = words;
 }
 
+// A look that is waited for asks by itself; that tells nothing of the plan.
+const isOfTheForm = (event) => event.target.id !== "look-wait";
+
 if (form.hasAttribute("hx-post")) {
   form.classList.add("is-live");
   form.addEventListener("input", (event) => {
@@ -49,18 +52,25 @@ if (form.hasAttribute("hx-post")) {
       clearMarks(event.target.id);
     }
   });
-  form.addEventListener("htmx:beforeRequest", () => { asked = edits; });
+  form.addEventListener("htmx:beforeRequest", (event) => { if (isOfTheForm(event)) asked = edits; });
   form.addEventListener("htmx:oobBeforeSwap", (event) => {
     // An answer to an earlier text than the one that stands there now has nothing to mark.
     if (asked !== edits && /-(before|after)$/.test(event.target.id)) event.detail.shouldSwap = false;
   });
-  form.addEventListener("htmx:beforeSwap", () => { planned = asked; });
+  form.addEventListener("htmx:beforeSwap", (event) => { if (isOfTheForm(event)) planned = asked; });
   form.addEventListener("htmx:afterSettle", show);
   for (const failure of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
     // Without an answer, the server says what it makes of the form when it is sent.
-    form.addEventListener(failure, () => { planned = edits; });
+    form.addEventListener(failure, (event) => { if (isOfTheForm(event)) planned = edits; });
   }
 }
+
+// A time that is typed is meant, and "as soon as it can" takes it back.
+form.addEventListener("input", ({ target }) => {
+  const time = form.elements.start_at;
+  if (target === time) form.elements.start.value = "later";
+  else if (target.name === "start" && target.value === "now") time.value = "";
+});
 
 form.addEventListener("submit", (event) => {
   if (planned !== edits && !event.submitter?.hasAttribute("formaction")) {

@@ -11,7 +11,8 @@ from django.urls import reverse
 
 from tests.forms.samples import task
 from viewer.importing import import_location
-from viewer.models import Checkpoint, Location, Project
+from viewer.jobs.fingerprints import fingerprint_of
+from viewer.models import Checkpoint, Location, Look, Project
 
 SECRET = "sk-canary0123456789abcdefghij"
 CREW: dict[str, Any] = {
@@ -67,20 +68,57 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
     return Checkpoint.objects.get(checkpoint_id=name)
 
 
+def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> Look:
+    """A look at this run that has come back, with this report; it found nothing where none is given."""
+    project = checkpoint.location.project
+    assert project
+    fingerprint = fingerprint_of(checkpoint, project, entry_point)
+    look, _is_new = Look.objects.get_or_create(
+        fingerprint=fingerprint,
+        defaults={"checkpoint": checkpoint, "project": project, "entry_point": entry_point},
+    )
+    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
+    return look
+
+
+def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> Look:
+    """A look at a crew's new run that writes files, which has come back with this report."""
+    look = Look.objects.create(
+        project=project,
+        entry_point=entry_point,
+        entity="crew",
+        provider="json",
+        fingerprint=fingerprint_of(None, project, entry_point, "crew", "json"),
+    )
+    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
+    return look
+
+
 def page(checkpoint: Checkpoint, name: str = "fork") -> str:
     """The address of its fork or resume page."""
     return reverse(name, args=[checkpoint.pk])
 
 
+def is_startable(text: str) -> bool:
+    """Whether the page's button can be pressed."""
+    button = re.search(r'<button[^>]*id="start-button"[^>]*>', text)
+    assert button
+    return "disabled" not in button[0]
+
+
 def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes: Any) -> dict[str, Any]:
-    """What a browser would send of the page, with these changes; ``a__b`` stands for ``a:b``."""
+    """What a browser would send of the page, with these changes; ``a__b`` stands for ``a:b``.
+
+    Where something is lost or not known, the person has agreed to it.
+    """
     text = client.get(page(checkpoint, name)).content.decode()
+    text = re.sub(r'<input(?![^>]* checked)[^>]* type="radio"[^>]*>', "", text)
     found = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', text))
     found |= dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n([^<]*)</textarea>', text))
     found = {key: value.replace("&quot;", '"') for key, value in found.items()}
     found.pop("csrfmiddlewaretoken", None)
     chosen = re.search(r'<option selected[^>]*>([^<]+)</option>|<option value="" selected', text)
     found["entry_point"] = (chosen[1] or "") if chosen else ""
-    for choice in ("again", "keep", "shown"):
+    for choice in ("again", "keep", "shown", "checkpoint_events"):
         found.pop(choice, None)
     return found | {key.replace("__", ":"): value for key, value in changes.items()}

@@ -10,8 +10,9 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.forking import CREW, made_location, stored
-from viewer.models import Job
+from tests.views.forking import CREW, looked, made_location, stored
+from viewer.jobs import locks
+from viewer.models import Checkpoint, Job, Look
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def fork_page(browser: Browser, live_server: LiveServer, client: Client, tmp_path: Path) -> Iterator[Page]:
     """The fork page of a crew's checkpoint. It must have broken no script and no policy."""
     checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
+    looked(checkpoint)
     client.force_login(User.objects.create_user("ada"))
     context = browser.new_context()
     context.add_cookies(
@@ -76,3 +78,32 @@ def test_a_double_click_starts_one_run(fork_page: Page) -> None:
     fork_page.dblclick("#start-button")
     fork_page.wait_for_url("**/runs/**")
     assert Job.objects.count() == 1
+
+
+def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
+    checkpoint = Checkpoint.objects.get()
+    part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
+    look = looked(checkpoint, parts=[part])
+    # As it is while the look is under way: the page asks by itself, and shows what came back.
+    Look.objects.update(status=Look.Status.LOOKING)
+    with locks.held(made_folder(look) / locks.FOLLOWER):
+        fork_page.reload()
+        expect(fork_page.locator("#look")).to_contain_text("Nothing runs.")
+        expect(fork_page.locator("#start-button")).to_be_disabled()
+        look.finish(look.report)
+        expect(fork_page.locator("#look")).to_contain_text("task 3: guardrail no_shouting")
+    fork_page.fill("#branch", "mine")
+    expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
+    expect(fork_page.locator("#start-button")).to_be_disabled()
+    fork_page.keyboard.press("Control+Enter")
+    fork_page.check("#accepted")
+    expect(fork_page.locator("#start-button")).to_be_enabled()
+    assert not Job.objects.exists()
+    fork_page.click("#start-button")
+    fork_page.wait_for_url("**/runs/**")
+    assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
+
+
+def made_folder(look: Look) -> Path:
+    look.folder.mkdir(parents=True, exist_ok=True)
+    return look.folder

@@ -1,6 +1,7 @@
 """What starts nothing: an edit that cannot be, a project or checkpoint that is not fit, a stranger."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.urls import reverse
 
 from tests.forms.samples import task
 from tests.views.forking import CREW, FLOW, filled, page, stored
+from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Project
 
 
@@ -81,7 +83,6 @@ def test_an_unconfirmed_project_never_starts(
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (Checkpoint.State.PRUNED, "was pruned"),
         (Checkpoint.State.WRITING, "still being written"),
         (Checkpoint.State.BROKEN, "cannot be read"),
     ],
@@ -94,6 +95,41 @@ def test_a_checkpoint_that_does_not_stand_there_starts_nothing(
     answer = client.post(page(checkpoint, name), filled(client, checkpoint, name))
     assert answer.status_code == 422 and words in answer.content.decode()
     assert not Job.objects.exists()
+
+
+def pruned(checkpoint: Checkpoint) -> Checkpoint:
+    Path(checkpoint.source).unlink()
+    import_location(checkpoint.location)
+    checkpoint.refresh_from_db()
+    assert checkpoint.state == Checkpoint.State.PRUNED
+    return checkpoint
+
+
+@pytest.mark.parametrize("name", ["fork", "resume"])
+def test_a_pruned_checkpoint_needs_the_projects_code_and_an_agreement_to_what_its_copy_lacks(
+    client: Client, person: User, checkpoint: Checkpoint, name: str
+) -> None:
+    pruned(checkpoint)
+    text = client.get(page(checkpoint, name)).content.decode()
+    assert "the input api_key" in text and re.search(r'id="start-button"[^>]* disabled', text)
+    sent = filled(client, checkpoint, name)
+    agreement = sent.pop("accept-hidden")
+    for wrong in ({}, {"accept-hidden": "on"}, {"accept-hidden": agreement, "entry_point": ""}):
+        answer = client.post(page(checkpoint, name), sent | wrong)
+        assert answer.status_code == 422
+    assert "name it under" in answer.content.decode()
+    assert not Job.objects.exists()
+    assert client.post(page(checkpoint, name), sent | {"accept-hidden": agreement}).status_code == 302
+    assert Job.objects.get().request["checkpoint"]["stored"] is True
+
+
+def test_a_hidden_input_of_a_pruned_checkpoint_that_is_typed_anew_needs_no_agreement(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    sent = filled(client, pruned(checkpoint))
+    sent.pop("accept-hidden")
+    assert client.post(page(checkpoint), sent | {"input:api_key": "mine"}).status_code == 302
+    assert Job.objects.get().request["inputs"] == {"api_key": "mine"}
 
 
 def test_a_resume_with_nothing_left_to_run_is_refused(

@@ -115,6 +115,16 @@ def test_a_stale_text_is_named_and_can_be_run_again(
     assert [step["action"] for step in Job.objects.get().plan] == ["again", "pinned", "runs"]
 
 
+def test_one_button_has_all_that_is_stale_run_again(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    sent = filled(client, checkpoint) | {"input:topic": "ML"}
+    text = client.post(page(checkpoint, "fork-plan"), sent | {"again-stale": "1"}).content.decode()
+    assert re.findall(r"step is-(\w+)", text) == ["again", "again", "runs"]
+    assert len(re.findall(r'name="again" value="task-\d"[^>]* checked', text)) == 2
+    assert "again-stale" not in text and not Job.objects.exists()
+
+
 def test_a_resume_edits_nothing_whatever_is_sent(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:

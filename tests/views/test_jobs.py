@@ -77,6 +77,18 @@ def test_the_list_says_what_each_job_does(reader: Client, job: Job) -> None:
     assert job.get_absolute_url() in text
 
 
+@pytest.mark.parametrize(
+    ("status", "state"), [("cancelled", "stopped"), ("interrupted", "stopped"), ("failed", "failed")]
+)
+def test_of_a_job_that_has_ended_no_step_runs(reader: Client, job: Job, status: str, state: str) -> None:
+    assert 'class="job-step is-running"' in page(reader, job)
+    # Cut off, its child said nothing of an end.
+    Job.objects.update(status=status)
+    text = page(reader, job)
+    assert f'class="job-step is-{state}"' in text and f">{state}</span>" in text
+    assert "job-step is-running" not in text and ">running</span>" not in text
+
+
 def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(reader: Client, job: Job) -> None:
     text = page(reader, job)
     assert "</a>: Draft" in text
@@ -127,3 +139,18 @@ def test_a_job_that_is_not_there_is_not_found(reader: Client) -> None:
 def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(reader: Client, job: Job) -> None:
     Run.objects.all().delete()
     assert "a checkpoint that is gone" in page(reader, job)
+
+
+def test_a_jobs_bar_has_the_colour_of_its_branch(reader: Client, job: Job) -> None:
+    assert job.run is not None
+    assert "job-bar lane-1" in page(reader, job), "The next one, before anything stands on the branch."
+    job.run.checkpoints.create(
+        location=job.location, key="k2", fingerprint="2", checkpoint_id="c2", branch="what-if", row=1
+    )
+    job.run.checkpoints.create(
+        location=job.location, key="k3", fingerprint="3", checkpoint_id="c3", branch="later", row=2
+    )
+    job.branch = "later"
+    job.save()
+    assert "job-bar lane-2" in page(reader, job)
+    assert "job-bar lane-2" in reader.get(job.location.get_absolute_url()).content.decode()

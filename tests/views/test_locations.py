@@ -36,11 +36,11 @@ def test_the_list_asks_no_more_of_the_database_for_more_locations(
 ) -> None:
     imported("1.15.30/json")
     reader.get(reverse("locations"))
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         reader.get(reverse("locations"))
     imported("1.15.30/flow")
     imported("1.14.7/flow")
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         reader.get(reverse("locations"))
 
 

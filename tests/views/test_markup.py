@@ -10,7 +10,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
 
-from viewer.models import Job, Location, Problem, Project, Run
+from viewer.models import Job, Location, Problem, Project, Run, Variations
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
@@ -36,12 +36,17 @@ def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[st
     crew_location.save()
     checkpoint = crew_run.checkpoints.latest("row")
     job = Job.objects.create(kind="fork", location=crew_location, run=crew_run, branch="what-if")
+    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    for word in ("tea", "milk"):
+        one = Job.objects.create(kind="fork", location=crew_location, run=crew_run, branch=f"tone/{word}")
+        Job.objects.filter(pk=one.pk).update(variations=group, variation=f"topic: {word}", result=word)
     run = crew_run.get_absolute_url()
     return [
         reverse("locations"),
         reverse("jobs"),
         job.get_absolute_url(),
-        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume")),
+        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "vary")),
+        group.get_absolute_url(),
         reverse("project", args=[crew_location.uid]),
         crew_location.get_absolute_url(),
         *(f"{run}?tab={tab}" for tab in TABS),

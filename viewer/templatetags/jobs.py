@@ -6,14 +6,22 @@ from django import template
 
 from viewer import wording
 from viewer.jobs import sentences
-from viewer.jobs.showing import branch_url, shown_job
+from viewer.jobs.showing import branch_url, limits_shown, next_step, shown_job
+from viewer.jobs.waiting import wait_of
 from viewer.models import Job, Location
+from viewer.picture.colours import job_colour
 
 register = template.Library()
 register.filter("job_sentence", sentences.sentence)
 register.filter("job_hint", sentences.hint)
 register.filter("job_elapsed", sentences.elapsed)
 register.filter("job_branch_url", branch_url)
+register.filter("job_status", sentences.status_words)
+register.filter("job_lateness", sentences.lateness)
+register.filter("job_next", next_step)
+register.filter("job_limits", limits_shown)
+register.filter("job_wait", wait_of)
+register.filter("job_colour", job_colour)
 register.filter("action_word", wording.action_word)
 register.filter("reason_words", wording.reason_words)
 

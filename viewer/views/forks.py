@@ -13,12 +13,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.contents import Contents, contents_of
 from viewer.entry_points import entry_point_for
+from viewer.forms.checkpointing import EVENTS
 from viewer.forms.draft import Draft, draft_of
+from viewer.forms.looks import shown_look
 from viewer.importing import stored_body
+from viewer.jobs import warm
 from viewer.jobs.launch import JobRefused
+from viewer.jobs.looks import look_at
 from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
 from viewer.jobs.start import start_job
+from viewer.jobs.terms import asks_for
 from viewer.models import Checkpoint, Job, Project
 from viewer.picture.colours import branch_colours
 from viewer.proposing import engine_version, python_version
@@ -40,24 +45,28 @@ def resume(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-def plan(request: HttpRequest, pk: int) -> HttpResponse:
+def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
     """What the form as it stands would lead to. Nothing starts."""
-    draft = _draft(request, _checkpoint(pk), Job.Kind.FORK)
+    draft = draft_for(request, checkpoint_of(pk), Job.Kind(kind))
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(request, f"viewer/forks/{template}", _context(draft) | {"is_update": True, "is_sent": True})
+    return render(
+        request, f"viewer/forks/{template}", context_of(draft) | {"is_update": True, "is_sent": True}
+    )
 
 
 def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
-    checkpoint = _checkpoint(pk)
-    if request.method == "GET" and not _is_confirmed(checkpoint.location.project):
+    checkpoint = checkpoint_of(pk)
+    if request.method == "GET" and not is_confirmed(checkpoint.location.project):
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
-    draft = _draft(request, checkpoint, kind)
+    if request.method == "GET":
+        warm.wish(checkpoint.location.project)
+    draft = draft_for(request, checkpoint, kind)
     job = _started(request, draft) if request.method == "POST" else None
     if job:
         return redirect(f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}")
     is_sent = request.method == "POST"
-    context = _context(draft) | {"is_sent": is_sent}
+    context = context_of(draft) | {"is_sent": is_sent}
     return render(request, "viewer/forks/page.html", context, status=422 if is_sent else 200)
 
 
@@ -70,9 +79,10 @@ def _started(request: HttpRequest, draft: Draft) -> Job | None:
         draft.form.edits,
         draft.promise.steps,
         draft.form.entry_point,
+        draft.options,
     )
     earlier = Job.objects.filter(idempotency_key=draft.key).first()
-    if earlier and earlier.request == asked:
+    if earlier and asks_for(earlier, asked, draft.terms):
         return earlier
     draft.notice = _why_once_more(request, draft, earlier)
     if draft.notice or not draft.can_start:
@@ -87,6 +97,7 @@ def _started(request: HttpRequest, draft: Draft) -> Job | None:
             plain_steps(draft.promise.steps),
             requested_by=request.user if request.user.is_authenticated else None,
             idempotency_key=draft.key,
+            terms=draft.terms,
         )
     except JobRefused as refused:
         draft.refusals.append(str(refused))
@@ -99,7 +110,7 @@ def _why_once_more(request: HttpRequest, draft: Draft, earlier: Job | None) -> s
         # Someone came back, changed the form and sent it again: that is another run.
         draft.key = uuid4()
         return _("This form has started a run already. To start another one, press the button again.")
-    if _sent_key(request) is None:
+    if sent_key(request) is None:
         return _("The form came incomplete. Look it over, and press the button again.")
     if request.POST.get("shown", draft.shown_plan) != draft.shown_plan:
         return _(
@@ -108,7 +119,8 @@ def _why_once_more(request: HttpRequest, draft: Draft, earlier: Job | None) -> s
     return ""
 
 
-def _draft(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Draft:
+def draft_for(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Draft:
+    """The draft of this form, as it is first shown or as it was sent."""
     contents = contents_of(stored_body(checkpoint))
     project = checkpoint.location.project
     entry_point = ""
@@ -117,17 +129,24 @@ def _draft(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Draf
             Path(project.folder), project.entry_points, contents.kind, contents.name
         )
     sent = request.POST.dict() if request.method == "POST" else None
-    chosen = {name: request.POST.getlist(name) for name in ("again", "keep")}
+    chosen = {name: request.POST.getlist(name) for name in ("again", "keep", EVENTS)}
     # Its own for each form that is shown, so that sending one twice starts one run.
-    key = _sent_key(request) or uuid4()
-    return draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, _furthest(checkpoint))
+    key = sent_key(request) or uuid4()
+    draft = draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, furthest(checkpoint))
+    if draft.project and not draft.refusals and not draft.form.entry_point_error:
+        # A page that is asked for anew looks once more where a look has failed.
+        look = look_at(checkpoint, draft.project, draft.form.entry_point, again=request.method == "GET")
+        draft.look = shown_look(look, sent)
+    return draft
 
 
-def _context(draft: Draft) -> dict[str, Any]:
+def context_of(draft: Draft) -> dict[str, Any]:
+    """What the parts of the fork's page are given."""
     interpreter = Path(draft.project.interpreter) if draft.project else None
     return {
         "draft": draft,
         "address": reverse(draft.kind, args=[draft.checkpoint.pk]),
+        "plan_address": reverse(f"{draft.kind}-plan", args=[draft.checkpoint.pk]),
         "form": draft.form,
         "promise": draft.promise,
         "checkpoint": draft.checkpoint,
@@ -141,26 +160,29 @@ def _context(draft: Draft) -> dict[str, Any]:
     }
 
 
-def _checkpoint(pk: int) -> Checkpoint:
+def checkpoint_of(pk: int) -> Checkpoint:
+    """The row with all that a form needs of it. Raises Http404."""
     related = ("location__project", "run__location", "body")
     return get_object_or_404(Checkpoint.objects.select_related(*related), pk=pk)
 
 
-def _is_confirmed(project: Project | None) -> bool:
+def is_confirmed(project: Project | None) -> bool:
+    """Whether a person has agreed that programs of this project may run."""
     return project is not None and project.is_confirmed
 
 
-def _sent_key(request: HttpRequest) -> UUID | None:
+def sent_key(request: HttpRequest) -> UUID | None:
+    """The key that the form was shown with, by which it starts once at most."""
     try:
         return UUID(request.POST.get("key", ""))
     except ValueError:
         return None
 
 
-def _furthest(checkpoint: Checkpoint) -> Contents | None:
+def furthest(checkpoint: Checkpoint) -> Contents | None:
     """Where the checkpoint's run got furthest. None where that is this very one."""
     rows = checkpoint.run.checkpoints.filter(size__lte=MOST_BYTES_FOR_COST).select_related("body")
-    furthest = rows.order_by("-tasks_done", "-event_count").first()
-    if furthest is None or furthest.pk == checkpoint.pk:
+    row = rows.order_by("-tasks_done", "-event_count").first()
+    if row is None or row.pk == checkpoint.pk:
         return None
-    return contents_of(stored_body(furthest))
+    return contents_of(stored_body(row))

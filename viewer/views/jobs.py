@@ -1,26 +1,80 @@
 """Jobs: all of them, one of them as it runs, and its cancelling."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.forms.limits import read_limits
+from viewer.forms.timing import read_timing
 from viewer.jobs.showing import shown_job
-from viewer.models import Job
+from viewer.jobs.start import move_start
+from viewer.jobs.waiting import wait_of, waiting
+from viewer.models import DayLimits, Job, Question
+from viewer.views.limits import limits_of_day
 
 JOBS_A_PAGE = 50
 
 
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """Every job, the newest first."""
+    """Every job, the newest first, and above them what waits."""
+    context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
+    return render(request, "viewer/jobs/list.html", context)
+
+
+@require_POST
+def day_limits(request: HttpRequest) -> HttpResponse:
+    """Hold other limits for all jobs of a day together."""
+    part = read_limits(request.POST.dict())
+    if part.errors:
+        context = _listed(request) | {"day": limits_of_day(part), "shows_limits": True}
+        return render(request, "viewer/jobs/list.html", context, status=422)
+    DayLimits.current().change(part.values)
+    messages.success(request, _("These limits hold from now on."))
+    return redirect("jobs")
+
+
+@require_GET
+def waiting_now(request: HttpRequest) -> HttpResponse:
+    """The part of the list that says what waits, and for what."""
+    return render(request, "viewer/jobs/_waiting.html", {"waiting": waiting()})
+
+
+@require_GET
+def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What one job waits for, in words; without any where it waits no more."""
+    job = get_object_or_404(Job.objects.select_related("location", "project", "variations"), pk=pk)
+    waits = wait_of(job) if job.status == Job.Status.QUEUED else None
+    if waits is None:
+        return HttpResponse()
+    return render(request, "viewer/jobs/_wait_words.html", {"job": job, "wait": waits})
+
+
+@require_POST
+def start(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Have a job that waits start at another time, or as soon as it can."""
+    job = get_object_or_404(Job, pk=pk)
+    timing = read_timing(request.POST.dict())
+    if timing.error:
+        messages.error(request, timing.error)
+    elif not move_start(job, timing.at):
+        messages.info(request, _("It waits no more."))
+    return redirect(job)
+
+
+def _listed(request: HttpRequest) -> dict[str, Any]:
     jobs = Job.objects.select_related("run", "location", "requested_by")
+    asking = Question.objects.waiting().filter(job=OuterRef("pk"))
+    jobs = jobs.annotate(asks=Exists(asking))
     page = Paginator(jobs, JOBS_A_PAGE).get_page(request.GET.get("page"))
-    return render(request, "viewer/jobs/list.html", {"page": page})
+    return {"page": page, "waiting": waiting()}
 
 
 @require_GET
@@ -29,7 +83,12 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     related = ("run", "location", "checkpoint", "project", "requested_by")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
-    context = {"job": job, "progress": shown.progress, "timeline": shown.timeline}
+    context = {
+        "job": job,
+        "progress": shown.progress,
+        "timeline": shown.timeline,
+        "questions": job.questions.select_related("answered_by").order_by("number"),
+    }
     return render(request, "viewer/jobs/page.html", context)
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.forms.location import LocationForm, roots_in_words
-from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.importing import UnknownLocation, expect_import, import_location, open_location
 from viewer.models import Location
 
 RUNS_A_PAGE = 100
@@ -22,6 +22,7 @@ PROBLEMS_SHOWN = 200
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every location with its counts, and the form that adds one."""
+    expect_import()
     return _index(request, LocationForm(), 200)
 
 

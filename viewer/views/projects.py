@@ -1,17 +1,23 @@
 """The project of a location: proposed from its surroundings, and confirmed by a person."""
 
 from pathlib import Path
+from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_http_methods
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
 
+from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
 from viewer.models import Location, Project
 from viewer.proposing import ProposedProject, engine_version, propose_project, python_version
+from viewer.views.limits import limits_of_project
 
 
 @require_http_methods(["GET", "POST"])
@@ -19,16 +25,42 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show what a location's runs belong to; confirming it allows them to start."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     proposed = propose_project(Path(location.path))
-    known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
-    back = _safe_next(request) or location.get_absolute_url()
     found = [point.name for point in proposed.entry_points]
+    form = None
     if request.method == "POST":
         form = _sent_form(request, found)
         if form.is_valid():
             _confirm(location, form, request)
-            return redirect(back)
-    else:
-        form = ProjectForm(found, initial=_initial(known, proposed, found))
+            return redirect(_back(request, location))
+    return _page(request, location, proposed, form)
+
+
+@require_POST
+def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Hold other limits for all jobs of the location's project of one day together."""
+    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    project = location.project
+    if project is None:
+        raise Http404
+    part = read_limits(request.POST.dict())
+    if part.errors:
+        return _page(request, location, propose_project(Path(location.path)), None, part)
+    project.change_limits(part.values)
+    messages.success(request, _("These limits hold from now on."))
+    back = urlencode({"next": _safe_next(request)})
+    return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
+
+
+def _page(
+    request: HttpRequest,
+    location: Location,
+    proposed: ProposedProject,
+    sent: ProjectForm | None,
+    part: LimitsPart | None = None,
+) -> HttpResponse:
+    known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
+    found = [point.name for point in proposed.entry_points]
+    form = sent or ProjectForm(found, initial=_initial(known, proposed, found))
     interpreter = Path(str(form["interpreter"].value() or "/"))
     context = {
         "location": location,
@@ -38,10 +70,16 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
         "kinds": {point.name: point.kind for point in proposed.entry_points},
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter),
-        "back": back,
+        "back": _back(request, location),
         "next": _safe_next(request),
+        "day": limits_of_project(location.project, part) if location.project else None,
     }
-    return render(request, "viewer/projects/page.html", context, status=422 if form.errors else 200)
+    is_wrong = form.errors or part is not None
+    return render(request, "viewer/projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _back(request: HttpRequest, location: Location) -> str:
+    return _safe_next(request) or location.get_absolute_url()
 
 
 def _sent_form(request: HttpRequest, found: list[str]) -> ProjectForm:

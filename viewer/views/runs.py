@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from viewer.addresses import number_in
 from viewer.lineage.drawing import NoLayout
-from viewer.models import Run
+from viewer.models import Run, Variations
 from viewer.picture.faults import fault_words
 from viewer.picture.overview import overview_of
 from viewer.picture.window import Wanted, window_of
@@ -18,6 +18,8 @@ from viewer.views.checkpoints import detail_context, selected_checkpoint
 from viewer.wording import told
 
 FILTERS = ("failed",)
+# So many of the newest are named at the head of a run.
+MOST_GROUPS = 5
 
 
 @require_GET
@@ -51,14 +53,16 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     context: dict[str, Any] = {"only": only, "at": at, "view": "rows", "faults": fault_words(run)}
     context["keep"] = _kept_query(request, only)
+    context["groups"] = Variations.objects.filter(checkpoint__run=run)[:MOST_GROUPS]
     if request.GET.get("view") == "graph":
         try:
             return context | {"view": "graph", "overview": overview_of(run, at)}
         except NoLayout as error:
             context["no_layout"] = told(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
-    wanted = Wanted(at, only, top, bottom)
-    return context | {"window": window_of(run, wanted)}
+    pruned = request.GET.get("pruned") == "shown"
+    wanted = Wanted(at, only, top, bottom, pruned)
+    return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
 def _kept_query(request: HttpRequest, only: str) -> str:

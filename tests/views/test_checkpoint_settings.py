@@ -1,0 +1,59 @@
+"""Choosing, on the page of a fork or resume, which events write its checkpoints and how many stay."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.views.forking import CREW, filled, page, stored
+from viewer.models import Checkpoint, Job, Location
+
+pytestmark = pytest.mark.django_db
+CHOSEN = {"checkpoint_events": ["task_started", "task_completed"], "checkpoint_most": "2"}
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_what_was_chosen_is_asked_of_the_run(
+    client: Client, person: User, checkpoint: Checkpoint, kind: str
+) -> None:
+    client.post(page(checkpoint, kind), filled(client, checkpoint, kind) | CHOSEN)
+    chosen = {"events": ["task_started", "task_completed"], "most": 2}
+    assert Job.objects.get().request["options"]["checkpoints"] == chosen
+
+
+def test_without_a_choice_it_stays_as_the_checkpoint_has_it(
+    client: Client, person: User, location: Location
+) -> None:
+    start = stored(location, {**CREW, "checkpoint": {"on_events": ["task_failed"]}})
+    assert "as before: task failed" in client.get(page(start)).content.decode()
+    client.post(page(start), filled(client, start))
+    assert "checkpoints" not in Job.objects.get().request["options"]
+
+
+def test_a_senseless_choice_is_said_beside_its_field_and_starts_nothing(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    sent = filled(client, checkpoint) | {"checkpoint_events": ["task_dreamt"], "checkpoint_most": "0"}
+    answer = client.post(page(checkpoint), sent)
+    assert answer.status_code == 422
+    for field in ("checkpoint-events", "checkpoint-most"):
+        assert f'href="#{field}"' in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_what_a_choice_leads_to_is_said_while_it_is_made(
+    client: Client, person: User, checkpoint: Checkpoint, kind: str
+) -> None:
+    sent = filled(client, checkpoint, kind) | {"checkpoint_events": ["*"], "checkpoint_most": ""}
+
+    def live(**changes: str) -> str:
+        plan, headers = page(checkpoint, f"{kind}-plan"), {"HX-Request": "true"}
+        return client.post(plan, sent | changes, headers=headers).content.decode()
+
+    assert re.search(
+        r'id="checkpoints-summary" hx-swap-oob="true">at every event\. .*This writes many', live()
+    )
+    assert "This writes many" not in live(checkpoint_most="5")
+    assert "whole number from 1 on" in live(checkpoint_most="0")

@@ -1,0 +1,134 @@
+"""Every address is classed by who may see it and what asking for it changes. A new one fails until it is."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django_tasks_db.models import DBTaskResult
+
+from tests.views.forking import CREW, stored
+from viewer.models import Checkpoint, Job, Location, Look, Question, Variations
+from viewer.routing import websocket_urlpatterns
+
+# What these show is only looked at: they take no POST at all.
+READ = {
+    *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "look"),
+    *("jobs", "jobs-waiting", "job", "job-wait", "variations", "questions", "questions-count", "question"),
+    "questions-waiting",
+}
+# Forms: asking for them shows them and changes nothing, sending them does.
+FORMS = {"project", "new-run", "fork", "resume", "vary"}
+# What only a form is sent to.
+SENT = {
+    *("location-add", "location-refresh", "project-limits", "fork-plan", "resume-plan", "vary-plan"),
+    "new-run-plan",
+    *("day-limits", "job-start", "job-cancel", "question-answer"),
+}
+# Before there is a login, or to end it; none shows or changes anything of the viewer's.
+LOGIN = {"login", "login-link", "logout"}
+SOCKETS = {"ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
+
+
+def patterns(resolver: URLResolver) -> Iterator[URLPattern]:
+    for one in resolver.url_patterns:
+        if isinstance(one, URLResolver):
+            yield from patterns(one)
+        else:
+            yield one
+
+
+ALL = {str(pattern.name): pattern for pattern in patterns(get_resolver())}
+
+
+@pytest.fixture
+def addresses(location: Location) -> dict[str, str]:
+    """Each address, of something that is there."""
+    checkpoint = stored(location, CREW)
+    assert location.project
+    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    job = Job.objects.create(
+        kind=Job.Kind.FORK, location=location, project=location.project, checkpoint=checkpoint
+    )
+    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+    look = Look.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
+    of = {
+        ("uid", "location"): location.uid,
+        ("uid", "run"): checkpoint.run.uid,
+        ("uid", "variations"): group.pk,
+        ("pk", "checkpoint"): checkpoint.pk,
+        ("pk", "job"): job.pk,
+        ("pk", "look"): look.pk,
+    }
+    found = {}
+    for name, pattern in ALL.items():
+        if name in LOGIN:
+            continue
+        kind = str(pattern.pattern).split("/")[0].removesuffix("s")
+        kind = "variations" if kind == "variation" else kind
+        given = {
+            part: 1 if part == "number" else job.pk if part == "job" else of[part, kind]
+            for part in pattern.pattern.converters
+        }
+        found[name] = reverse(name, kwargs=given)
+    return found
+
+
+def rows() -> dict[str, int]:
+    """How much there is of what a request could make."""
+    made = (Job, Variations, DBTaskResult, Location, Checkpoint)
+    return {model.__name__: model.objects.count() for model in made}
+
+
+def test_each_address_is_classed() -> None:
+    assert set(ALL) == READ | FORMS | SENT | LOGIN
+    assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
+
+
+def test_who_is_not_logged_in_is_led_to_the_way_in(client: Client, addresses: dict[str, str]) -> None:
+    before = rows()
+    for name, address in addresses.items():
+        for ask in (client.get, client.post, client.put, client.delete):
+            answer = ask(address)
+            assert answer.status_code == 302, (name, answer.status_code)
+            assert answer["Location"].split("?")[0] == reverse("login"), name
+    assert rows() == before
+    assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
+
+
+def test_looking_starts_nothing_and_each_page_keeps_its_policy(
+    client: Client, person: User, addresses: dict[str, str]
+) -> None:
+    before = rows()
+    for name, address in addresses.items():
+        answer = client.get(address)
+        shown = {405} if name in SENT else {302} if name in {"run-again", "checkpoint"} else {200, 204}
+        assert answer.status_code in shown, (name, answer.status_code)
+        policy = answer["Content-Security-Policy"]
+        assert "script-src 'self'" in policy and "unsafe" not in policy, name
+        assert answer["X-Frame-Options"] == "DENY", name
+        # Another way of asking is none of a form's.
+        assert client.put(address).status_code == client.delete(address).status_code == 405, name
+    assert rows() == before
+    assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
+
+
+def test_what_is_sent_from_elsewhere_is_refused(person: User, addresses: dict[str, str]) -> None:
+    stranger = Client(enforce_csrf_checks=True)
+    stranger.force_login(person)
+    before = rows()
+    for name, address in addresses.items():
+        answer = stranger.post(address, {"key": str(uuid.uuid4()), "text": "yes"})
+        # Django looks at the token before it looks at the method.
+        assert answer.status_code == 403, (name, answer.status_code)
+    assert rows() == before
+    assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
+
+
+def test_what_only_shows_takes_nothing_that_is_sent(
+    client: Client, person: User, addresses: dict[str, str]
+) -> None:
+    for name in READ:
+        assert client.post(addresses[name]).status_code == 405, name

@@ -1,0 +1,126 @@
+"""Script in what a run or a look says, and in what is chosen by name, stays text on every page."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.views.forking import CREW, looked, page, stored
+from viewer.jobs.timeline import WORDS
+from viewer.live.job_feed import JobFeed, next_message
+from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Variations
+
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
+OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")
+
+
+def markup_in(text: str) -> list[str]:
+    return [opening for opening in OPENINGS if opening in text]
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    agents = [{"id": "a", "role": SCRIPT, "llm": {"model": SCRIPT}}]
+    return stored(location, {**CREW, "name": SCRIPT, "agents": agents})
+
+
+@pytest.fixture
+def job(checkpoint: Checkpoint) -> Job:
+    group = Variations.objects.create(name=SCRIPT, checkpoint=checkpoint, limits={"tokens": 5})
+    job = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=checkpoint.location,
+        run=checkpoint.run,
+        checkpoint=checkpoint,
+        project=checkpoint.location.project,
+        branch=SCRIPT,
+        variations=group,
+        variation=SCRIPT,
+        status=Job.Status.FAILED,
+        stopped_by=SCRIPT,
+        result=SCRIPT,
+        error=SCRIPT,
+        traceback=SCRIPT,
+        log_end=SCRIPT,
+        plan=[
+            {"unit": "1", "position": 1, "title": SCRIPT, "agent": SCRIPT, "action": "runs", "why": SCRIPT}
+        ],
+        request={"entry_point": SCRIPT, "name": SCRIPT, "options": {"models": {SCRIPT: SCRIPT}}},
+    )
+    named = ("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments")
+    data: dict[str, Any] = dict.fromkeys((*named, "text", "prompt", "words", "measure"), SCRIPT)
+    data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
+    for seq, kind in enumerate((*WORDS, "text", "no such kind"), 1):
+        JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
+    context = {
+        "output": SCRIPT,
+        "agent": SCRIPT,
+        "method": SCRIPT,
+        "choices": [SCRIPT],
+        "empty_means": SCRIPT,
+    }
+    kept: dict[str, Any] = {"job": job, "prompt": SCRIPT, "context": context, "kind": "human_feedback"}
+    Question.objects.create(number=1, **kept)
+    Question.objects.create(number=2, answer=SCRIPT, answered_at=timezone.now(), **kept)
+    Question.objects.create(number=3, answer="", answered_at=timezone.now(), **kept)
+    return job
+
+
+def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Job) -> None:
+    assert job.run and job.variations
+    addresses = [
+        *(reverse(name) for name in ("jobs", "jobs-waiting", "questions", "questions-count")),
+        *(reverse("question", args=[job.pk, number]) for number in (1, 2, 3)),
+        job.get_absolute_url(),
+        f"{job.run.get_absolute_url()}?job={job.pk}",
+        job.variations.get_absolute_url(),
+    ]
+    pages = {address: client.get(address) for address in addresses}
+    assert {address: answer.status_code for address, answer in pages.items()} == dict.fromkeys(addresses, 200)
+    told = {address: answer.content.decode() for address, answer in pages.items()}
+    told["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
+    assert {address: found for address, text in told.items() if (found := markup_in(text))} == {}
+    assert all("&lt;script&gt;" in told[address] for address in (job.get_absolute_url(), "socket"))
+    # As it waits to start, too.
+    Job.objects.update(status=Job.Status.QUEUED, start_at=timezone.now() + timedelta(hours=1))
+    for address in (*addresses, reverse("job-wait", args=[job.pk])):
+        assert markup_in(client.get(address).content.decode()) == [], address
+
+
+def test_no_script_of_a_look_becomes_markup(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    fates = ("lost", "project", "restored")
+    asked = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
+    looked(
+        checkpoint,
+        parts=[{"what": SCRIPT, "name": SCRIPT, "task": 1, "agent": SCRIPT, "fate": fate} for fate in fates],
+        questions=[{**asked, "choices": [[SCRIPT, SCRIPT]]}],
+        blocks=[SCRIPT],
+        notes=[{"what": "unwritten", "detail": SCRIPT}, {"what": SCRIPT, "detail": SCRIPT}],
+        imports=[SCRIPT],
+        engine_version=SCRIPT,
+        python_version=SCRIPT,
+        checkpoint_version=SCRIPT,
+    )
+    for name in ("fork", "resume", "vary"):
+        text = client.get(page(checkpoint, name)).content.decode()
+        assert "&lt;script&gt;" in text and markup_in(text) == [], name
+        typed = {"branch": SCRIPT, "entry_point": "crew:build", "vary-input:topic": SCRIPT, "key": SCRIPT}
+        typed |= {
+            f"vary-model:{SCRIPT}": SCRIPT,
+            "model": SCRIPT,
+            f"model:{SCRIPT}": SCRIPT,
+            "start_at": SCRIPT,
+        }
+        typed |= {
+            "limit_tokens": SCRIPT,
+            "checkpoint_most": SCRIPT,
+            "checkpoint_events": SCRIPT,
+            "start": "later",
+        }
+        answer = client.post(page(checkpoint, name), typed)
+        assert answer.status_code == 422 and markup_in(answer.content.decode()) == [], name
+    assert not Job.objects.exists()

@@ -1,0 +1,139 @@
+"""Many people press the same button at the same moment: what it starts starts once, and so does its child."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, marks
+from tests.views.forking import CREW, filled, looked, looked_before_new_run, page, stored
+from viewer.jobs.tasks import run_job
+from viewer.models import Checkpoint, Job, Location, Question, Variations
+
+CLICKS = 200
+AT_ONCE = 16
+
+
+@pytest.fixture
+def checkpoint(transactional_db: None, location: Location, settings: Settings) -> Iterator[Checkpoint]:
+    """A crew's, in a project whose jobs run a tiny child."""
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "succeeds.py"}
+    assert location.project
+    location.project.interpreter = sys.executable
+    location.project.save()
+    made = stored(location, CREW)
+    looked(made)
+    yield made
+    connection.close()
+
+
+def clicked(person: User, address: str, form: dict[str, Any], clicks: int = CLICKS) -> set[tuple[int, str]]:
+    """What so many clicks at once are answered: each answer's status, and where it leads."""
+
+    def click(_: int) -> tuple[int, str]:
+        browser = Client()
+        browser.force_login(person)
+        answer = browser.post(address, form)
+        connection.close()
+        return answer.status_code, answer.headers.get("Location", "")
+
+    with ThreadPoolExecutor(AT_ONCE) as people:
+        return set(people.map(click, range(clicks)))
+
+
+def taken_by_many() -> None:
+    """Each job is taken from the queue by several workers at once, and once more when it has ended."""
+
+    def run(pk: str) -> None:
+        run_job.call(pk)
+        connection.close()
+
+    jobs = [str(pk) for pk in Job.objects.values_list("pk", flat=True)]
+    for _again in range(2):
+        with ThreadPoolExecutor(8) as workers:
+            list(workers.map(run, jobs * 4))
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_one_form_of_a_checkpoint_starts_one_child(
+    client: Client, person: User, checkpoint: Checkpoint, kind: str
+) -> None:
+    form = filled(client, checkpoint, kind)
+    answers = clicked(person, page(checkpoint, kind), form, CLICKS if kind == "fork" else 40)
+    assert [status for status, _ in answers] == [302]
+    job = Job.objects.get()
+    assert DBTaskResult.objects.count() == 1
+    taken_by_many()
+    assert job.project and marks(job.project) == [str(job.pk)]
+
+
+def test_one_form_of_variations_starts_each_of_them_once(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = {"key": "11111111-2222-4333-8444-555555555555", "branch": "tone", "entry_point": "crew:build"}
+    form["vary-input:topic"] = "tea\nmilk"
+    answers = clicked(person, reverse("vary", args=[checkpoint.pk]), form, 40)
+    assert answers == {(302, Variations.objects.get().get_absolute_url())}
+    jobs = {str(job.pk) for job in Job.objects.all()}
+    assert len(jobs) == DBTaskResult.objects.count() == 2
+    taken_by_many()
+    assert checkpoint.location.project and sorted(marks(checkpoint.location.project)) == sorted(jobs)
+
+
+def test_a_missed_job_that_is_started_now_by_many_starts_once(person: User, checkpoint: Checkpoint) -> None:
+    long_ago = timezone.now() - timedelta(days=2)
+    job = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=checkpoint.location,
+        project=checkpoint.location.project,
+        checkpoint=checkpoint,
+        start_at=long_ago,
+    )
+    # Its time passed long ago: no worker takes it, however often it is offered.
+    taken_by_many()
+    assert job.project and marks(job.project) == []
+    answers = clicked(person, reverse("job-start", args=[job.pk]), {"start": "now"}, 40)
+    assert answers == {(302, job.get_absolute_url())}
+    taken_by_many()
+    assert marks(job.project) == [str(job.pk)]
+
+
+def test_one_form_of_a_new_run_starts_one_child(
+    client: Client, person: User, checkpoint: Checkpoint, settings: Settings
+) -> None:
+    project = checkpoint.location.project
+    assert project
+    folder = Path(project.folder)
+    settings.CHECKPOINT_ROOTS = [folder]
+    looked_before_new_run(project, "crew:build")
+    address = reverse("new-run", args=[checkpoint.location.uid])
+    # At a location that is made with it.
+    form = {"key": "11111111-2222-4333-8444-555555555555", "entry_point": "crew:build", "place": "new/place"}
+    answers = clicked(person, address, form)
+    job = Job.objects.get()
+    assert answers == {(302, job.get_absolute_url())}
+    assert Location.objects.count() == 2 and job.location.path == str(folder / "new" / "place")
+    taken_by_many()
+    assert marks(project) == [str(job.pk)]
+
+
+def test_one_of_many_answers_counts(person: User, checkpoint: Checkpoint) -> None:
+    job = Job.objects.create(
+        kind=Job.Kind.FORK, location=checkpoint.location, project=checkpoint.location.project
+    )
+    job.folder.mkdir(parents=True)
+    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+    clicked(person, reverse("question-answer", args=[job.pk, 1]), {"text": "this"}, 40)
+    assert Question.objects.get().answered_by == person
+    assert [path.name for path in Path(job.folder).iterdir()] == ["answer-1.json"]

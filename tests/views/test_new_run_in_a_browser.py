@@ -1,0 +1,78 @@
+"""The form of a new run in a real browser: what it leads to is shown while it is filled in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from tests.views.forking import looked_before_new_run, made_location
+from viewer.jobs import locks
+from viewer.models import Job, Look, Project
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Iterator[Look]:
+    """A look at the project's crew that is not back yet, and that nobody else makes meanwhile."""
+    project = made_location((tmp_path / "newsroom").resolve()).project
+    assert project
+    look = looked_before_new_run(project, "crew:build")
+    Look.objects.update(status=Look.Status.LOOKING)
+    look.folder.mkdir(parents=True)
+    with locks.held(look.folder / locks.FOLLOWER):
+        yield look
+
+
+@pytest.fixture
+def form(browser: Browser, live_server: LiveServer, client: Client, look: Look) -> Iterator[Page]:
+    """The form of that crew's new run. It must have broken no script and no policy."""
+    client.force_login(User.objects.create_user("ada"))
+    context = browser.new_context()
+    context.add_cookies(
+        [
+            {"name": name, "value": morsel.value, "url": live_server.url}
+            for name, morsel in client.cookies.items()
+        ]
+    )
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if "Policy" in message.text else None)
+    location = Project.objects.get().locations.get()
+    page.goto(f"{live_server.url}{reverse('new-run', args=[location.uid])}?entry_point=crew:build")
+    yield page
+    context.close()
+    assert errors == []
+
+
+def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(form: Page, look: Look) -> None:
+    expect(form.locator("#look")).to_contain_text("It need not be waited for")
+    expect(form.locator("#start-button")).to_be_enabled()
+    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It fails."]})
+    expect(form.locator("#start")).to_contain_text("It fails.")
+    expect(form.locator("#start-button")).to_be_disabled()
+    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
+    form.locator("#checkpoints > summary").click()
+    form.check('input[value="*"]')
+    expect(form.locator("#checkpoints-summary")).to_contain_text("This writes many checkpoints")
+    expect(form.locator("#look")).to_contain_text("Nothing speaks against a start.")
+    form.fill("#checkpoint-most", "5")
+    expect(form.locator("#checkpoints-summary")).not_to_contain_text("This writes many checkpoints")
+    form.locator(".models > summary").click()
+    form.fill("#model-all", "gpt 4")
+    expect(form.locator("#model-all-error")).to_contain_text("one word")
+    form.fill("#model-all", "gpt-4.1")
+    expect(form.locator("#models-summary")).to_contain_text("all: gpt-4.1")
+    assert not Job.objects.exists()
+    form.click("#start-button")
+    form.wait_for_url("**/jobs/**")
+    assert Job.objects.get().request["options"] == {
+        "models": {"*": "gpt-4.1"},
+        "checkpoints": {"events": ["*"], "most": 5},
+    }

@@ -1,0 +1,217 @@
+"""The form of variations and the page of a group: what starts, and how often."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from tests.views.forking import CREW, looked, stored
+from viewer.jobs.cache_turn import waits_for_cache
+from viewer.models import Checkpoint, Job, JobEvent, Location, Variations
+
+AGENTS = [
+    {"id": "a", "role": "Agent 1", "llm": {"model": "gpt-4o"}},
+    {"id": "b", "role": "Agent 2", "llm": {"model": "gpt-4o-mini"}},
+]
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    """A crew's, with two tasks done, one to come, and two agents."""
+    made = stored(location, {**CREW, "agents": AGENTS})
+    looked(made)
+    return made
+
+
+def vary(checkpoint: Checkpoint, part: str = "vary") -> str:
+    return reverse(part, args=[checkpoint.pk])
+
+
+def sent(client: Client, checkpoint: Checkpoint, **changes: Any) -> dict[str, Any]:
+    """What a browser would send of the empty form, with these changes; ``a__b`` stands for ``a:b``."""
+    text = client.get(vary(checkpoint)).content.decode()
+    key = re.search(r'name="key" value="([^"]+)"', text)
+    assert key
+    filled = {"key": key[1], "branch": "tone", "entry_point": "crew:build"}
+    named = {name.replace("__", ":").replace("_", "-", 1): value for name, value in changes.items()}
+    return filled | named
+
+
+def test_each_combination_is_a_branch_and_all_are_recorded_together(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint, vary_input__topic="AI\ngreen tea\n", vary_model__Agent_1="o3")
+    form = {name.replace("Agent_1", "Agent 1"): value for name, value in form.items()}
+    form |= {"vary-input:year": "[2030, 2031]", "limit_tokens": "5000", "limit_minutes": "2"}
+    assert client.post(vary(checkpoint), form).status_code == 302
+    group = Variations.objects.get()
+    assert (group.name, group.limits, group.checkpoint) == (
+        "tone",
+        {"tokens": 5000, "seconds": 120},
+        checkpoint,
+    )
+    jobs = list(group.jobs.order_by("created_at"))
+    assert [job.branch for job in jobs] == [
+        "tone/ai.2030",
+        "tone/ai.2031",
+        "tone/green-tea.2030",
+        "tone/green-tea.2031",
+    ]
+    # What means the stored value is no change, and each value has its type.
+    assert [job.request["inputs"] for job in jobs] == [
+        {"year": 2030},
+        {"year": 2031},
+        {"topic": "green tea", "year": 2030},
+        {"topic": "green tea", "year": 2031},
+    ]
+    assert all(job.request["options"] == {"models": {"Agent 1": "o3"}, "accepted": []} for job in jobs)
+    assert jobs[3].variation == "topic: green tea, year: 2031, Agent 1: o3"
+    assert {job.status for job in jobs} == {Job.Status.QUEUED} and jobs[0].requested_by == person
+
+
+def test_sent_twice_it_starts_once_and_changed_it_is_another_group(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
+    first = client.post(vary(checkpoint), form)
+    again = client.post(vary(checkpoint), form)
+    assert first["Location"] == again["Location"] == Variations.objects.get().get_absolute_url()
+    assert Job.objects.count() == 2
+    changed = client.post(vary(checkpoint), form | {"vary-input:topic": "tea\ncocoa", "branch": "other"})
+    assert changed["Location"] != first["Location"] and Job.objects.count() == 4
+
+
+def test_a_key_that_is_tried_is_in_no_name_and_no_words(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    keys = ["hunter2-and-more", "sk-canary0123456789abcdefghij"]
+    form = sent(client, checkpoint, vary_input__topic=f"tea\n{keys[1]}")
+    form["vary-input:api_key"] = "\n".join(keys)
+    assert client.post(vary(checkpoint), form).status_code == 302
+    jobs = list(Job.objects.order_by("created_at"))
+    # The runs get them, each its own; nothing else says which.
+    assert [job.request["inputs"]["api_key"] for job in jobs] == keys * 2
+    assert [job.branch for job in jobs] == ["tone/tea", "tone/tea-2", "tone/3", "tone/4"]
+    kept = [f"{job.branch} {job.variation} {job.plan} {job.asked}" for job in jobs]
+    page = client.get(Variations.objects.get().get_absolute_url()).content.decode()
+    assert not [key for key in keys if any(key in text for text in (*kept, page))]
+    assert "topic: [redacted], api_key: [redacted]" in jobs[3].variation
+    for job in jobs:
+        job.end(Job.Status.CANCELLED)
+    assert not [key for key in keys for job in Job.objects.values() if key in str(job)]
+
+
+def test_nothing_is_recorded_where_one_of_them_cannot_be(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
+    Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, branch="tone/milk")
+    answer = client.post(vary(checkpoint), form)
+    assert answer.status_code == 422 and "There is a branch" in answer.content.decode()
+    assert not Variations.objects.exists() and Job.objects.count() == 1
+
+
+def test_the_plan_of_each_is_shown_and_stale_work_can_be_run_again(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint, vary_input__topic="AI\ntea")
+    text = client.post(vary(checkpoint, "vary-plan"), form, headers={"HX-Request": "true"}).content.decode()
+    assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs"] * 2
+    assert text.count('class="step-stale"') == 2 and "Start 2 forks" in text
+    again = form | {"again-stale": "1"}
+    text = client.post(vary(checkpoint, "vary-plan"), again).content.decode()
+    assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs", "again", "again", "runs"]
+    assert not Job.objects.exists()
+
+
+def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint)
+    form |= {"vary-output:task-1": ["One\n\n---\n\ntext", "Another", ""], "vary-stored:task-1": "1"}
+    client.post(vary(checkpoint), form)
+    jobs = list(Variations.objects.get().jobs.order_by("created_at"))
+    assert [job.request["outputs"] for job in jobs] == [
+        {},
+        {"task-1": {"text": "One\n\n---\n\ntext"}},
+        {"task-1": {"text": "Another"}},
+    ]
+    assert [job.branch for job in jobs] == ["tone/as-it-is", "tone/one-text", "tone/another"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "Say first what varies"),
+        ({"vary-input:topic": "\n".join(map(str, range(21)))}, "21 branches, and 20 at most"),
+        ({"vary-input:year": "2030\nsoon"}, "whole number"),
+        ({"vary-input:topic": "tea", "branch": "../up"}, "name may not"),
+        ({"vary-input:topic": "tea", "limit_steps": "-1"}, "above 0"),
+        ({"vary-input:topic": "tea", "entry_point": "else:where"}, "no such entry point"),
+        ({"vary-input:topic": "tea", "preload": "loudly"}, "Choose one of these"),
+        ({"vary-output:task-2": "[1]"}, "must stay one"),
+        ({"vary-input:topic": "tea", "shown": "another"}, "has changed with your last edit"),
+        ({"vary-input:topic": "tea", "key": "none"}, "came incomplete"),
+    ],
+)
+def test_what_cannot_start_says_why(
+    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, str], words: str
+) -> None:
+    answer = client.post(vary(checkpoint), sent(client, checkpoint) | changes)
+    assert answer.status_code == 422 and words in answer.content.decode()
+    assert not Job.objects.exists() and not Variations.objects.exists()
+
+
+def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"preload": "shared_prefix"}
+    client.post(vary(checkpoint), form)
+    first, second, third = Variations.objects.get().jobs.order_by("created_at")
+    assert [job.request["options"].get("preload") for job in (first, second, third)] == [
+        "shared_prefix",
+        None,
+        None,
+    ]
+    assert [waits_for_cache(job) for job in (first, second, third)] == [False, True, True]
+    event = JobEvent.objects.create(job=first, seq=1, kind="preloaded", at=first.created_at)
+    assert not waits_for_cache(second)
+    event.delete()
+    first.end(Job.Status.FAILED)
+    assert not waits_for_cache(third)
+
+
+def test_the_groups_page_shows_the_branches_beside_each_other(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    client.post(vary(checkpoint), sent(client, checkpoint, vary_input__topic="tea\nmilk"))
+    group = Variations.objects.get()
+    first, second = group.jobs.order_by("created_at")
+    assert 'hx-trigger="every 2s"' in client.get(group.get_absolute_url()).content.decode()
+    first.end(Job.Status.SUCCEEDED, result="A warm text")
+    second.end(Job.Status.SUCCEEDED, result="A <b>cold</b> text")
+    text = client.get(group.get_absolute_url()).content.decode()
+    assert "topic: tea" in text and "tone/milk" in text and "every 2s" not in text
+    assert "<ins>&lt;b&gt;cold&lt;/b&gt;</ins>" in text and "<ins>warm" not in text
+    other = client.get(group.get_absolute_url() + f"?against={second.pk}").content.decode()
+    assert "<ins>warm</ins>" in other
+    # A job of the group and its checkpoint lead here.
+    assert group.get_absolute_url() in client.get(first.get_absolute_url()).content.decode()
+    assert vary(checkpoint) in client.get(checkpoint.get_absolute_url()).content.decode()
+
+
+def test_what_is_lost_has_to_be_accepted_for_all_of_them(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    lost = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
+    looked(checkpoint, parts=[lost])
+    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
+    answer = client.post(vary(checkpoint), form)
+    assert answer.status_code == 422 and not Job.objects.exists()
+    agreed = re.search(r'name="accepted" value="([^"]+)"', answer.content.decode())
+    assert agreed
+    assert client.post(vary(checkpoint), form | {"accepted": agreed[1]}).status_code == 302
+    assert all(job.request["options"]["accepted"] for job in Job.objects.all())

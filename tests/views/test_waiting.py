@@ -1,0 +1,176 @@
+"""When a run starts and how much it may use, as a person chooses it, sees it and changes it."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+
+from tests.views.forking import filled, page
+from viewer.models import Checkpoint, DayLimits, Job, JobEvent, Project
+
+TOMORROW = timedelta(days=1)
+
+
+def local(moment: Any) -> str:
+    return timezone.localtime(moment).strftime("%Y-%m-%dT%H:%M")
+
+
+@pytest.fixture
+def later(client: Client, person: User, checkpoint: Checkpoint) -> Job:
+    """A fork that was asked for, to start tomorrow."""
+    sent = filled(
+        client, checkpoint, branch="later", start="later", start_at=local(timezone.now() + TOMORROW)
+    )
+    assert client.post(page(checkpoint), sent | {"limit_minutes": "1.5"}).status_code == 302
+    return Job.objects.get()
+
+
+def text_of(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_fork_is_asked_for_later_with_limits_and_is_not_offered_before(later: Job) -> None:
+    assert later.start_at
+    assert local(later.start_at) == local(timezone.now() + TOMORROW)
+    assert later.limits == {"seconds": 90}
+    assert (later.status, DBTaskResult.objects.count()) == ("queued", 0)
+
+
+def test_a_resume_can_be_asked_for_later_too(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    sent = filled(
+        client, checkpoint, "resume", start_at=local(timezone.now() + TOMORROW), limit_tokens="20,000"
+    )
+    client.post(page(checkpoint, "resume"), sent)
+    job = Job.objects.get()
+    assert job.start_at, "a time that was typed holds, though nobody chose it in the list"
+    assert job.limits == {"tokens": 20000}
+
+
+def test_a_time_that_has_passed_and_a_limit_that_is_none_start_nothing(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    sent = filled(client, checkpoint, start="later", start_at="2020-01-01T10:00", limit_steps="-3")
+    answer = client.post(page(checkpoint), sent)
+    assert answer.status_code == 422
+    text = answer.content.decode()
+    assert "This time has passed." in text
+    assert "This must be a number above 0" in text
+    assert not Job.objects.exists()
+
+
+def test_the_list_and_the_page_tell_what_waits_and_until_when(client: Client, later: Job) -> None:
+    assert later.start_at
+    shown = timezone.localtime(later.start_at).strftime("%H:%M")
+    for address in (reverse("jobs"), reverse("jobs-waiting"), later.get_absolute_url()):
+        text = text_of(client, address)
+        assert "until" in text
+        assert shown in text
+        assert "no worker is up" in text
+        assert "Start now" in text
+    assert "until" in text_of(client, reverse("job-wait", args=[later.pk]))
+
+
+def test_a_waiting_job_is_started_now_or_put_off(client: Client, later: Job) -> None:
+    moved = timezone.now() + 3 * TOMORROW
+    client.post(reverse("job-start", args=[later.pk]), {"start": "later", "start_at": local(moved)})
+    later.refresh_from_db()
+    assert later.start_at
+    assert local(later.start_at) == local(moved)
+    assert not DBTaskResult.objects.exists()
+    client.post(reverse("job-start", args=[later.pk]), {"start": "later", "start_at": "yesterday"})
+    later.refresh_from_db()
+    assert local(later.start_at) == local(moved)
+    client.post(reverse("job-start", args=[later.pk]), {"start": "now"})
+    later.refresh_from_db()
+    assert later.start_at is None
+    assert DBTaskResult.objects.count() == 1
+
+
+def test_a_time_that_was_missed_is_left_to_a_person(client: Client, later: Job) -> None:
+    Job.objects.update(start_at=timezone.now() - TOMORROW)
+    text = text_of(client, reverse("jobs"))
+    assert "no worker was up" in text
+    assert "Start now" in text
+
+
+def test_the_limits_of_a_day_are_held_and_what_is_used_of_them_is_shown(client: Client, person: User) -> None:
+    assert (
+        client.post(reverse("day-limits"), {"limit_tokens": "50000", "limit_minutes": "30"}).status_code
+        == 302
+    )
+    assert DayLimits.current().limits == {"tokens": 50000, "seconds": 1800}
+    text = text_of(client, reverse("jobs"))
+    assert "0 of 50,000 tokens" in text
+    assert "0 seconds of 30 minutes" in text
+    wrong = client.post(reverse("day-limits"), {"limit_steps": "many"})
+    assert wrong.status_code == 422
+    assert 'value="many"' in wrong.content.decode()
+    assert DayLimits.current().limits == {"tokens": 50000, "seconds": 1800}
+    client.post(reverse("day-limits"), {})
+    assert DayLimits.current().limits == {}
+
+
+def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
+    client: Client, person: User, later: Job
+) -> None:
+    DayLimits.current().change({"steps": 1})
+    Job.objects.update(start_at=None)
+    used = Job.objects.create(
+        kind="fork", location=later.location, project=later.project, steps=1, started_at=timezone.now()
+    )
+    Job.objects.filter(pk=used.pk).update(status="succeeded", ended_at=timezone.now())
+    folded = text_of(client, reverse("jobs"))
+    assert "for room: the limit of 1 step a day" in folded and ' open id="day-limits"' not in folded
+    led = re.search(r'href="([^"]+)#day-limits"', folded)
+    assert led
+    assert ' open id="day-limits"' in text_of(client, led[1])
+
+
+def test_a_projects_limits_are_set_on_its_page_and_leave_it_confirmed(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    address = reverse("project-limits", args=[checkpoint.location.uid])
+    assert client.post(address, {"limit_steps": "0"}).status_code == 422
+    assert client.post(address, {"limit_steps": "12"}).status_code == 302
+    project = Project.objects.get()
+    assert (project.limits, project.is_confirmed) == ({"steps": 12}, True)
+    assert 'value="12"' in text_of(client, reverse("project", args=[checkpoint.location.uid]))
+
+
+def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
+    client: Client, later: Job, checkpoint: Checkpoint
+) -> None:
+    words = "Stopped at its limit of 20,000 tokens."
+    Job.objects.update(
+        status="cancelled",
+        stopped_by=words,
+        limits={"tokens": 20000},
+        tokens=20400,
+        started_at=timezone.now(),
+    )
+    text = text_of(client, later.get_absolute_url())
+    assert words in text
+    assert "stopped at a limit" in text
+    assert "20,400 of 20,000 tokens" in text
+    assert "Begin it again" in text
+    JobEvent.objects.create(
+        job=later, seq=1, kind="checkpoint", at=timezone.now(), data={"id": checkpoint.checkpoint_id}
+    )
+    text = text_of(client, later.get_absolute_url())
+    assert f'href="{reverse("resume", args=[checkpoint.pk])}"' in text
+    assert "Resume from its last checkpoint" in text
+
+
+@pytest.mark.parametrize("name", ["jobs-waiting", "day-limits"])
+def test_who_is_not_logged_in_sees_and_sets_nothing(client: Client, db: None, name: str) -> None:
+    assert client.post(reverse(name)).status_code == 302
+    assert client.get(reverse(name)).status_code == 302
+    assert not DayLimits.objects.exists()

@@ -1,0 +1,62 @@
+"""Whoever opens a form that can start a run is expected to start one."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from tests.views.forking import CREW, made_location, stored
+from viewer.jobs import warm
+from viewer.jobs.warming import wished
+from viewer.models import Location, Project
+
+
+@pytest.fixture
+def location(db: None, tmp_path: Path, settings: Settings) -> Location:
+    settings.WARM_START = True
+    settings.DATA_DIR = tmp_path / "data"
+    return made_location(tmp_path / "news")
+
+
+def forms(location: Location) -> list[str]:
+    checkpoint = stored(location, CREW)
+    return [
+        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "vary")),
+        reverse("new-run", args=[location.uid]),
+    ]
+
+
+def test_opening_a_form_wishes_for_a_warm_start_of_its_project(
+    location: Location, admin_client: Client
+) -> None:
+    for address in forms(location):
+        assert wished() == []
+        assert admin_client.get(address).status_code == 200
+        assert wished() == [location.project], address
+
+
+def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
+    location: Location, admin_client: Client
+) -> None:
+    Project.objects.update(confirmed_at=None)
+    for address in forms(location):
+        admin_client.get(address)
+    location.refresh_from_db()
+    warm.wish(location.project)
+    assert wished() == []
+
+
+def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> None:
+    warm.wish(location.project)
+    warm.wish(location.project, seconds=60)
+    assert wished() == [location.project]
+    warm.wish(location.project, seconds=60)
+    assert wished() == []
+
+
+def test_a_wish_that_no_worker_saw_for_long_is_forgotten(location: Location) -> None:
+    warm.wish(location.project, seconds=-3600)
+    assert wished() == []
+    assert not list(warm.folder().glob("*.wish"))
