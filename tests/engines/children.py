@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.engines.model_server import ModelServer
+from tests.engines.warm_start import Copy, WarmPython, launched
 from viewer.jobs.plan import Edits, Step, Unit, plan_of
-from viewer.jobs.spool import EVENTS, REQUEST, Line, read_lines
+from viewer.jobs.spool import EVENTS, REQUEST, Line, answer_name, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNNER = ROOT / "viewer/engines/crewai_runner.py"
 PRESS = Path(__file__).resolve().parent / "projects/press"
+Child = subprocess.Popen[bytes] | Copy
 KEY = "sk-test-press-000001"
 
 
@@ -81,16 +84,11 @@ def environment(model: ModelServer, home: Path) -> dict[str, str]:
     }
 
 
-def record(python: Path, model: ModelServer, folder: Path, *arguments: str) -> None:
+def record(python: Path | WarmPython, model: ModelServer, folder: Path, *arguments: str) -> None:
     """Run the press project for real; it writes checkpoints below ``folder``."""
-    subprocess.run(
-        [str(python), str(PRESS / "record.py"), *arguments],
-        cwd=folder,
-        env=environment(model, folder),
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    log = folder / f"{'-'.join(arguments).replace('/', '-')}.txt"
+    child = launched(python, PRESS / "record.py", arguments, folder, environment(model, folder), log)
+    assert child.wait(120) == 0, log.read_text()[-2000:]
 
 
 def saved_in(location: Path) -> list[Saved]:
@@ -169,32 +167,51 @@ def request_for(
     }
 
 
+def new_run_request(
+    location: Path,
+    entity: str,
+    entry_point: str,
+    inputs: dict[str, Any],
+    checkpoints: dict[str, Any] | None = None,
+    provider: str = "json",
+) -> dict[str, Any]:
+    """What asks for a new run, as the form or the terminal makes it."""
+    return {
+        "job": str(uuid.uuid4()),
+        "kind": "run",
+        "checkpoint": {"id": "", "source": ""},
+        "location": {"path": str(location), "provider": provider},
+        "entity": entity,
+        "name": entry_point,
+        "branch": "main",
+        "inputs": inputs,
+        "outputs": {},
+        "state": None,
+        "steps": [],
+        "folder": str(PRESS),
+        "entry_point": entry_point,
+        "options": {"checkpoints": checkpoints or {}},
+    }
+
+
 @contextmanager
 def started(
-    python: Path, model: ModelServer, folder: Path, request: dict[str, Any], **variables: str
-) -> Iterator[subprocess.Popen[bytes]]:
+    python: Path | WarmPython, model: ModelServer, folder: Path, request: dict[str, Any], **variables: str
+) -> Iterator[Child]:
     """The child of a job folder, under way; it is killed where a test leaves it so."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    with open(folder / "log.txt", "wb") as log:
-        child = subprocess.Popen(
-            [str(python), str(RUNNER), str(folder)],
-            env={**environment(model, folder), **variables},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    surroundings = {**environment(model, folder), **variables}
+    child = launched(python, RUNNER, [str(folder)], folder, surroundings, folder / "log.txt")
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
-def ended(folder: Path, child: subprocess.Popen[bytes], seconds: float = 90) -> Ended:
+def ended(folder: Path, child: Child, seconds: float = 90) -> Ended:
     """Wait for the child, and read what it said."""
     status = child.wait(seconds)
     lines, _ = read_lines(folder, 0)
@@ -205,7 +222,31 @@ def ended(folder: Path, child: subprocess.Popen[bytes], seconds: float = 90) -> 
     return Ended(lines, status, printed)
 
 
-def run(python: Path, model: ModelServer, folder: Path, request: dict[str, Any], **variables: str) -> Ended:
+def asked(folder: Path, child: Child, number: int, seconds: float = 90) -> bool:
+    """Wait until the child has asked so many questions. False where it ends before."""
+    until = time.monotonic() + seconds
+    while sum(line["kind"] == "question" for line in read_lines(folder, 0)[0]) < number:
+        if child.poll() is not None:
+            return False
+        assert time.monotonic() < until, f"question {number} was not asked"
+        time.sleep(0.05)
+    return True
+
+
+def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float = 90) -> Ended:
+    """Answer the child's questions, one after another, and wait for its end."""
+    for number, text in enumerate(answers, 1):
+        if not asked(folder, child, number, seconds):
+            break
+        half = folder / "half.json"
+        half.write_text(json.dumps({"text": text}))
+        half.rename(folder / answer_name(number))
+    return ended(folder, child, seconds)
+
+
+def run(
+    python: Path | WarmPython, model: ModelServer, folder: Path, request: dict[str, Any], **variables: str
+) -> Ended:
     """Run a job's child to its end."""
     with started(python, model, folder, request, **variables) as child:
         return ended(folder, child)

@@ -13,6 +13,7 @@ import pytest
 from tests.engines import children
 from tests.engines.children import Ended
 from tests.engines.model_server import ModelServer, model_server
+from tests.engines.warm_start import WarmPython
 
 pytestmark = pytest.mark.engine
 RECORDINGS = {
@@ -25,14 +26,14 @@ RECORDINGS = {
 
 
 @pytest.fixture(scope="session")
-def recorded(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every store of RECORDINGS, written by CrewAI once for all tests."""
     folder = tmp_path_factory.mktemp("press_stores")
-    record_all(folder, engine_python)
+    record_all(folder, warm_engine)
     return folder
 
 
-def record_all(folder: Path, python: Path) -> None:
+def record_all(folder: Path, python: WarmPython) -> None:
     """Run the press project's crew, flow and agent, two at a time."""
     with model_server() as server, ThreadPoolExecutor(2) as pool:
         runs = [
@@ -66,7 +67,7 @@ def model(one_server: ModelServer) -> ModelServer:
 class Engine:
     """Runs children for one test."""
 
-    def __init__(self, python: Path, model: ModelServer, folder: Path) -> None:
+    def __init__(self, python: Path | WarmPython, model: ModelServer, folder: Path) -> None:
         self.python, self.model, self.folder = python, model, folder
         self.jobs = itertools.count(1)
 
@@ -88,7 +89,7 @@ class Engine:
             return children.ended(folder, child)
 
     @staticmethod
-    def _settle(child: subprocess.Popen[bytes]) -> None:
+    def _settle(child: children.Child) -> None:
         try:
             child.wait(3)
         except subprocess.TimeoutExpired:
@@ -96,5 +97,12 @@ class Engine:
 
 
 @pytest.fixture
-def engine(engine_python: Path, model: ModelServer, tmp_path: Path) -> Engine:
+def engine(warm_engine: WarmPython, model: ModelServer, tmp_path: Path) -> Engine:
+    """Runs children as copies of one warm process."""
+    return Engine(warm_engine, model, tmp_path)
+
+
+@pytest.fixture
+def cold_engine(engine_python: Path, model: ModelServer, tmp_path: Path) -> Engine:
+    """Starts each child's interpreter anew, as a worker may."""
     return Engine(engine_python, model, tmp_path)

@@ -1,15 +1,18 @@
 """An OpenAI-compatible model on loopback: it answers the same each time, and keeps what it was sent."""
 
+import base64
 import contextlib
 import hashlib
 import json
 import threading
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+DIMENSIONS = 64
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -79,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.endswith("/embeddings"):
+            self.answer(200, embedded(body))
+            return
         self.server.take(body, self.headers.get("Authorization", ""))
         refusal = self.server.refusal_of(body)
         if refusal:
@@ -102,13 +108,45 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def embedded(body: dict[str, Any]) -> bytes:
+    """A vector for each text: texts that have words in common are near each other, and none is far."""
+    texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    data: list[dict[str, Any]] = []
+    for index, text in enumerate(texts):
+        vector = array("f", [1.0] * DIMENSIONS)
+        for word in str(text).lower().split():
+            vector[int(hashlib.sha256(word.encode()).hexdigest(), 16) % DIMENSIONS] += 0.2
+        plain = body.get("encoding_format") != "base64"
+        packed = list(vector) if plain else base64.b64encode(vector.tobytes()).decode()
+        data.append({"object": "embedding", "index": index, "embedding": packed})
+    answer = {"object": "list", "data": data, "model": body.get("model", ""), "usage": USAGE}
+    return json.dumps(answer).encode()
+
+
 def answer_to(body: dict[str, Any]) -> str:
     """The same question gets the same answer; asked for JSON, a JSON object."""
     asked = json.dumps(body["messages"], sort_keys=True)
     mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
     if body.get("response_format"):
-        return json.dumps({"text": f"fact {mark}", "score": 3})
+        schema = body["response_format"].get("json_schema", {}).get("schema") or {}
+        return json.dumps(_fitting(schema, mark, schema.get("$defs", {})))
     return f"words {mark}"
+
+
+def _fitting(schema: dict[str, Any], mark: str, definitions: dict[str, Any]) -> Any:
+    """A value that fits the schema, the same for the same mark."""
+    if "$ref" in schema:
+        return _fitting(definitions[schema["$ref"].rpartition("/")[2]], mark, definitions)
+    if "anyOf" in schema:
+        return _fitting(schema["anyOf"][-1], mark, definitions)
+    if schema.get("type") == "array":
+        return [_fitting(schema["items"], mark, definitions)]
+    if schema.get("type") == "object":
+        return {
+            name: _fitting(part, mark, definitions) for name, part in schema.get("properties", {}).items()
+        }
+    plain: dict[str, Any] = {"integer": 3, "number": 0.5, "boolean": True, "null": None}
+    return plain.get(schema.get("type", ""), f"fact {mark}")
 
 
 def whole(text: str) -> bytes:

@@ -221,13 +221,27 @@ def test_links_between_tasks_are_read_from_the_record_where_it_tells(
     assert not any("which outputs" in line["message"] for line in run.of("warning"))
 
 
-def test_a_crew_that_has_changed_since_is_not_gone_on_with(
+def test_a_crew_that_has_changed_since_is_gone_on_with_as_a_person_answers(
     engine: Engine, model: ModelServer, stores: Path
 ) -> None:
-    start = after_task(stores / "crew", 2)
-    start.tasks[1]["checkpoint_original_description"] = "Another task"
+    location = stores / "crew"
+    start = after_task(location, 2)
+    # The second task has other words now, and the first was taken out; as the project's crew is made anew.
+    changed, gone = start.tasks[1], start.tasks[0]
+    changed["checkpoint_original_description"] = "Another task"
+    gone["checkpoint_original_description"] = "A task of old"
     Path(start.source).write_text(json.dumps(start.body))
-    run = engine.run(request_for(start, stores / "crew", entry_point=CREW))
-    assert run.end["status"] == "failed"
-    assert "other tasks" in run.end["error"]
+    request = request_for(start, location, entry_point=CREW)
+    refused = engine.run(request)
+    assert refused.end["status"] == "failed"
+    assert "is not guessed" in refused.end["error"]
+    assert "“Another task”" in refused.end["error"] and "“A task of old”" in refused.end["error"]
     assert model.requests == []
+    before = marks(location)
+    run = engine.run({**request, "options": {"matches": {changed["id"]: "2", gone["id"]: "-"}}})
+    assert run.end["status"] == "succeeded", run.end
+    assert tasks_asked(model) == ["Write", "Title"]
+    last = written(location, before)[-1]
+    assert [task["id"] for task in last.tasks] == [task["id"] for task in start.tasks]
+    assert last.tasks[0]["output"]["raw"] == gone["output"]["raw"]
+    assert [agent["id"] for agent in last.root["agents"]] == [agent["id"] for agent in start.root["agents"]]

@@ -15,6 +15,12 @@ from viewer.jobs.plan import Edits
 pytestmark = pytest.mark.engine
 
 
+@pytest.fixture
+def engine(cold_engine: Engine) -> Engine:
+    """Each child starts as a worker starts it: how it ends and what it may import is the whole of it."""
+    return cold_engine
+
+
 def test_a_panic_of_the_serializer_is_outlived_and_nothing_of_the_run_is_lost(
     engine: Engine, model: ModelServer, stores: Path
 ) -> None:
@@ -115,7 +121,7 @@ def test_a_checkpoint_that_has_gone_is_named(engine: Engine, model: ModelServer,
     Path(start.source).unlink()
     run = engine.run(request_for(start, stores / "crew"))
     assert run.end["status"] == "failed"
-    assert start.source in run.end["error"]
+    assert start.id in run.end["error"]
     assert run.end["traceback"] == ""
     assert model.requests == []
 

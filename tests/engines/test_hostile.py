@@ -16,6 +16,12 @@ pytestmark = pytest.mark.engine
 POEM = "The Zen of Python"
 
 
+@pytest.fixture
+def engine(cold_engine: Engine) -> Engine:
+    """Each child starts as a worker starts it: how it ends and what it may import is the whole of it."""
+    return cold_engine
+
+
 def rewritten(saved: Saved) -> Saved:
     Path(saved.source).write_text(json.dumps(saved.body))
     return saved

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engines.children import KEY, PRESS, ROOT, marks
 from tests.engines.model_server import ModelServer
-from tests.engines.reading import after_method, after_task, is_chain, written
+from tests.engines.reading import after_method, after_task, is_chain, rows, written
 
 pytestmark = pytest.mark.engine
 Done = subprocess.CompletedProcess[str]
@@ -87,6 +87,25 @@ def test_a_run_that_fails_has_a_status_of_its_own_and_the_reason(terminal: Termi
     assert told["checkpoints"] == []
 
 
+def test_a_new_run_makes_its_location_and_answers_with_what_it_wrote(
+    terminal: Terminal, model: ModelServer, tmp_path: Path
+) -> None:
+    place = tmp_path / "runs" / "new.db"
+    done = terminal(
+        *("run", str(place), "--entrypoint", "press_crew:make_crew", "--input", 'topic="bees"'),
+        *("--input", "year=1999", "--input", 'tags=["a", 1]'),
+        *("--events", "task_started,task_completed", "--most", "2", "--wait", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    told = document(done)
+    assert (told["status"], told["branch"], told["plan"]) == ("succeeded", "main", [])
+    assert "Collect bees in 1999, ['a', 1]" in model.prompts()[0]
+    left = rows(place)
+    # Those that went were imported before, or not at all: what is told was read.
+    assert [one["id"] for one in told["checkpoints"]][-2:] == [row.id for row in left]
+    assert told["result"] == left[-1].tasks[3]["output"]["raw"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -127,3 +146,50 @@ def test_arguments_without_sense_are_told_beside_stdout(
     assert done.returncode == 1
     assert done.stdout == ""
     assert words in done.stderr
+
+
+def test_a_pruned_checkpoint_runs_from_its_stored_copy_once_what_it_lacks_is_agreed_to(
+    terminal: Terminal, model: ModelServer, stores: Path, tmp_path: Path
+) -> None:
+    location = stores / "crew"
+    start = after_task(location, 2)
+    body = json.loads(Path(start.source).read_bytes())
+    root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
+    root["checkpoint_inputs"]["topic"] = f"AI with {KEY}"
+    Path(start.source).write_text(json.dumps(body))
+    # Read once, and refused: its branch is there already.
+    assert "main" in terminal("fork", start.source, "--branch", "main").stdout
+    Path(start.source).unlink()
+    before = marks(location)
+    fork = ("fork", f"{location}#{start.id}", "--entrypoint", "press_crew:make_crew", "--wait", "--json")
+    refused = terminal(*fork)
+    assert refused.returncode == 1
+    assert "was pruned" in document(refused)["error"] and "the input topic" in document(refused)["error"]
+    assert model.requests == []
+    done = terminal(*fork, "--accept-hidden")
+    assert document(done)["status"] == "succeeded", document(done)
+    assert "Write about AI with [redacted] for 2026" in model.prompts()[0]
+    assert set(model.keys) == {f"Bearer {KEY}"}
+    new = written(location, before)
+    assert is_chain(start.id, new) and new[-1].done == 4
+    (folder,) = (tmp_path / "data/jobs").iterdir()
+    assert [path.name for path in folder.iterdir() if path.name == "checkpoint.json"] == []
+
+
+def test_nothing_runs_that_would_lose_something_before_that_is_accepted(
+    terminal: Terminal, model: ModelServer, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 3)
+    arguments = ("fork", f"{location}#{start.id}", "--branch", "alone", "--entrypoint", "", "--wait")
+    refused = terminal(*arguments, "--json")
+    assert refused.returncode == 1
+    told = document(refused)
+    assert (told["status"], told["checkpoints"]) == ("failed", [])
+    assert "nobody has accepted it: links/task 4; unseen" in told["error"]
+    assert [part["what"] for part in told["look"]["parts"] if part["fate"] == "lost"] == ["links", "unseen"]
+    assert model.requests == [] and marks(location) == before
+    done = terminal(*arguments, "--accept-losses")
+    assert done.returncode == 0, done.stderr
+    assert "Lost: task 4: which tasks it reads" in done.stdout
+    assert written(location, before)[-1].done == 4

@@ -26,11 +26,11 @@ def model(**settings: Any) -> LLM:
 def plain(**last: Any) -> Crew:
     """Four tasks, the last of which reads the first alone; ``last`` are settings of the third."""
     researcher = Agent(role="Researcher of {topic}", goal="Know {topic}", backstory="Curious", llm=model())
-    writer = Agent(role="Writer", goal="Write", backstory="Terse", llm=model())
+    writer = Agent(role="Writer", goal="Write for {year}", backstory="Terse", llm=model())
     collect = Task(description=TEXTS[0], expected_output="notes", agent=researcher)
     check = Task(description=TEXTS[1], expected_output="a word", agent=researcher)
     write = Task(description=TEXTS[2], expected_output="an article", agent=writer, **last)
-    title = Task(description=TEXTS[3], expected_output="a title", agent=writer, context=[collect])
+    title = Task(description=TEXTS[3], expected_output="a title of {year}", agent=writer, context=[collect])
     return Crew(name="press", agents=[researcher, writer], tasks=[collect, check, write, title])
 
 

@@ -1,5 +1,6 @@
 """Runs one of KINDS and keeps checkpoints: record.py KIND json|sqlite LOCATION."""
 
+import builtins
 import importlib
 import sqlite3
 import sys
@@ -52,6 +53,17 @@ KINDS = {
     "joined": ("press_flows:JoinedFlow", METHODS, {"topic": "AI"}),
     "turning": ("press_flows:TurningFlow", METHODS, {"topic": "AI", "year": 2026}),
     "crew flow": ("press_flows:CrewFlow", METHODS, {"topic": "AI"}),
+    "asking": ("press_asking:asking", TASKS, INPUTS),
+    "review": ("press_asking:ReviewFlow", [*METHODS, "flow_paused"], {"topic": "AI"}),
+    "kept": ("press_asking:KeptFlow", METHODS, {"topic": "AI"}),
+    "curious": ("press_asking:CuriousFlow", METHODS, {"topic": "AI"}),
+    "knowing": ("press_memory:knowing", TASKS, INPUTS),
+    "remembering": ("press_memory:remembering", TASKS, INPUTS),
+    "remembering apart": ("press_memory:remembering_apart", TASKS, INPUTS),
+    "hooked": ("press_hooks:hooked", TASKS, INPUTS),
+    "facts": ("press_results:FactFlow", METHODS, {"topic": "AI"}),
+    "at once": ("press_results:AtOnceFlow", METHODS, {"topic": "AI"}),
+    "desk": ("press_results:DeskFlow", METHODS, {"topic": "AI"}),
 }
 
 
@@ -64,6 +76,8 @@ def main(kind: str, provider: str, location: str) -> None:
         on_events=events,
         provider=SqliteProvider() if provider == "sqlite" else JsonProvider(),
     )
+    # Whatever asks a person is answered as by one who only presses Enter.
+    builtins.input = lambda *_: ""
     if isinstance(given, str):
         made.kickoff(given)
     else:

@@ -1,0 +1,82 @@
+"""Flows whose methods hand on more than texts, and whose routes begin at once."""
+
+import os
+from typing import Any
+
+from crewai import Agent, Crew, Task
+from crewai.flow.flow import Flow, listen, router, start
+from crewai.state.checkpoint_config import CheckpointConfig
+from press_crew import Fact
+from press_flow import ask
+from press_parts import model
+
+
+class FactFlow(Flow[dict[str, Any]]):
+    """Facts of a named class, in a list, and of a class that nothing names."""
+
+    @start()
+    def find(self) -> Fact:
+        return Fact(text=ask("Find"), score=3)
+
+    @listen(find)
+    def gather(self, found: Fact) -> list[Fact]:
+        return [found, Fact(text=ask("Gather"), score=found.score + 1)]
+
+    @listen(find)
+    def guess(self, found: Fact):  # type: ignore[no-untyped-def]
+        return Fact(text=ask("Guess"), score=found.score)
+
+    @listen(gather)
+    def add(self, found: list[Fact]) -> str:
+        return ask(f"Add {sum(fact.score for fact in found)}")
+
+    @listen(guess)
+    def weigh(self, guessed: Any) -> str:
+        return ask(f"Weigh {type(guessed).__name__}")
+
+
+class AtOnceFlow(Flow[dict[str, Any]]):
+    """It begins with a route."""
+
+    @start()
+    @router("nowhere")
+    def turn(self) -> str:
+        ask("Turn")
+        return "left"
+
+    @listen("left")
+    def go_left(self) -> str:
+        return ask("Go left")
+
+    @listen(go_left)
+    def arrive(self) -> str:
+        return ask("Arrive")
+
+
+class DeskFlow(Flow[dict[str, Any]]):
+    """A crew of three inside its second method."""
+
+    @start()
+    def open(self) -> str:
+        return "paper"
+
+    @listen(open)
+    def work(self, heard: str) -> str:
+        agent = Agent(role="Writer", goal="Write", backstory="Terse", llm=model())
+        tasks = [
+            Task(description=text, expected_output="words", agent=agent)
+            for text in ("Collect {word}", "Check {word}", "Write about {word}")
+        ]
+        crew = Crew(
+            name="desk",
+            agents=[agent],
+            tasks=tasks,
+            checkpoint=CheckpointConfig(
+                location=os.environ.get("PRESS_STORE", "./store"), on_events=["task_completed"]
+            ),
+        )
+        return str(crew.kickoff(inputs={"word": heard}).raw)
+
+    @listen(work)
+    def close(self, heard: str) -> str:
+        return ask(f"Close <{heard}>")
