@@ -5,6 +5,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import django
+
 from matrix import environments
 from matrix.playing import AT_ONCE, outcomes_of, rows_named
 from matrix.stage import recordings_of
@@ -13,6 +15,9 @@ from matrix.table import table
 
 def main() -> int:
     """0 where no row fails. VERSIONS (with spaces) and ROWS (parts of names, with commas) choose some."""
+    # Rows plan as the forms do, which know Django.
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    django.setup()
     versions = os.environ.get("VERSIONS", "").replace(",", " ").split()
     versions = versions or [*environments.VERSIONS, environments.newest()]
     rows = rows_named([part.strip() for part in os.environ.get("ROWS", "").split(",") if part.strip()])

@@ -11,12 +11,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from matrix.rows import ROWS, Row
-from matrix.stage import Failed, Later, NotPossible, Stage
+from matrix.stage import Failed, NotPossible, Stage
 from tests.engines.model_server import model_server
+from tests.engines.warm_start import WarmPython
 
 AT_ONCE = 2
 # In the order of the table.
-ROOMS = ("crews", "outputs", "parts", "orders", "flows", "agents", "stores", "weather", "later")
+ROOMS = (
+    "crews",
+    "outputs",
+    "parts",
+    "beside",
+    "orders",
+    "flows",
+    "results",
+    "questions",
+    "agents",
+    "new_runs",
+    "stores",
+    "weather",
+)
 
 
 def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
@@ -28,14 +42,14 @@ def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
     return [row for row in placed if not wanted or any(part in row.title for part in wanted)]
 
 
-def outcomes_of(plays: Sequence[tuple[Row, str, Path, Path]]) -> list[str]:
+def outcomes_of(plays: Sequence[tuple[Row, str, Path | WarmPython, Path]]) -> list[str]:
     """For each row, version, interpreter and folder of recordings: what ``outcome_of`` says."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda play: outcome_of(*play), plays))
 
 
-def outcome_of(row: Row, version: str, python: Path, recordings: Path) -> str:
-    """``pass``, ``later``, ``fail: reason`` or ``not possible: reason``.
+def outcome_of(row: Row, version: str, python: Path | WarmPython, recordings: Path) -> str:
+    """``pass``, ``pass: note``, ``fail: reason`` or ``not possible: reason``.
 
     With KEEP in the environment, the folder of what failed is kept, and named.
     """
@@ -43,10 +57,9 @@ def outcome_of(row: Row, version: str, python: Path, recordings: Path) -> str:
     folder = Path(tempfile.mkdtemp(prefix="forkline-matrix-"))
     with model_server() as model:
         try:
-            row.play(Stage(python, version, folder, recordings, model))
-            outcome = "pass"
-        except Later:
-            outcome = "later"
+            stage = Stage(python, version, folder, recordings, model)
+            note = row.play(stage) or stage.note
+            outcome = f"pass: {note}" if note else "pass"
         except NotPossible as reason:
             outcome = f"not possible: {reason}"
         except Failed as reason:

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,20 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from tests.engines import children
-from tests.engines.children import PRESS, Ended, Saved, marks, saved_in
+from tests.engines.children import PRESS, Child, Ended, Saved, marks, saved_in
 from tests.engines.model_server import ModelServer, model_server
+from tests.engines.warm_start import WarmPython, launched
 
 MOST_SECONDS = 150
+# These kinds have something beside their store: knowledge, or memory.
+KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
+# Where an engine gives up writing such a run's checkpoints, a run of ours is what is gone on from.
+RETAKEN = {
+    "json": "press_parts:with_json",
+    "pydantic": "press_parts:with_pydantic",
+    "hierarchical": "press_orders:hierarchical",
+    "conditional": "press_orders:conditional",
+}
+OURS = "recorded-by-forkline.txt"
+INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
 # Two rows may want the same recording at once.
 RECORDING: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
 class Failed(Exception):
     """The row did not see what must be seen. The message says what it saw instead."""
-
-
-class Later(Exception):
-    """Nobody has tried this yet."""
 
 
 class NotPossible(Exception):
@@ -39,12 +46,14 @@ class NotPossible(Exception):
 class Stage:
     """One row's surroundings. ``recordings`` is where this version's recorded stores are kept."""
 
-    python: Path
+    python: Path | WarmPython
     version: str
     folder: Path
     recordings: Path
     model: ModelServer
     jobs: int = field(default=0)
+    # What stands below the table where the row passes.
+    note: str = ""
 
     def recorded(self, kind: str, provider: str = "json") -> Path:
         """An own copy of a store that this version has written by itself. Raises NotPossible, Failed."""
@@ -57,6 +66,8 @@ class Stage:
                 half.mkdir(parents=True)
                 self._record(half, kind, provider)
                 half.rename(kept)
+        if (kept / OURS).exists():
+            self.note = (kept / OURS).read_text()
         copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
         if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
             raise missing(copy, "checkpoint of such a run")
@@ -69,39 +80,61 @@ class Stage:
                 raise Failed(
                     f"recording {kind} ({child.returncode}): {(folder / 'log.txt').read_text()[-300:]}"
                 )
+        reason = failed_write((folder / "log.txt").read_text(errors="replace"))
+        if reason and kind in RETAKEN and provider == "json":
+            self._record_anew(folder, RETAKEN[kind])
+            (folder / OURS).write_text(f"recorded by Forkline's own run, as CrewAI gives up: {reason}")
+
+    def _record_anew(self, folder: Path, entry_point: str) -> None:
+        """The same by a run that Forkline starts, which writes what the engine's own cannot."""
+        shutil.rmtree(folder / "store", ignore_errors=True)
+        events = {"events": ["task_started", "task_completed", "task_failed"]}
+        request = children.new_run_request(folder / "store", "crew", entry_point, INPUTS, events)
+        with model_server() as model:
+            succeeded(children.run(self.python, model, folder / "job", request))
 
     @contextlib.contextmanager
     def recorder(
         self, folder: Path, kind: str, provider: str = "json", model: ModelServer | None = None
-    ) -> Iterator[subprocess.Popen[bytes]]:
+    ) -> Iterator[Child]:
         """The engine's own run of a kind, under way; it writes to ``store`` in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         # A suffix would be added to a SQLite store, and a path relative to this folder is what users write.
         location = "./store" if provider == "json" else "./store.db"
-        with open(folder / "log.txt", "wb") as log:
-            child = subprocess.Popen(
-                [str(self.python), str(PRESS / "record.py"), kind, provider, location],
-                cwd=folder,
-                env=children.environment(model or self.model, folder),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            try:
-                yield child
-            finally:
-                # Once it has been waited for, its number may be another process's.
-                if child.poll() is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+        child = launched(
+            self.python,
+            PRESS / "record.py",
+            [kind, provider, location],
+            folder,
+            self._recording(folder, kind, model or self.model),
+            folder / "log.txt",
+        )
+        try:
+            yield child
+        finally:
+            # Once it has been waited for, its number may be another process's.
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
         if provider == "sqlite" and (folder / "store.db").exists():
             (folder / "store.db").rename(folder / "store")
+
+    def _recording(self, folder: Path, kind: str, model: ModelServer) -> dict[str, str]:
+        stored = storage_in(folder) if kind in KEEP_BESIDE else {}
+        return {**children.environment(model, folder), **stored}
 
     def run(self, request: dict[str, Any], **variables: str) -> Ended:
         """Run the child to its end, as the product does."""
         self.jobs += 1
         job = self.folder / f"job-{self.jobs}"
         return children.run(self.python, self.model, job, request, PRESS_TRACE=str(self.traces), **variables)
+
+    def ask(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
+        """Run the child, and answer its questions one after another."""
+        self.jobs += 1
+        job = self.folder / f"job-{self.jobs}"
+        with children.started(self.python, self.model, job, request, **variables) as child:
+            return children.answered(job, child, answers)
 
     @property
     def traces(self) -> Path:
@@ -110,6 +143,11 @@ class Stage:
     def traced(self) -> list[str]:
         """What the project's parts have said of being called."""
         return self.traces.read_text().splitlines() if self.traces.exists() else []
+
+
+def storage_in(folder: Path) -> dict[str, str]:
+    """Has knowledge and memory stand in this folder, as a project's environment may say it."""
+    return {"CREWAI_STORAGE_DIR": str(folder / "storage")}
 
 
 def recordings_of(version_folder: Path) -> Path:
@@ -123,10 +161,16 @@ def recordings_of(version_folder: Path) -> Path:
 def missing(location: Path, what: str) -> Exception:
     """NotPossible where the engine's own log says that it failed to write, Failed where it does not."""
     log = (location.parent / "log.txt").read_text(errors="replace")
-    reason = re.search(r"^\S*Error: (.*)$", log.partition("Auto-checkpoint failed")[2], re.M)
+    reason = failed_write(log)
     if reason:
-        return NotPossible(f"the engine itself writes no {what}: {reason[1]}")
+        return NotPossible(f"the engine itself writes no {what}: {reason}")
     return Failed(f"the engine has written no {what}")
+
+
+def failed_write(log: str) -> str:
+    """Why the engine could not write a checkpoint, by its own log; empty where it says nothing of it."""
+    reason = re.search(r"^\S*Error: (.*)$", log.partition("Auto-checkpoint failed")[2], re.M)
+    return reason[1] if reason else ""
 
 
 def same(what: str, actual: Any, wanted: Any) -> None:

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 from matrix.stage import Stage
 
-Play = Callable[[Stage], None]
+Play = Callable[[Stage], str | None]
 
 
 @dataclass(frozen=True)
 class Row:
-    """``play`` raises Failed or NotPossible; where it returns, what must be seen was seen."""
+    """``play`` raises Failed or NotPossible; where it returns, what must be seen was seen.
+
+    What it returns is a note that stands below the table.
+    """
 
     group: str
     name: str

@@ -1,11 +1,14 @@
 """Crews: resumed, and forked with edited inputs and outputs."""
 
 from pathlib import Path
+from typing import Any
 
 from matrix.rows import row
 from matrix.stage import Stage, grown, holds, missing, same, succeeded, tasks_called
 from tests.engines.children import Saved, marks, plan_for, request_for, saved_in
-from viewer.jobs.plan import Action, Edits
+from viewer.contents import contents_of
+from viewer.forms.promise import units_of
+from viewer.jobs.plan import Action, Edits, plan_of
 
 ENTRY_POINT = "press_parts:plain"
 DONE = ("task_completed",)
@@ -19,6 +22,12 @@ def after(location: Path, done: int, triggers: tuple[str, ...] = DONE) -> Saved:
     if not found:
         raise missing(location, "checkpoint of such a run")
     return found[0]
+
+
+def stale_in(start: Saved, inputs: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The changed inputs that each task's kept text was made with, as the form names them."""
+    units = units_of(contents_of(start.body))
+    return [step.stale for step in plan_of("crew", units, Edits(inputs=inputs))]
 
 
 @row("crew", "resume after an interrupt")
@@ -75,14 +84,20 @@ def edited_inputs(stage: Stage) -> None:
     start, before = after(location, 2), marks(location)
     inputs = {"topic": "tea", "year": 1999, "tags": ["x", 2]}
     edits = Edits(inputs=inputs, again=frozenset({start.tasks[0]["id"]}))
-    same("named as stale", plan_for(start, "crew", Edits(inputs=inputs))[1].stale, ("topic",))
+    same("named as stale", stale_in(start, inputs), [("topic", "year", "tags"), ("topic",), (), ()])
+    # The third speaks of the year by its agent's goal alone.
+    written = after(location, 3)
+    same("named as stale", stale_in(written, {"year": 1999}), [("year",), (), ("year",), ()])
     run = stage.run(request_for(start, location, edits=edits, entry_point=ENTRY_POINT))
     succeeded(run)
     same("tasks called", tasks_called(stage.model), ["Collect", "Check", "Write", "Title"])
     prompts = stage.model.prompts()
     holds("the first task is asked with the new inputs", "Collect tea in 1999, ['x', 2]" in prompts[0])
     holds("an agent's role speaks of the new input", "Researcher of tea" in prompts[0])
-    holds("nobody is asked about the old input", not any("AI" in prompt for prompt in prompts))
+    holds("an agent's goal speaks of the new input", "Write for 1999" in prompts[2])
+    holds("an expected output speaks of the new input", "a title of 1999" in prompts[3])
+    old = [prompt for prompt in prompts if "AI" in prompt or "2026" in prompt]
+    same("calls that were sent an old input", old, [])
     same("saved inputs", grown(location, before, start, "try-it")[-1].root["checkpoint_inputs"], inputs)
 
 
@@ -94,9 +109,30 @@ def edited_inputs_alone(stage: Stage) -> None:
     succeeded(run)
     same("tasks called", tasks_called(stage.model), ["Write", "Title"])
     holds("what runs is asked with the new input", "Write about tea" in stage.model.prompts()[0])
+    holds("an expected output speaks of the new input", "a title of 1999" in stage.model.prompts()[1])
+    told = [line["message"] for line in run.of("warning")]
+    holds("the role that cannot be told anew is named", any("'Writer' still speaks" in one for one in told))
     last = grown(location, before, start, "try-it")[-1]
     same("a kept task's text", last.tasks[1]["description"], "Check AI")
     same("saved inputs", last.root["checkpoint_inputs"], {"topic": "tea", "year": 1999, "tags": ["a", "b"]})
+
+
+@row("crew", "fork with another model, its prompts sent ahead")
+def other_model(stage: Stage) -> None:
+    location = stage.recorded("simple")
+    start, before = after(location, 1), marks(location)
+    request = request_for(start, location)
+    request["options"] = {"models": {"Writer": "gpt-4.1"}, "preload": "sequential"}
+    run = stage.run(request)
+    succeeded(run)
+    calls = stage.model.requests
+    same("calls of one token", [call.get("max_tokens") == 1 for call in calls], [True] * 2 + [False] * 3)
+    same("models", [call["model"] for call in calls[2:]], ["gpt-4o-mini", "gpt-4.1", "gpt-4.1"])
+    # Old engines keep an agent's former tasks in its conversation, behind the same beginning.
+    systems = [call["messages"][0] for call in calls]
+    same("prompts sent ahead", systems[:2], systems[2:4])
+    same("agents", [line["agents"] for line in run.of("preloaded")], [["Researcher of AI", "Writer"]])
+    grown(location, before, start, "try-it")
 
 
 @row("crew", "fork with one edited output")

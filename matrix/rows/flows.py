@@ -22,8 +22,12 @@ def ran(run: Ended) -> list[str]:
 
 
 def resumed(stage: Stage, kind: str, flow: str, *methods: str) -> tuple[Ended, Saved]:
-    """Resume after these methods, with every new checkpoint in its place."""
-    location = stage.recorded(kind)
+    """Resume a recorded run after these methods, with every new checkpoint in its place."""
+    return resumed_at(stage, stage.recorded(kind), flow, *methods)
+
+
+def resumed_at(stage: Stage, location: Path, flow: str, *methods: str) -> tuple[Ended, Saved]:
+    """The same at an own copy of a recorded run."""
     start, before = after_method(location, *methods), marks(location)
     request = request_for(start, location, entity="flow", kind="resume", entry_point=flow)
     run = stage.run(request)

@@ -1,14 +1,18 @@
 """Where checkpoints are read from and written to."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from matrix.rows import row
-from matrix.rows.crews import after
-from matrix.stage import Failed, Stage, grown, holds, same, succeeded
-from tests.engines.children import PRESS, Saved, marks, request_for, saved_in
+from matrix.rows.crews import ENTRY_POINT, after
+from matrix.stage import Failed, Stage, grown, holds, same, succeeded, tasks_called
+from tests.engines.children import KEY, PRESS, Saved, marks, request_for, saved_in
 from tests.engines.reading import rows
+from viewer.providers import provider_for
+from viewer.providers.snapshot import Entry
 
 OLD_STORES = Path(__file__).resolve().parent.parent.parent / "tests/stores/1.14.1"
 OLD_SQLITE = """\
@@ -88,6 +92,56 @@ def old_store(stage: Stage) -> None:
     start = next(one for one in reversed(before) if 0 < one.done < len(one.tasks))
     ended(stage, start, request_for(start, store, provider="sqlite"))
     same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, len(start.tasks))
+
+
+def redacted(location: Path, identifier: str, copy: Path) -> Path:
+    """The copy of a checkpoint as it is stored at import."""
+    with provider_for(location) as provider:
+        entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
+        snapshots = [provider.read(entry) for entry in entries]
+    copy.write_bytes(next(one.body for one in snapshots if one.checkpoint_id == identifier))
+    return copy
+
+
+@row("stores", "a pruned checkpoint that is only in the stored copy")
+def pruned_json(stage: Stage) -> None:
+    location = stage.recorded("simple")
+    start = after(location, 2)
+    copy = redacted(location, start.id, stage.folder / "copy.json")
+    holds("its copy has no key", KEY not in copy.read_text() and KEY in Path(start.source).read_text())
+    Path(start.source).unlink()
+    before = marks(location)
+    for kind, entry_point in (("fork", ENTRY_POINT), ("resume", ENTRY_POINT), ("fork", "")):
+        request = request_for(start, location, kind=kind, entry_point=entry_point)
+        request["checkpoint"] |= {"source": str(copy), "stored": True}
+        stage.model.forget()
+        run = stage.run(request)
+        if not entry_point:
+            same("status without the project's code", run.end["status"], "failed")
+            holds("the reason is told", "was pruned" in run.end["error"])
+            same("model calls", len(stage.model.requests), 0)
+            continue
+        succeeded(run)
+        same("tasks called", tasks_called(stage.model), ["Write", "Title"])
+        same("keys that the model was called with", set(stage.model.keys), {f"Bearer {KEY}"})
+        new = grown(location, before, start, "try-it" if kind == "fork" else "main")
+        same("finished tasks at the end", new[-1].done, 4)
+        before = marks(location)
+
+
+@row("stores", "a pruned checkpoint of a SQLite store")
+def pruned_sqlite(stage: Stage) -> None:
+    store = stage.recorded("simple", "sqlite")
+    start = next(one for one in rows(store) if one.done == 2)
+    copy = redacted(store, start.id, stage.folder / "copy.json")
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("DELETE FROM checkpoints WHERE id = ?", (start.id,))
+    before = rows(store)
+    request = request_for(start, store, provider="sqlite", entry_point=ENTRY_POINT)
+    request["checkpoint"] |= {"source": str(copy), "stored": True}
+    succeeded(stage.run(request))
+    same("tasks called", tasks_called(stage.model), ["Write", "Title"])
+    same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, 4)
 
 
 def ended(stage: Stage, start: Saved, request: dict[str, Any]) -> None:

@@ -62,22 +62,33 @@ def killed(stage: Stage) -> None:
     holds("the third task's start is kept", grown(location, before, start, "main"))
 
 
+def calls_made(stage: Stage, run: Ended, most: int) -> str:
+    """How often the engine and its client asked before they gave up, which may be paid each time."""
+    made, told = len(stage.model.requests), len(run.of("model_started"))
+    holds(f"they give up, after {made} calls", 1 <= told <= made <= most)
+    times = "once" if made == 1 else f"{made} times"
+    return f"the engine and its client asked the model {times} before they gave up"
+
+
 @row("weather", "the model does not answer in time")
-def slow(stage: Stage) -> None:
+def slow(stage: Stage) -> str:
     stage.model.gate.clear()
     run, _ = broken(stage, "impatient")
     says(run, "timed out", "Timeout", "timeout")
+    return calls_made(stage, run, most=3)
 
 
 @row("weather", "the model answers 429")
-def limited(stage: Stage) -> None:
+def limited(stage: Stage) -> str:
     stage.model.refusals["Write about"] = 429
     run, _ = broken(stage, "plain")
     says(run, "429")
+    return calls_made(stage, run, most=27)
 
 
 @row("weather", "the model answers 500")
-def failing(stage: Stage) -> None:
+def failing(stage: Stage) -> str:
     stage.model.refusals["Write about"] = 500
     run, _ = broken(stage, "plain")
     says(run, "500")
+    return calls_made(stage, run, most=9)
