@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check bench matrix screenshots clean-demo web development
+.PHONY: help setup demo up test check bench battery matrix screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## Say what can be made
@@ -27,6 +27,9 @@ check: development ## Lint, check the format and the types
 bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m scripts.bench
+
+battery: development ## Kill what writes while it is read, hundreds of times, and count what is lost
+	@.venv/bin/python -m battery
 
 matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
 	@.venv/bin/python -m matrix

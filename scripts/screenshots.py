@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def addresses(demo: ServedDemo) -> dict[str, str]:
-    """Where the pictures are taken: a fork's last task, and the form for another fork."""
+    """Where the pictures are taken: a fork's last task, and the forms for another fork and for several."""
     os.environ["DATA_DIR"] = str(demo.data_folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
     django.setup()
@@ -42,10 +42,14 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
     found = Checkpoint.objects.filter(trigger="task_completed", location__path__endswith="/article")
     selected = found.get(branch="shorter-draft", tasks_done=4)
     start = found.get(branch="main", tasks_done=3)
-    return {"run": f"{selected.get_absolute_url()}&tab=tasks", "fork": reverse("fork", args=[start.pk])}
+    return {
+        "run": f"{selected.get_absolute_url()}&tab=tasks",
+        "fork": reverse("fork", args=[start.pk]),
+        "vary": reverse("vary", args=[start.pk]),
+    }
 
 
-def take_all(demo: ServedDemo, run: str, fork: str) -> None:
+def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
     """Every picture, on every size and in both themes."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
@@ -64,6 +68,8 @@ def take_all(demo: ServedDemo, run: str, fork: str) -> None:
         take(pages, "running", lambda page: None)
         job = demo.site + str(pages["-light"].locator(".job-sentence a").first.get_attribute("href"))
         take(pages, "finished", lambda page: show_finished(page, job))
+        group = start_variations(pages["-light"], demo.site + vary)
+        take(pages, "variations", lambda page: show_variations(page, group))
         chromium.close()
 
 
@@ -115,7 +121,7 @@ def edit(page: Page, field: Locator, text: str) -> None:
 
 def start_fork(page: Page) -> str:
     """Press the button; the address that it leads to."""
-    page.get_by_role("button", name="Start fork").click()
+    page.get_by_role("button", name="Start fork").click(timeout=120_000)
     page.wait_for_url("**job=**")
     return page.url
 
@@ -123,6 +129,21 @@ def start_fork(page: Page) -> str:
 def show_finished(page: Page, job: str) -> None:
     page.goto(job)
     page.locator(".status-succeeded").wait_for(timeout=120_000)
+
+
+def start_variations(page: Page, address: str) -> str:
+    """Fork for three years at once; the address of the page that shows them."""
+    page.goto(address)
+    page.get_by_label("year", exact=True).fill("2027\n2028\n2029")
+    page.get_by_label("Branches below", exact=True).fill("years")
+    page.get_by_role("button", name="Start 3 forks").click(timeout=120_000)
+    page.wait_for_url("**/variations/*-*/")
+    return page.url
+
+
+def show_variations(page: Page, group: str) -> None:
+    page.goto(group)
+    page.locator(".status-succeeded").nth(2).wait_for(timeout=180_000)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench import MEASUREMENTS
+
 SCRIPTS = Path(__file__).resolve().parent.parent.parent / "scripts"
 
 
@@ -81,3 +83,13 @@ def test_a_missing_browser_stops_with_its_command(bare_path: str) -> None:
 def test_what_is_there_is_not_spoken_of() -> None:
     told = run([SCRIPTS / "system-packages", "dot", "browser"])
     assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+
+
+def test_every_measurement_is_made_in_a_process_of_its_own() -> None:
+    root = SCRIPTS.parent
+    named = {path.stem for path in (root / "bench").glob("*.py") if "def main()" in path.read_text()}
+    assert set(MEASUREMENTS) == named
+    for name in MEASUREMENTS:
+        code = f"import bench.{name}"
+        outcome = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+        assert outcome.returncode == 0, outcome.stderr

@@ -1,0 +1,168 @@
+"""From the click on Resume to its first task: a warm child, a cold one, and the engine's own command."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dotenv import dotenv_values
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from scripts.served_demo import ServedDemo, served_demo
+
+ROUNDS = 5
+GOAL_TIMES = 6
+MOST_SECONDS = 180
+# The demo's crew after two of its four tasks, where it ran by itself, in a folder of JSON files.
+CHECKPOINT = """
+    SELECT checkpoint.id, checkpoint.checkpoint_id, location.path, project.folder, project.interpreter,
+           project.environment_file
+    FROM viewer_checkpoint AS checkpoint
+    JOIN viewer_location AS location ON location.id = checkpoint.location_id
+    JOIN viewer_project AS project ON project.id = location.project_id
+    WHERE checkpoint.entity = 'crew' AND checkpoint.branch = 'main' AND location.provider = 'json'
+          AND checkpoint.tasks_done = 2 AND checkpoint.trigger = 'task_completed'
+    ORDER BY checkpoint.id LIMIT 1
+"""
+FIRST_TASK = """
+    SELECT (julianday(event.at) - 2440587.5) * 86400 FROM viewer_jobevent AS event
+    JOIN viewer_job AS job ON job.id = event.job_id
+    WHERE event.kind = 'task_started' AND job.created_at > ? ORDER BY event.id LIMIT 1
+"""
+UNFINISHED = "SELECT count(*) FROM viewer_job WHERE status IN ('queued', 'starting', 'running')"
+
+
+@dataclass(frozen=True)
+class Stand:
+    """One served demo, with a browser that is logged in, and the checkpoint that is resumed."""
+
+    demo: ServedDemo
+    page: Page
+    checkpoint: int
+    identifier: str
+    location: Path
+    project: Path
+    interpreter: Path
+    environment_file: Path
+
+
+def main() -> None:
+    """Measure in turns, so that what else the machine does falls on both. Print the table."""
+    executable = shutil.which("chromium")
+    assert executable, "chromium is not there: run `scripts/system-packages browser`"
+    with ExitStack() as open_things:
+        folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="forkline-bench-")))
+        demos = {
+            flag: open_things.enter_context(with_warm_start(folder / f"warm-{flag}", flag)) for flag in "01"
+        }
+        playwright = open_things.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        cold, warm = (stand_of(demos[flag], browser) for flag in "01")
+        wait_for_the_waiting(warm)
+        seconds: dict[str, list[float]] = {"cold": [], "warm": [], "engine": []}
+        for number in range(ROUNDS):
+            seconds["cold"].append(click_to_first_task(cold))
+            seconds["warm"].append(click_to_first_task(warm))
+            took, said, written = engines_own(cold, folder / f"copy-{number}")
+            seconds["engine"].append(took)
+        browser.close()
+    report(seconds, said, written)
+
+
+def with_warm_start(folder: Path, flag: str) -> Any:
+    os.environ["WARM_START"] = flag
+    return served_demo(folder, delay=0.01)
+
+
+def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
+    with closing(sqlite3.connect(demo.data_folder / "forkline.sqlite3", timeout=30)) as database:
+        return database.execute(query, values).fetchall()
+
+
+def stand_of(demo: ServedDemo, browser: Browser) -> Stand:
+    page = browser.new_context().new_page()
+    page.set_default_timeout(MOST_SECONDS * 1000)
+    page.goto(demo.link)
+    checkpoint, identifier, *places = rows(demo, CHECKPOINT)[0]
+    stand = Stand(demo, page, checkpoint, identifier, *map(Path, places))
+    open_form(stand)
+    return stand
+
+
+def open_form(stand: Stand) -> None:
+    """Until the form may be sent: once it has been looked at what the run restores."""
+    stand.page.goto(f"{stand.demo.site}/checkpoints/{stand.checkpoint}/resume/")
+    stand.page.wait_for_selector("#start-button:not([disabled])")
+
+
+def wait_for_the_waiting(stand: Stand) -> None:
+    """Until a process waits for the project: opening the form has asked for one."""
+    until = time.monotonic() + MOST_SECONDS
+    while not any("Waiting." in log.read_text() for log in (stand.demo.data_folder / "warm").glob("*.log")):
+        assert time.monotonic() < until, "no process came to wait"
+        time.sleep(0.1)
+
+
+def click_to_first_task(stand: Stand) -> float:
+    """Seconds from the click on the button to the first task's start, as the child noted it."""
+    open_form(stand)
+    clicked = time.time()
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
+    stand.page.click("#start-button")
+    until = time.monotonic() + MOST_SECONDS
+    while not (found := rows(stand.demo, FIRST_TASK, since)) or rows(stand.demo, UNFINISHED)[0][0]:
+        assert time.monotonic() < until, "the run did not come to its end"
+        time.sleep(0.1)
+    return float(found[0][0]) - clicked
+
+
+def engines_own(stand: Stand, copy: Path) -> tuple[float, str, int]:
+    """Seconds that ``crewai checkpoint resume`` takes on a copy of the same store; what it says last, and
+    how many checkpoints it wrote."""
+    shutil.copytree(stand.location, copy)
+    before = len(list(copy.rglob("*.json")))
+    command = [stand.interpreter.parent / "crewai", "checkpoint", "--location", copy, "resume"]
+    began = time.monotonic()
+    ended = subprocess.run(
+        [*map(str, command), stand.identifier],
+        cwd=stand.project,
+        env={**os.environ, **{n: v for n, v in dotenv_values(stand.environment_file).items() if v}},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=MOST_SECONDS,
+    )
+    took = time.monotonic() - began
+    lines = [line for line in ended.stdout.splitlines() if line.strip()]
+    return took, lines[-1] if lines else "", len(list(copy.rglob("*.json"))) - before
+
+
+def report(seconds: dict[str, list[float]], said: str, written: int) -> None:
+    cold, warm = median(seconds["cold"]), median(seconds["warm"])
+    print("| start | median s | fastest s | slowest s | times as fast as cold | goal |")
+    print("|---|---:|---:|---:|---:|---|")
+    names = {
+        "cold": "click to first task, cold",
+        "warm": "click to first task, warm",
+        "engine": "`crewai checkpoint resume`, start to end",
+    }
+    for name, measured in seconds.items():
+        times = {"warm": f"{cold / warm:.1f}"}.get(name, "")
+        goal = {"warm": f"{GOAL_TIMES} times"}.get(name, "")
+        print(
+            f"| {names[name]} | {median(measured):.2f} | {min(measured):.2f} | {max(measured):.2f} "
+            f"| {times} | {goal} |"
+        )
+    print(f"\nThe command ends with {said[:100]!r}, and wrote {written} checkpoints.")
+
+
+if __name__ == "__main__":
+    main()
