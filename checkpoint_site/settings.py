@@ -76,8 +76,19 @@ CHECKPOINT_SETTLED_SECONDS = env_number("CHECKPOINT_SETTLED_SECONDS", 3)
 LOCATION_WATCH_MILLISECONDS = env_number("LOCATION_WATCH_MILLISECONDS", 1000)
 # The program that runs a job of each engine, started in the interpreter of the job's project.
 JOB_RUNNERS = {"crewai": ROOT / "viewer" / "engines" / "crewai_runner.py"}
+# How long a look before a run may take, and how many are made at once.
+LOOK_SECONDS = env_number("LOOK_SECONDS", 60)
+LOOKS_AT_ONCE = env_number("LOOKS_AT_ONCE", 2)
+# What a process that waits for jobs of each engine imports ahead, of what stands beside its runner.
+JOB_PRELOADS = {"crewai": "forkline_crewai.preloading"}
+# Whether such processes wait at all, for how many projects at once, and for how long without a job.
+WARM_START = env_flag("WARM_START", True)
+WARM_PROCESSES = env_number("WARM_PROCESSES", 2)
+WARM_IDLE_SECONDS = env_number("WARM_IDLE_SECONDS", 600)
 # How long a cancelled run gets after SIGINT, and again after SIGTERM.
 CANCEL_GRACE_SECONDS = env_number("CANCEL_GRACE_SECONDS", 5)
+# A job whose time to start passed while no worker was up starts late, but no later than this.
+START_GRACE_SECONDS = env_number("START_GRACE_SECONDS", 3600)
 
 INSTALLED_APPS = [
     "daphne",
@@ -134,7 +145,13 @@ DATABASES = {
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-20000;",
+            # Stored copies have about ten kilobytes: in large pages, four times fewer of them are written.
+            "init_command": (
+                "PRAGMA page_size=16384; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                " PRAGMA cache_size=-20000;"
+                # What was deleted, such as what a person typed for a run, is overwritten.
+                " PRAGMA secure_delete=ON;"
+            ),
         },
     }
 }
@@ -182,7 +199,8 @@ WHITENOISE_USE_FINDERS = True
 
 LANGUAGE_CODE = "en"
 USE_I18N = True
-TIME_ZONE = "UTC"
+# Times are shown and typed in it, and its midnight begins the day that limits count.
+TIME_ZONE = env_text("TIME_ZONE", "UTC")
 USE_TZ = True
 
 LOGGING = {

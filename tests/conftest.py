@@ -11,6 +11,9 @@ from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, sync_playwright
 
 from scripts.served_demo import ServedDemo, served_demo
+from tests.engines.children import environment
+from tests.engines.model_server import model_server
+from tests.engines.warm_start import WarmPython, warm_python
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "demo"
@@ -31,6 +34,14 @@ def engine_python() -> Path:
     python = Path(named) if named else ROOT / "demo/.venv/bin/python"
     assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_ENGINE_PYTHON"
     return python
+
+
+@pytest.fixture(scope="session")
+def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+    """The same interpreter, with a process of it that has imported CrewAI and copies itself for each run."""
+    folder = tmp_path_factory.mktemp("warm")
+    with model_server() as model, warm_python(engine_python, environment(model, folder), folder) as python:
+        yield python
 
 
 @pytest.fixture
