@@ -41,7 +41,9 @@ def after_method(location: Path, method: str) -> Saved:
 
 def rows(store: Path) -> list[Saved]:
     """The checkpoints of a SQLite store, in the order in which they were written."""
-    connection = sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)
+    # What was written last may still stand in the log beside it; where there is none, none is to come.
+    logged = Path(f"{store}-wal").exists()
+    connection = sqlite3.connect(f"file:{store}?mode=ro{'' if logged else '&immutable=1'}", uri=True)
     found = connection.execute("SELECT id, json(data) FROM checkpoints ORDER BY rowid").fetchall()
     connection.close()
     saved = []
