@@ -1,6 +1,8 @@
 """A fork of a checkpoint in a SQLite store."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,5 +68,19 @@ def test_a_python_whose_sqlite_is_too_old_is_refused_in_words(
     assert run.end["status"] == "failed"
     assert "SQLite 3.40.1" in run.end["error"]
     assert "pysqlite3" in run.end["error"]
+    assert marks(store) == before
+    assert model.requests == []
+
+
+def test_a_row_that_no_sqlite_can_read_is_refused_in_words(
+    cold_engine: Engine, model: ModelServer, store: Path
+) -> None:
+    request = request_for(rows(store)[0], store, provider="sqlite")
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("UPDATE checkpoints SET data = x'ff' WHERE id = ?", (request["checkpoint"]["id"],))
+    before = marks(store)
+    run = cold_engine.run(request)
+    assert run.end["status"] == "failed"
+    assert "cannot be read: malformed JSON" in run.end["error"]
     assert marks(store) == before
     assert model.requests == []

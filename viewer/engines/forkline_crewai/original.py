@@ -36,7 +36,7 @@ def read_original(request: Request) -> dict[str, Any]:
         else:
             text = _decoded(Path(source).read_bytes())
         body = json.loads(text)
-    except (OSError, ValueError, sqlite3.Error) as error:
+    except (OSError, ValueError, _database().Error) as error:
         if isinstance(error, FileNotFoundError) and not stored:
             raise _gone(request) from error
         raise Refused(f"The checkpoint {source} cannot be read: {error}") from error
@@ -79,11 +79,10 @@ def refuse_other_place(request: Request) -> None:
         )
     if request["location"]["provider"] != "sqlite" or not path.exists() or not path.stat().st_size:
         return
-    database: Any = sys.modules["sqlite3"]
     try:
         with opened(path) as connection:
             named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
-    except database.Error as error:
+    except _database().Error as error:
         raise Refused(f"{path} cannot be read as a store of checkpoints: {error}") from error
     if [tuple(one) for one in named] != [("table",)]:
         raise Refused(f"{path} is somebody else's database by now: it has no table of checkpoints.")
@@ -102,8 +101,12 @@ def opened(store: Path) -> Any:
     # Without a log beside it nobody is writing; then no log may appear beside it either.
     quiet = not Path(f"{store}-wal").exists()
     options = "mode=ro&immutable=1" if quiet else "mode=ro"
-    database: Any = sys.modules["sqlite3"]
-    return closing(database.connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
+    return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
+
+
+def _database() -> Any:
+    """The module that the process uses by now, which need not be the one that was imported above."""
+    return sys.modules["sqlite3"]
 
 
 def _row(request: Request) -> str:
