@@ -9,6 +9,7 @@ from viewer.contents.events import FAILED
 from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
+from viewer.picture.branches import line_of
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
 from viewer.picture.folding import folded
@@ -29,6 +30,8 @@ class Wanted:
 
     at: str = ""
     only: str = ""
+    # Only the line of this branch, from the run's start.
+    branch: str = ""
     top: int | None = None
     bottom: int | None = None
     # Whether each pruned checkpoint is a line of its own.
@@ -80,9 +83,7 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     """The rows that are asked for, newest first."""
     newest = run.checkpoints.aggregate(newest=Max("row"))["newest"] or 0
     top = wanted.top if wanted.top is not None else _top_for_selection(run, wanted, newest)
-    rows = run.checkpoints.filter(row__lte=newest if top is None else top)
-    if wanted.only == "failed":
-        rows = rows.filter(failed())
+    rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
     if wanted.bottom is not None:
         rows = rows.filter(row__gte=wanted.bottom)
     most = ROWS if wanted.bottom is None else MOST_ROWS
@@ -102,6 +103,15 @@ def window_of(run: Run, wanted: Wanted) -> Window:
         newer=None if top is None else min(top + ROWS, newest),
         older=shown[-1].row - 1 if more else None,
     )
+
+
+def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
+    rows = run.checkpoints.all()
+    if wanted.only == "failed":
+        rows = rows.filter(failed())
+    if wanted.branch:
+        rows = rows.filter(pk__in=line_of(run, wanted.branch))
+    return rows
 
 
 def looks_of(run: Run) -> Looks:
@@ -141,7 +151,7 @@ def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
 
 def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
     """A selection that the newest rows do not hold is shown amid its own neighbours."""
-    if not wanted.at or wanted.only or wanted.bottom is not None:
+    if not wanted.at or wanted.only or wanted.branch or wanted.bottom is not None:
         return None
     selected = (
         run.checkpoints.filter(checkpoint_id=wanted.at).order_by("-row").values_list("row", flat=True).first()
@@ -181,7 +191,7 @@ def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
     """The rows above the window whose lines run into it."""
     if top is None or wanted.only:
         return []
-    return list(_with_parents(run.checkpoints.filter(row__gt=top, parent__row__lte=top)))
+    return list(_with_parents(_picked(run, wanted).filter(row__gt=top, parent__row__lte=top)))
 
 
 def _drawing(

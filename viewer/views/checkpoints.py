@@ -49,10 +49,15 @@ def raw(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-def selected_checkpoint(run: Run, at: str) -> Checkpoint | None:
-    """The checkpoint that the address names; without a name, the newest. None where it is not there."""
+def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | None:
+    """The checkpoint that the address names; without a name, the newest of the branch, or of all.
+
+    None where it is not there.
+    """
     rows = run.checkpoints.select_related("location", "parent", "body").order_by("-row")
-    return (rows.filter(checkpoint_id=at) if at else rows).first()
+    if at:
+        return rows.filter(checkpoint_id=at).first()
+    return (rows.filter(branch=branch).first() if branch else None) or rows.first()
 
 
 def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from viewer.addresses import number_in
 from viewer.lineage.drawing import NoLayout
 from viewer.models import Run, Variations
+from viewer.picture.branches import branches_of
 from viewer.picture.faults import fault_words
 from viewer.picture.overview import overview_of
 from viewer.picture.window import Wanted, window_of
@@ -26,7 +27,7 @@ MOST_GROUPS = 5
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The whole page, or the detail alone where only that is swapped."""
     run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
-    checkpoint = selected_checkpoint(run, request.GET.get("at", ""))
+    checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
     context = detail_context(request, run, checkpoint)
     if request.headers.get("HX-Target") == "detail":
         response = render(request, "viewer/checkpoints/_detail.html", context)
@@ -51,7 +52,9 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     """The list or the overview, with the checkpoint ``at`` marked."""
     only = request.GET.get("only", "")
     only = only if only in FILTERS else ""
-    context: dict[str, Any] = {"only": only, "at": at, "view": "rows", "faults": fault_words(run)}
+    branch = request.GET.get("branch", "")
+    context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
+    context |= {"faults": fault_words(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
     context["groups"] = Variations.objects.filter(checkpoint__run=run)[:MOST_GROUPS]
     if request.GET.get("view") == "graph":
@@ -61,7 +64,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
             context["no_layout"] = told(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
     pruned = request.GET.get("pruned") == "shown"
-    wanted = Wanted(at, only, top, bottom, pruned)
+    wanted = Wanted(at, only, branch, top, bottom, pruned)
     return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
