@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
+from checkpoint_site.settings import DATA_DIR, DATABASES
 from scripts import demo_rows, demo_runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +56,6 @@ def start_model() -> subprocess.Popen[str]:
 def serve(model_input: int) -> None:
     """Become the server, and keep hold of the model: it ends when the server does, however that ends."""
     os.set_inheritable(model_input, True)
-    print(f"Serving on http://127.0.0.1:{PORT} until Ctrl-C. This link logs you in, once:", flush=True)
     os.execv(sys.executable, [sys.executable, str(ROOT / "manage.py"), "up"])
 
 

@@ -41,7 +41,8 @@ def served(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
         text=True,
     )
     assert up.stdout
-    printed = up.stdout.readline()
+    printed = up.stdout.readline() + up.stdout.readline()
+    assert printed.startswith("Serving on http://127.0.0.1:")
     link = LINK.search(printed)
     assert link, printed
     yield up, link[0]

@@ -53,6 +53,8 @@ class Command(BaseCommand):
         try:
             wait_for_server(children, stopped)
             if not stopped.is_set():
+                served = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
+                self.stdout.write(served % {"address": f"http://{HOST}:{settings.PORT}"})
                 self.stdout.write(login_link(owner(), location.get_absolute_url() if location else "/"))
                 self.stdout.flush()
             serve(children, stopped)
