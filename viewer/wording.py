@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.jobs.plan import Action, Reason, Step
-from viewer.words import Worded
+from viewer.words import Worded, Words
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("kept"),
@@ -33,9 +33,9 @@ REASONS: dict[Reason, str | Promise] = {
 }
 
 
-def told(error: Worded) -> str:
+def told(words: Words | Worded) -> str:
     """What went wrong and what to do, translated."""
-    return gettext(error.text) % error.values
+    return (words.words if isinstance(words, Worded) else words).filled(gettext)
 
 
 def action_word(action: str) -> str:

@@ -1,12 +1,70 @@
 """Words from rooms that know no Django: English where they are written, translated where they are shown."""
 
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# What a text may ask for: a value by its name, and nothing that a text out of a row could do harm with.
+_PLACE = re.compile(r"%(?:%|\((\w+)\)([dsr]))")
+# No text of ours has as many places, and no words of ours stand as deep in others.
+MOST_PLACES, MOST_DEPTH = 20, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person is told, as plain data: ``text``, filled with ``values``. As a string it is English."""
+
+    text: str
+    values: "dict[str, str | int | float | Words]" = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.filled()
+
+    def filled(self, translated: Callable[[str], str] = str) -> str:
+        """The text, ``translated``, with its values in it. One without values is left as it is."""
+        text = translated(self.text) if self.text else ""
+        if not self.values:
+            return text
+
+        def value_at(place: re.Match[str]) -> str:
+            # A place that nothing is known for stays.
+            value = self.values.get(place[1], place[0]) if place[1] else "%"
+            if isinstance(value, Words):
+                return value.filled(translated)
+            return repr(value) if place[2] == "r" else str(value)
+
+        return _PLACE.sub(value_at, text)
+
+    def plain(self) -> dict[str, Any]:
+        """As it is stored and sent: JSON, of which ``words_from`` makes words again."""
+        return asdict(self)
+
+
+def words_from(plain: object, english: str) -> Words:
+    """The words that were stored; the ``english`` as it is where none were, or where these are none."""
+    return _words_in(plain, MOST_DEPTH) or Words(english)
+
+
+def _words_in(plain: object, depth: int) -> Words | None:
+    match plain:
+        case {"text": str(text), "values": dict(found)} if text.count("%") <= MOST_PLACES and depth:
+            values = {str(name): _value_in(value, depth - 1) for name, value in found.items()}
+            known = {name: value for name, value in values.items() if value is not None}
+            return Words(text, known) if len(known) == len(values) else None
+    return None
+
+
+def _value_in(plain: object, depth: int) -> str | int | float | Words | None:
+    return plain if isinstance(plain, str | int | float) else _words_in(plain, depth)
+
 
 class Worded(Exception):
-    """Its message is for a person: ``text``, filled with ``values``. viewer/wording.py translates it."""
+    """Its ``words`` are for a person: a text, and the values that fill it."""
 
-    def __init__(self, text: str, **values: object) -> None:
-        super().__init__(text % values)
-        self.text, self.values = text, values
+    def __init__(self, text: str, /, **values: str | int | float | Words) -> None:
+        self.words = Words(text, values)
+        super().__init__(str(self.words))
 
 
 def gettext_noop(text: str) -> str:
