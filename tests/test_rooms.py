@@ -13,7 +13,7 @@ DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp",
 
 # Room -> what it may import beside the standard library and itself. The longest match counts.
 ROOMS: dict[str, set[str]] = {
-    "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs"},
+    "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs", "viewer.words"},
     "viewer/words.py": set(),
     "viewer/lineage": {"graphviz", "viewer.words"},
     "viewer/contents": set(),
@@ -23,9 +23,17 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs/branch.py": {"viewer.words"},
     "viewer/jobs/spool.py": set(),
     "viewer/engines": {"crewai", "pydantic", "forkline_crewai", "forkline_warm", "viewer.jobs.spool"},
-    "viewer/models": DJANGO,
+    "viewer/models": DJANGO | {"viewer.words"},
     "viewer/importing": DJANGO
-    | {"msgspec", "zstandard", "viewer.providers", "viewer.lineage", "viewer.models"},
+    | {
+        "msgspec",
+        "zstandard",
+        "viewer.providers",
+        "viewer.lineage",
+        "viewer.models",
+        "viewer.wording",
+        "viewer.words",
+    },
     "viewer/jobs/progress.py": set(),
     "viewer/jobs": DJANGO
     | {
@@ -98,6 +106,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs",
         "viewer.data_folder",
         "viewer.login_links",
+        "viewer.wording",
     },
     "viewer/views": DJANGO
     | {

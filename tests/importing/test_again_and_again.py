@@ -201,7 +201,7 @@ def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Locati
     summary = import_location(flow)
     assert summary.unreadable and summary.is_news
     flow.refresh_from_db()
-    assert flow.unreadable == summary.unreadable
+    assert flow.unreadable == str(summary.unreadable)
     assert set(flow.checkpoints.values_list("state", flat=True)) == {"present"}
     shutil.move(moved, flow.path)
     import_location(flow)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def imported(path: Path) -> Location:
     location = open_location(path)
     summary = import_location(location)
-    assert summary.unreadable == ""
+    assert summary.unreadable is None
     location.refresh_from_db()
     return location
 

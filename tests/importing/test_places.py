@@ -29,7 +29,7 @@ def test_a_new_folder_is_made_only_when_it_is_opened(project: Project) -> None:
     assert folder.is_dir()
     assert (location.project, location.provider) == (project, "json")
     assert open_place(place, project) == location
-    assert import_location(location).unreadable == ""
+    assert import_location(location).unreadable is None
 
 
 def test_a_new_store_is_an_empty_file_until_its_first_checkpoint(project: Project) -> None:
@@ -37,7 +37,7 @@ def test_a_new_store_is_an_empty_file_until_its_first_checkpoint(project: Projec
     location = open_place(place, project)
     assert location.provider == "sqlite"
     assert Path(location.path).read_bytes() == b""
-    assert "with its first checkpoint" in import_location(location).unreadable
+    assert "with its first checkpoint" in str(import_location(location).unreadable)
     assert place_at("stores/runs.db", project) == place
 
 

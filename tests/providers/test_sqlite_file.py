@@ -28,7 +28,7 @@ def read_all(path: Path, limits: Limits | None = None) -> tuple[list[str], dict[
     with provider_for(path, limits) as provider:
         for item in provider.entries():
             if isinstance(item, Fault):
-                faults[item.key] = item.reason
+                faults[item.key] = str(item.reason)
                 continue
             try:
                 read.append(provider.read(item).checkpoint_id)

@@ -20,6 +20,7 @@ from viewer.providers import provider_for
 from viewer.providers.packing import Packed
 from viewer.providers.snapshot import Entry, Fault, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import TABLE
+from viewer.words import Words
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
 # A run that comes in one slice is settled once.
@@ -30,14 +31,14 @@ NOTED_EVERY = timedelta(seconds=20)
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What one import did. ``read`` counts what was opened; ``unreadable`` is a reason, or empty."""
+    """What one import did. ``read`` counts what was opened, ``unreadable`` tells why nothing could be."""
 
     read: int = 0
     added: int = 0
     changed: int = 0
     pruned: int = 0
     problems: int = 0
-    unreadable: str = ""
+    unreadable: Words | None = None
     is_news: bool = False
 
 
@@ -57,8 +58,7 @@ def import_location(location: Location) -> ImportSummary:
             with provider_for(Path(location.path), limits()) as provider:
                 summary = _import(location, provider)
         except LocationUnreadable as error:
-            summary = ImportSummary(unreadable=str(error))
-            summary.is_news = location.unreadable != summary.unreadable
+            summary = ImportSummary(unreadable=error.words)
         _note(location, summary)
     return summary
 
@@ -75,7 +75,7 @@ def import_one(location: Location, source: str) -> ImportSummary:
                 found = provider.entry(key)
                 summary = _import_these(location, provider, [found] if found else [], {key})
         except LocationUnreadable as error:
-            return ImportSummary(unreadable=str(error))
+            return ImportSummary(unreadable=error.words)
         _note(location, summary)
     return summary
 
@@ -196,7 +196,7 @@ def _slice_of(results: Iterator[Packed | Fault]) -> list[Packed | Fault]:
 
 def _note(location: Location, summary: ImportSummary) -> None:
     now = timezone.now()
-    if location.unreadable != summary.unreadable:
+    if location.unreadable != str(summary.unreadable or ""):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > NOTED_EVERY
     if not (summary.is_news or is_due):

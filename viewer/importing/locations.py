@@ -9,6 +9,7 @@ from viewer.importing.limits import limits
 from viewer.models import Location
 from viewer.providers import provider_for
 from viewer.providers.snapshot import LocationUnreadable
+from viewer.wording import told
 
 
 class UnknownLocation(Exception):
@@ -27,7 +28,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     try:
         kind = provider_for(found, limits()).kind
     except LocationUnreadable as error:
-        raise UnknownLocation(str(error)) from None
+        raise UnknownLocation(told(error)) from None
     return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
 
 

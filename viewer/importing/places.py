@@ -12,6 +12,7 @@ from viewer.importing.locations import UnknownLocation, permitted_path
 from viewer.models import Location, Project
 from viewer.providers import provider_for
 from viewer.providers.snapshot import LocationUnreadable
+from viewer.wording import told
 
 # What a new SQLite file's name ends with; anything else is a folder.
 STORES = {".db", ".sqlite", ".sqlite3"}
@@ -44,7 +45,7 @@ def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -
             with provider_for(found, limits()) as provider:
                 return Place(str(found), Location.Provider(provider.kind))
         except LocationUnreadable as error:
-            raise UnknownLocation(str(error)) from None
+            raise UnknownLocation(told(error)) from None
     return Place(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
 
 

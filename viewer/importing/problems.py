@@ -3,18 +3,22 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from viewer.models import Checkpoint, Location, Problem
 from viewer.providers.snapshot import Entry, Fault
+from viewer.words import Words
+from viewer.words import gettext_noop as _
 
 
 @dataclass(slots=True)
 class _Known:
     pk: int
     reason: str
+    reason_words: dict[str, Any]
     kind: str
     fingerprint: str
     first_seen_at: datetime
@@ -29,7 +33,10 @@ class Problems:
         if keys is not None:
             rows = rows.filter(key__in=keys)
         self._before = {
-            row.key: _Known(row.pk, row.reason, row.kind, row.fingerprint, row.first_seen_at) for row in rows
+            row.key: _Known(
+                row.pk, row.reason, row.reason_words, row.kind, row.fingerprint, row.first_seen_at
+            )
+            for row in rows
         }
         self._after: dict[str, _Known] = {}
         self._now = timezone.now()
@@ -54,9 +61,9 @@ class Problems:
         if kind == "writing" and self._stands(fault, first_seen_at):
             kind = "broken"
         elif kind == "writing":
-            reason = f"It is still being written. {reason}"
+            reason = Words(_("It is still being written. %(why)s"), {"why": reason})
         self._after[fault.key] = _Known(
-            before.pk if before else 0, reason, kind, fault.fingerprint, first_seen_at
+            before.pk if before else 0, str(reason), reason.plain(), kind, fault.fingerprint, first_seen_at
         )
 
     def _stands(self, fault: Fault, first_seen_at: datetime) -> bool:
@@ -88,6 +95,7 @@ class Problems:
                 key=key,
                 defaults={
                     "reason": known.reason,
+                    "reason_words": known.reason_words,
                     "kind": known.kind,
                     "fingerprint": known.fingerprint,
                     "first_seen_at": known.first_seen_at,

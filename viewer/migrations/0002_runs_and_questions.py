@@ -67,6 +67,16 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, max_length=300),
         ),
         migrations.AddField(
+            model_name="location",
+            name="unreadable_words",
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name="problem",
+            name="reason_words",
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
             model_name="project",
             name="limits",
             field=models.JSONField(blank=True, default=dict),

@@ -14,6 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from viewer.words import Words, words_from
+
 
 class Project(models.Model):
     """The folder, interpreter and entry points that a location's runs belong to."""
@@ -95,8 +97,10 @@ class Location(models.Model):
     )
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
-    # Why the location itself could not be read at the last import; empty where it could.
+    # Why the location itself could not be read at the last import, in English; empty where it could.
     unreadable = models.TextField(blank=True)
+    # The same as it is told to a person (viewer/words.py).
+    unreadable_words = models.JSONField(default=dict, blank=True)
     # Grows with every import that changed something; open pages follow it.
     revision = models.PositiveIntegerField(default=0)
 
@@ -116,15 +120,25 @@ class Location(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
 
-    def note_import(self, at: datetime, unreadable: str, is_news: bool) -> None:
+    def note_import(self, at: datetime, unreadable: Words | None, is_news: bool) -> None:
         """Record that it was looked at; where that brought news, open pages are to follow."""
-        self.imported_at, self.unreadable = at, unreadable
-        changes: dict[str, Any] = {"imported_at": at, "unreadable": unreadable}
+        self.imported_at, self.unreadable = at, str(unreadable or "")
+        self.unreadable_words = unreadable.plain() if unreadable else {}
+        changes: dict[str, Any] = {
+            "imported_at": at,
+            "unreadable": self.unreadable,
+            "unreadable_words": self.unreadable_words,
+        }
         if is_news:
             changes["revision"] = F("revision") + 1
         Location.objects.filter(pk=self.pk).update(**changes)
         if is_news:
             self.refresh_from_db(fields=["revision"])
+
+    @property
+    def why_unreadable(self) -> Words:
+        """To be told where it could not be read."""
+        return words_from(self.unreadable_words, self.unreadable)
 
     @property
     def name(self) -> str:
@@ -145,7 +159,9 @@ class Problem(models.Model):
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")
     key = models.CharField(max_length=1000)
+    # In English, and as it is told to a person (viewer/words.py).
     reason = models.TextField()
+    reason_words = models.JSONField(default=dict, blank=True)
     kind = models.CharField(max_length=20, choices=Kind)
     fingerprint = models.CharField(max_length=200, blank=True)
     first_seen_at = models.DateTimeField(default=timezone.now)
@@ -156,3 +172,8 @@ class Problem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.reason}"
+
+    @property
+    def why(self) -> Words:
+        """The reason, to be told."""
+        return words_from(self.reason_words, self.reason)

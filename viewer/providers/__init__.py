@@ -7,6 +7,7 @@ from viewer.providers.json_directory import JsonDirectory
 from viewer.providers.snapshot import Limits, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import SqliteFile
 from viewer.providers.untouched_sqlite import MAGIC
+from viewer.words import gettext_noop as _
 
 
 def provider_for(path: Path, limits: Limits | None = None) -> Provider:
@@ -15,7 +16,7 @@ def provider_for(path: Path, limits: Limits | None = None) -> Provider:
     for is_one, provider in FORMATS:
         if is_one(path):
             return provider(path, limits)
-    raise LocationUnreadable(_why_none(path))
+    raise _why_none(path)
 
 
 def _is_folder(path: Path) -> bool:
@@ -39,13 +40,15 @@ def _is_sqlite(path: Path) -> bool:
 FORMATS = ((_is_folder, JsonDirectory), (_is_sqlite, SqliteFile))
 
 
-def _why_none(path: Path) -> str:
+def _why_none(path: Path) -> LocationUnreadable:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return "There is nothing at this path."
-    except (OSError, ValueError) as error:
-        return f"The path cannot be opened: {getattr(error, 'strerror', None) or 'it is not a valid path'}."
+        return LocationUnreadable(_("There is nothing at this path."))
+    except OSError as error:
+        return LocationUnreadable(_("The path cannot be opened: %(why)s."), why=str(error.strerror))
+    except ValueError:
+        return LocationUnreadable(_("The path cannot be opened: it is not a valid path."))
     if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-        return "The file is empty. A store appears in it with its first checkpoint."
-    return "It is neither a folder nor an SQLite file."
+        return LocationUnreadable(_("The file is empty. A store appears in it with its first checkpoint."))
+    return LocationUnreadable(_("It is neither a folder nor an SQLite file."))

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from viewer.providers.crewai_format import id_and_parent
-from viewer.providers.reading import Outside, snapshot_of, too_large
+from viewer.providers.reading import Outside, snapshot_of, too_large, too_slow
 from viewer.providers.redaction import shown_name
 from viewer.providers.snapshot import (
     Broken,
@@ -21,15 +21,17 @@ from viewer.providers.snapshot import (
     Snapshot,
     StillWritten,
 )
+from viewer.words import Words
+from viewer.words import gettext_noop as _
 
 # Folders below folders: branch names hold slashes, but not this many.
 MOST_FOLDERS_DEEP = 40
 _KINDS = (
-    (stat.S_ISFIFO, "It is a pipe, not a file."),
-    (stat.S_ISSOCK, "It is a socket, not a file."),
-    (stat.S_ISBLK, "It is a device, not a file."),
-    (stat.S_ISCHR, "It is a device, not a file."),
-    (stat.S_ISDIR, "It is a folder, although its name ends in .json."),
+    (stat.S_ISFIFO, _("It is a pipe, not a file.")),
+    (stat.S_ISSOCK, _("It is a socket, not a file.")),
+    (stat.S_ISBLK, _("It is a device, not a file.")),
+    (stat.S_ISCHR, _("It is a device, not a file.")),
+    (stat.S_ISDIR, _("It is a folder, although its name ends in .json.")),
 )
 
 
@@ -55,7 +57,7 @@ class JsonDirectory:
         try:
             os.scandir(self._path).close()
         except OSError as error:
-            raise LocationUnreadable(_folder_reason(error)) from None
+            raise _no_folder(error) from None
         waiting = [("", 0)]
         while waiting:
             folder, depth = waiting.pop()
@@ -68,7 +70,8 @@ class JsonDirectory:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Fault(_shown(folder.rstrip("/")) or ".", _folder_reason(error), "broken", hides_others=True)
+            reason = _no_folder(error).words
+            yield Fault(_shown(folder.rstrip("/")) or ".", reason, "broken", hides_others=True)
             return
         for file in files:
             key = folder + file.name
@@ -76,7 +79,7 @@ class JsonDirectory:
                 if depth < MOST_FOLDERS_DEEP:
                     waiting.append((f"{key}/", depth + 1))
                 else:
-                    yield Fault(_shown(key), "Its folders are nested too deep.", "foreign")
+                    yield Fault(_shown(key), Words(_("Its folders are nested too deep.")), "foreign")
             elif file.name.endswith(".json"):
                 try:
                     yield _judged(key, file.stat(follow_symlinks=False))
@@ -100,28 +103,28 @@ class JsonDirectory:
         """The checkpoint. Raises Unreadable."""
         started = time.monotonic()
         data = self._bytes(entry, started)
-        folder, _, name = entry.key.rpartition("/")
+        folder, _slash, name = entry.key.rpartition("/")
         checkpoint_id, parent_id = id_and_parent(name.removesuffix(".json"))
         return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, folder), self._limits, started)
 
     def _bytes(self, entry: Entry, started: float) -> bytes:
         if entry.size > self._limits.most_bytes:
-            raise Broken(too_large(entry.size, self._limits))
+            raise too_large(entry.size, self._limits)
         try:
             # What was a file a moment ago may be a pipe now: never wait for one, never follow a link.
             file = os.open(
                 f"{self._path}/{entry.key}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             )
         except FileNotFoundError:
-            raise StillWritten("It vanished while it was being read.") from None
+            raise StillWritten(_("It vanished while it was being read.")) from None
         except OSError as error:
-            raise Broken(f"It cannot be opened: {error.strerror}.") from None
+            raise Broken(_("It cannot be opened: %(why)s."), why=str(error.strerror)) from None
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise Foreign("It is not a file.")
+                raise Foreign(_("It is not a file."))
             return self._whole(file, entry.size, started)
         except OSError as error:
-            raise Broken(f"It cannot be read: {error.strerror}.") from None
+            raise Broken(_("It cannot be read: %(why)s."), why=str(error.strerror)) from None
         finally:
             os.close(file)
 
@@ -133,7 +136,7 @@ class JsonDirectory:
         parts, total = [data], len(data)
         while data and total <= self._limits.most_bytes:
             if time.monotonic() - started > self._limits.most_seconds:
-                raise Broken(f"Reading it took more than {self._limits.most_seconds:g} seconds.")
+                raise too_slow(self._limits)
             data = os.read(file, 1024 * 1024)
             parts.append(data)
             total += len(data)
@@ -145,25 +148,25 @@ def _judged(key: str, status: os.stat_result) -> Entry | Fault:
     mark = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
-            return _oddly_named(key, mark)
+            return _foreign(key, _("Its name holds signs that cannot be shown."), mark)
         return Entry(key, mark, status.st_size, status.st_mtime)
     if stat.S_ISLNK(status.st_mode):
-        return Fault(_shown(key), "It is a link, and links are not followed.", "foreign", mark)
-    reason = next((reason for test, reason in _KINDS if test(status.st_mode)), "It is not a file.")
-    return Fault(_shown(key), reason, "foreign", mark)
+        return _foreign(key, _("It is a link, and links are not followed."), mark)
+    reason = next((reason for test, reason in _KINDS if test(status.st_mode)), _("It is not a file."))
+    return _foreign(key, reason, mark)
 
 
-def _oddly_named(key: str, mark: str) -> Entry | Fault:
-    return Fault(_shown(key), "Its name holds signs that cannot be shown.", "foreign", mark)
+def _foreign(key: str, reason: str, mark: str) -> Fault:
+    return Fault(_shown(key), Words(reason), "foreign", mark)
 
 
 def _shown(key: str) -> str:
     return shown_name(key.encode("utf-8", "backslashreplace").decode())
 
 
-def _folder_reason(error: OSError) -> str:
+def _no_folder(error: OSError) -> LocationUnreadable:
     if isinstance(error, FileNotFoundError):
-        return "The folder is not there any more."
+        return LocationUnreadable(_("The folder is not there any more."))
     if isinstance(error, NotADirectoryError):
-        return "It is not a folder any more."
-    return f"The folder cannot be listed: {error.strerror}."
+        return LocationUnreadable(_("It is not a folder any more."))
+    return LocationUnreadable(_("The folder cannot be listed: %(why)s."), why=str(error.strerror))

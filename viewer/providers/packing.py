@@ -11,6 +11,8 @@ import zstandard
 
 from viewer.providers.redaction import is_clean, shown_name
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
+from viewer.words import Words
+from viewer.words import gettext_noop as _
 
 logger = logging.getLogger(__name__)
 
@@ -41,18 +43,18 @@ class Packed:
 
     @property
     def tokens(self) -> int:
-        return sum(tokens for _, tokens in self.calls)
+        return sum(tokens for _event, tokens in self.calls)
 
 
 def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
     """The checkpoint, or why it cannot be read."""
     if not is_clean(entry.key):
-        reason = "Its name holds what looks like a key or a password, so it is not kept here."
+        reason = Words(_("Its name holds what looks like a key or a password, so it is not kept here."))
         return Fault(shown_name(entry.key), reason, "foreign", entry.fingerprint, entry.changed_at)
     try:
         return packed(provider.read(entry))
     except Unreadable as error:
-        return Fault(entry.key, str(error), error.kind, entry.fingerprint, entry.changed_at)
+        return Fault(entry.key, error.words, error.kind, entry.fingerprint, entry.changed_at)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -60,7 +62,10 @@ def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
         # own text, which may quote what was read.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
         logger.error("reading %s: %s\n%s", entry.key, kind, trace)
-        reason = f"Forkline failed to read it ({kind}), which is no fault of the file's. Its log tells more."
+        reason = Words(
+            _("Forkline failed to read it (%(kind)s), which is no fault of the file's. Its log tells more."),
+            {"kind": kind},
+        )
         return Fault(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
 
 

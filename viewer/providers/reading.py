@@ -11,6 +11,7 @@ from viewer.providers.redacted_json import redacted_json
 from viewer.providers.redaction import redact_text
 from viewer.providers.scanning import scan
 from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, StillWritten
+from viewer.words import gettext_noop as _
 
 # Python itself refuses longer ones.
 MOST_DIGITS = 4000
@@ -18,10 +19,10 @@ _DIGIT = re.compile(rb"[0-9]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MOST_DIGITS)
 _STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
-    b"\x1f\x8b": "It is compressed with gzip.",
-    b"PK\x03\x04": "It is a ZIP archive.",
-    b"SQLite format 3\x00": "It is an SQLite file: open it as a location of its own.",
-    b"%PDF": "It is a PDF.",
+    b"\x1f\x8b": _("It is compressed with gzip."),
+    b"PK\x03\x04": _("It is a ZIP archive."),
+    b"SQLite format 3\x00": _("It is an SQLite file: open it as a location of its own."),
+    b"%PDF": _("It is a PDF."),
 }
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -46,12 +47,12 @@ def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, sta
         document = crewai_format.document_of(body)
     except msgspec.ValidationError:
         raise Foreign(
-            "It is JSON, but no checkpoint: it has no list of entities and record of events."
+            _("It is JSON, but no checkpoint: it has no list of entities and record of events.")
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StillWritten(_where(error)) from None
+        raise _broken_off(error) from None
     except RecursionError:
-        raise Broken(_too_deep(limits)) from None
+        raise _too_deep(limits) from None
     _check_time(limits, started)
     return _snapshot(document, body, entry, outside)
 
@@ -85,7 +86,7 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
 def checked_text(data: bytes, limits: Limits) -> bytes:
     """The bytes as UTF-8, whatever they were written in. Raises Unreadable."""
     if len(data) > limits.most_bytes:
-        raise Broken(too_large(len(data), limits))
+        raise too_large(len(data), limits)
     if not data.startswith(b"{"):
         _check_start(data)
     _check_numbers(data)
@@ -95,14 +96,14 @@ def checked_text(data: bytes, limits: Limits) -> bytes:
 def _check_start(data: bytes) -> None:
     """Raise for what is told by its first bytes."""
     if not data or data.isspace():
-        raise StillWritten("It is empty.")
+        raise StillWritten(_("It is empty."))
     for start, reason in _FOREIGN_STARTS.items():
         if data.startswith(start):
             raise Foreign(reason)
     if data.startswith(_BOMS):
-        raise Broken("It starts with a byte order mark, which the engine cannot read.")
+        raise Broken(_("It starts with a byte order mark, which the engine cannot read."))
     if data.startswith(b"\0"):
-        raise StillWritten("It holds zero bytes where text is expected.")
+        raise StillWritten(_("It holds zero bytes where text is expected."))
 
 
 def _utf8(data: bytes) -> bytes:
@@ -111,12 +112,14 @@ def _utf8(data: bytes) -> bytes:
         return data
     except UnicodeDecodeError as error:
         if error.end >= len(data) and error.reason == "unexpected end of data":
-            raise StillWritten("It ends in the middle of a letter.") from None
+            raise StillWritten(_("It ends in the middle of a letter.")) from None
     try:
         # The first versions wrote in the locale's encoding.
         return data.decode("cp1252").encode("utf-8")
     except UnicodeDecodeError as error:
-        raise Broken(f"Its text is neither UTF-8 nor Windows-1252 (byte {error.start}).") from None
+        raise Broken(
+            _("Its text is neither UTF-8 nor Windows-1252 (byte %(byte)d)."), byte=error.start
+        ) from None
 
 
 def _check_numbers(data: bytes) -> None:
@@ -127,7 +130,7 @@ def _check_numbers(data: bytes) -> None:
         if not data[step : step + 16].isdigit():
             continue
         if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
-            raise Broken(f"It holds a number of more than {MOST_DIGITS} digits.")
+            raise Broken(_("It holds a number of more than %(most)d digits."), most=MOST_DIGITS)
 
 
 def _check_depth(data: bytes, limits: Limits, started: float) -> None:
@@ -137,7 +140,7 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
         if sign in b"[{":
             depth += 1
             if depth > limits.most_depth:
-                raise Broken(_too_deep(limits))
+                raise _too_deep(limits)
         elif sign in b"]}":
             depth -= 1
         if not count % 65536:
@@ -146,23 +149,30 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
 
 def _check_time(limits: Limits, started: float) -> None:
     if time.monotonic() - started > limits.most_seconds:
-        raise Broken(f"Reading it took more than {limits.most_seconds:g} seconds.")
+        raise too_slow(limits)
 
 
-def _too_deep(limits: Limits) -> str:
-    return f"It is nested more than {limits.most_depth} levels deep."
+def too_slow(limits: Limits) -> Broken:
+    """Why a file is not read to its end."""
+    return Broken(_("Reading it took more than %(most)s seconds."), most=f"{limits.most_seconds:g}")
 
 
-def too_large(size: int, limits: Limits) -> str:
+def too_large(size: int, limits: Limits) -> Broken:
     """Why a file of this many bytes is not read."""
-    return f"It has {size:,} bytes, more than the {limits.most_bytes:,} that are read."
+    return Broken(
+        _("It has %(size)s bytes, more than the %(most)s that are read."),
+        size=f"{size:,}",
+        most=f"{limits.most_bytes:,}",
+    )
 
 
-def _where(error: Exception) -> str:
+def _too_deep(limits: Limits) -> Broken:
+    return Broken(_("It is nested more than %(most)d levels deep."), most=limits.most_depth)
+
+
+def _broken_off(error: Exception) -> StillWritten:
     """Where the JSON stops being JSON. The library's own text is not shown: it may quote what is there."""
     match = re.search(r"byte (\d+)", str(error))
-    return (
-        f"It is no whole JSON: it goes wrong at byte {match[1]}."
-        if match
-        else "It is no whole JSON: it breaks off."
-    )
+    if match:
+        return StillWritten(_("It is no whole JSON: it goes wrong at byte %(byte)s."), byte=match[1])
+    return StillWritten(_("It is no whole JSON: it breaks off."))

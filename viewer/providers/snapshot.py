@@ -13,12 +13,14 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
+from viewer.words import Worded, Words
+
 EntityType = Literal["crew", "flow", "agent", "unknown"]
 FaultKind = Literal["writing", "broken", "foreign"]
 
 
-class Unreadable(Exception):
-    """One file or row cannot be read. Its message is the reason, for a person."""
+class Unreadable(Worded):
+    """One file or row cannot be read. Its words are the reason."""
 
     kind: FaultKind = "broken"
 
@@ -39,8 +41,8 @@ class Foreign(Unreadable):
     kind: FaultKind = "foreign"
 
 
-class LocationUnreadable(Exception):
-    """Nothing can be read there at all. Its message says why, and what to do."""
+class LocationUnreadable(Worded):
+    """Nothing can be read there at all. Its words say why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Fault:
     """Something at a location that is not a readable checkpoint, and why."""
 
     key: str
-    reason: str
+    reason: Words
     # writing: it may still become whole. broken: it will not. foreign: it is something else.
     kind: FaultKind
     fingerprint: str = ""

@@ -21,9 +21,11 @@ from viewer.providers.snapshot import (
     Unreadable,
 )
 from viewer.providers.untouched_sqlite import Changed, UntouchedDatabase
+from viewer.words import Words
+from viewer.words import gettext_noop as _
 
 TABLE = "checkpoints"
-NO_ROWS = (
+NO_ROWS = _(
     "The table of checkpoints is empty. CrewAI leaves it so where its Python has an SQLite older than 3.45, "
     "which cannot store them: it only logs the failure."
 )
@@ -38,7 +40,7 @@ class HalfDone(LocationUnreadable):
     """A writer ended, or is, in the middle of its work, and only a writer may put that right."""
 
     def __init__(self) -> None:
-        super().__init__("A writer left it half done: open it once with the program that wrote it.")
+        super().__init__(_("A writer left it half done: open it once with the program that wrote it."))
 
 
 class SqliteFile:
@@ -70,7 +72,7 @@ class SqliteFile:
         """Each row once, by its id. Raises LocationUnreadable."""
         found = self._retried(self._listed)
         if not found:
-            yield Fault(TABLE, NO_ROWS, "foreign", "empty")
+            yield Fault(TABLE, Words(NO_ROWS), "foreign", "empty")
         yield from found
 
     def entry(self, key: str) -> Entry | Fault | None:
@@ -82,12 +84,12 @@ class SqliteFile:
         """The checkpoint. Raises Unreadable."""
         started = time.monotonic()
         if entry.size > self._limits.most_bytes:
-            raise Broken(too_large(entry.size, self._limits))
+            raise too_large(entry.size, self._limits)
         try:
             data, parent_id, branch = self._retried(lambda: self._row(entry.key))
         except LocationUnreadable as error:
-            raise StillWritten(str(error)) from None
-        checkpoint_id, _ = id_and_parent(entry.key)
+            raise StillWritten(error.words.text, **error.words.values) from None
+        checkpoint_id, _parent_id = id_and_parent(entry.key)
         return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self._limits, started)
 
     def _row(self, key: str) -> tuple[bytes, str | None, str]:
@@ -99,12 +101,12 @@ class SqliteFile:
             rows = self._query(f"SELECT {data}, {parent}, {branch} FROM {TABLE} WHERE {where} = ?", value)  # noqa: S608
         except sqlite3.Error as error:
             # A writer may be at it; where the row stays so, it will be called broken.
-            raise StillWritten(_row_reason(error)) from None
+            raise _no_row(error) from None
         if not rows:
-            raise StillWritten("The row vanished while it was being read.")
+            raise StillWritten(_("The row vanished while it was being read."))
         text, parent_id, branch_name = rows[0]
         if not isinstance(text, str | bytes):
-            raise Broken("Its data are neither JSON nor text.")
+            raise Broken(_("Its data are neither JSON nor text."))
         return (
             text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text,
             parent_id if isinstance(parent_id, str) and parent_id else None,
@@ -115,16 +117,16 @@ class SqliteFile:
         try:
             kinds = self._query("SELECT type, sql FROM sqlite_schema WHERE name = ?", TABLE)
             if not kinds:
-                raise LocationUnreadable("It is an SQLite file without a table of checkpoints.")
+                raise LocationUnreadable(_("It is an SQLite file without a table of checkpoints."))
             if kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower().split("(")[0]:
                 raise LocationUnreadable(
-                    "What is called “checkpoints” in it is not a plain table, so it is not read."
+                    _("What is called “checkpoints” in it is not a plain table, so it is not read.")
                 )
             columns = frozenset(row[1] for row in self._query(f"PRAGMA table_info({TABLE})"))
         except sqlite3.Error as error:
             raise _file_error(error) from None
         if not columns >= _COLUMNS:
-            raise LocationUnreadable("Its table of checkpoints has no columns “id” and “data”.")
+            raise LocationUnreadable(_("Its table of checkpoints has no columns “id” and “data”."))
         return columns
 
     def _select_entry(self) -> str:
@@ -142,9 +144,8 @@ class SqliteFile:
             judged = self._judged(row)
             found[judged.key] = judged
         if not whole:
-            found[TABLE] = Fault(
-                TABLE, "A part of the table is damaged: rows may be missing.", "broken", hides_others=True
-            )
+            reason = Words(_("A part of the table is damaged: rows may be missing."))
+            found[TABLE] = Fault(TABLE, reason, "broken", hides_others=True)
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
@@ -176,7 +177,7 @@ class SqliteFile:
         # Whatever stands in that column, none of it is kept.
         mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode()):08x}"
         if not isinstance(key, str) or not key or not key.isprintable() or len(key) > 300:
-            return Fault(f"row {rowid}", "The row has no id that could be shown.", "broken", mark)
+            return Fault(f"row {rowid}", Words(_("The row has no id that could be shown.")), "broken", mark)
         self._rows[key] = rowid
         return Entry(key, mark, size or 0)
 
@@ -198,28 +199,28 @@ class SqliteFile:
                 if self._database.is_unchanged() and not is_passing:
                     raise
                 self._database.reopen()
-        raise LocationUnreadable("A writer changed it each time it was read. Try again.")
+        raise LocationUnreadable(_("A writer changed it each time it was read. Try again."))
 
 
 def _file_error(error: sqlite3.Error) -> LocationUnreadable:
     text = str(error)
     if "locked" in text or "busy" in text:
-        return LocationUnreadable("Another program holds the file locked. Try again.")
+        return LocationUnreadable(_("Another program holds the file locked. Try again."))
     if "interrupted" in text:
-        return LocationUnreadable("Reading it took too long.")
+        return LocationUnreadable(_("Reading it took too long."))
     if "not a database" in text:
-        return LocationUnreadable("It is no SQLite file, or it is encrypted.")
+        return LocationUnreadable(_("It is no SQLite file, or it is encrypted."))
     if "readonly" in text or "unable to open" in text:
         return HalfDone()
-    return LocationUnreadable("The file is damaged: its table cannot be read.")
+    return LocationUnreadable(_("The file is damaged: its table cannot be read."))
 
 
-def _row_reason(error: sqlite3.Error) -> str:
+def _no_row(error: sqlite3.Error) -> StillWritten:
     text = str(error)
     if "malformed JSON" in text or "JSON" in text:
-        return "The row's data are no JSON that SQLite can read."
+        return StillWritten(_("The row's data are no JSON that SQLite can read."))
     if "interrupted" in text:
-        return "Reading the row took too long."
+        return StillWritten(_("Reading the row took too long."))
     if "too big" in text:
-        return "The row is larger than SQLite hands out."
-    return "The row stands on a damaged page."
+        return StillWritten(_("The row is larger than SQLite hands out."))
+    return StillWritten(_("The row stands on a damaged page."))

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from viewer.providers.snapshot import LocationUnreadable
+from viewer.words import gettext_noop as _
 
 LOCK_SECONDS = 5
 # File systems date writes this coarsely.
@@ -56,7 +57,7 @@ class UntouchedDatabase:
             )
         except (OSError, sqlite3.Error) as error:
             self.close()
-            raise LocationUnreadable(f"The file cannot be opened: {_words(error)}.") from None
+            raise LocationUnreadable(_("The file cannot be opened: %(why)s."), why=_why(error)) from None
         self._connection.set_progress_handler(self._is_late, 2000)
         # What does not decode must not cost the row.
         self._connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
@@ -124,7 +125,7 @@ class UntouchedDatabase:
 
     def _settled_mark(self) -> tuple[_Mark, _Mark]:
         """The mark, once it is old enough that a further write is sure to change it."""
-        for _ in range(100):
+        for _attempt in range(100):
             mark = self._present_mark()
             newest = max((part[1] for part in mark if part), default=0)
             if not 0 <= time.time_ns() - newest < CLOCK_TICK_NANOSECONDS:
@@ -151,5 +152,6 @@ def _uri(path: str, options: str) -> str:
     return f"file:{quote(path)}?{options}"
 
 
-def _words(error: Exception) -> str:
-    return (error.strerror or "unknown error") if isinstance(error, OSError) else str(error)
+def _why(error: Exception) -> str:
+    """What the system or SQLite says, in its own language."""
+    return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)

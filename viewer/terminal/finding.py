@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.models import Checkpoint, Location
+from viewer.wording import told
 
 
 def imported_location(path: str | Path) -> Location:
@@ -19,7 +20,7 @@ def imported_location(path: str | Path) -> Location:
     summary = import_location(location)
     # What was read of it before is still worth showing; what is wrong with it is told on stderr.
     if summary.unreadable and not location.checkpoints.exists():
-        raise CommandError(f"{location.path}: {summary.unreadable}")
+        raise CommandError(f"{location.path}: {told(summary.unreadable)}")
     location.refresh_from_db()
     return location
 
@@ -59,7 +60,7 @@ def _by_file(file: Path) -> Checkpoint:
     row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
     if row is None:
         problem = location.problems.filter(key=key).first()
-        reason = problem.reason if problem else _("it was not found there")
+        reason = told(problem.why) if problem else _("it was not found there")
         raise CommandError(
             _("%(file)s is no readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
         )

@@ -11,6 +11,7 @@ from viewer.models import Checkpoint, Location, Run
 from viewer.terminal.answer import Answer
 from viewer.terminal.finding import imported_location
 from viewer.terminal.rows import checkpoint_document
+from viewer.wording import told
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
@@ -23,7 +24,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     """Everything at the location, after what is new there was imported. Raises CommandError."""
     location = imported_location(options["location"])
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
-    problems = list(location.problems.values_list("key", "reason"))
+    problems = [(problem.key, told(problem.why)) for problem in location.problems.all()]
     document = {
         "location": location.path,
         "provider": location.provider,
@@ -51,7 +52,7 @@ def _lines(
 ) -> Iterable[str]:
     yield location.path
     if location.unreadable:
-        yield _("Shown as it was read before. Now: %s") % location.unreadable
+        yield _("Shown as it was read before. Now: %s") % told(location.why_unreadable)
     if not runs:
         yield _("No checkpoints here yet.")
     for run, checkpoints in runs:

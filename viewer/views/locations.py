@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import UnknownLocation, expect_import, import_location, open_location
 from viewer.models import Location
+from viewer.wording import told
 
 RUNS_A_PAGE = 100
 PROBLEMS_SHOWN = 200
@@ -69,9 +70,8 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     location.refresh_from_db()
     found = location.checkpoints.count() - before
     if location.unreadable:
-        messages.error(
-            request, _("The location could not be read: %(reason)s") % {"reason": location.unreadable}
-        )
+        reason = told(location.why_unreadable)
+        messages.error(request, _("The location could not be read: %(reason)s") % {"reason": reason})
     elif found > 0:
         words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
         messages.success(request, words % {"count": found})

@@ -9,6 +9,7 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.wording import told
 
 
 class Command(BaseCommand):
@@ -27,7 +28,7 @@ class Command(BaseCommand):
             raise CommandError(f"{options['location']}: {error}") from None
         summary = import_location(location)
         if summary.unreadable:
-            raise CommandError(f"{location.path}: {summary.unreadable}")
+            raise CommandError(f"{location.path}: {told(summary.unreadable)}")
         counts = {
             "location": location.path,
             "provider": location.provider,
