@@ -1,0 +1,26 @@
+"""A small catalogue of another language, as gettext's own tools would write it."""
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+HEADER = "Content-Type: text/plain; charset=UTF-8\n"
+MAGIC, VERSION, ENTRY = 0x950412DE, 0, struct.Struct("<II")
+
+
+def write_catalogue(folder: Path, language: str, texts: Mapping[str, str]) -> Path:
+    """Write ``texts`` as this language's below ``folder``, which is one of LOCALE_PATHS then."""
+    path = folder / language / "LC_MESSAGES" / "django.mo"
+    path.parent.mkdir(parents=True)
+    # The format asks for the originals in order.
+    pairs = sorted((key.encode(), value.encode()) for key, value in {"": HEADER, **texts}.items())
+    tables = [28, 28 + ENTRY.size * len(pairs)]
+    at = 28 + 2 * ENTRY.size * len(pairs)
+    entries, strings = [b"", b""], b""
+    for side in (0, 1):
+        for pair in pairs:
+            entries[side] += ENTRY.pack(len(pair[side]), at + len(strings))
+            strings += pair[side] + b"\0"
+    head = struct.pack("<7I", MAGIC, VERSION, len(pairs), *tables, 0, at)
+    path.write_bytes(head + entries[0] + entries[1] + strings)
+    return folder
