@@ -33,9 +33,11 @@ REASONS: dict[Reason, str | Promise] = {
 }
 
 
-def told(words: Words | Worded) -> str:
-    """What went wrong and what to do, translated."""
-    return (words.words if isinstance(words, Worded) else words).filled(gettext)
+def told(words: Words | Exception) -> str:
+    """What went wrong and what to do, translated; of an error that has no such words, its own message."""
+    if isinstance(words, Worded):
+        words = words.words
+    return words.filled(gettext) if isinstance(words, Words) else str(words)
 
 
 def action_word(action: str) -> str:

@@ -37,13 +37,14 @@ class Words:
         return _PLACE.sub(value_at, text)
 
     def plain(self) -> dict[str, Any]:
-        """As it is stored and sent: JSON, of which ``words_from`` makes words again."""
-        return asdict(self)
+        """As they are stored beside their English, for ``words_from``; empty where that says it all."""
+        return asdict(self) if self.values else {}
 
 
 def words_from(plain: object, english: str) -> Words:
-    """The words that were stored; the ``english`` as it is where none were, or where these are none."""
-    return _words_in(plain, MOST_DEPTH) or Words(english)
+    """The words that were stored or sent beside their ``english``; that alone where they do not say it."""
+    words = _words_in(plain, MOST_DEPTH)
+    return words if words is not None and str(words) == english else Words(english)
 
 
 def _words_in(plain: object, depth: int) -> Words | None:

@@ -127,7 +127,10 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
     settings.LOOK_SECONDS = 1
     (Path(project.folder) / "wait").touch()
     look = ended(look_at(checkpoint, project, "crew:build"))
-    assert (look.status, look.error) == (Look.Status.FAILED, "It took longer than 1 second, and was ended.")
+    assert (look.status, look.error) == (
+        Look.Status.FAILED,
+        "It took longer than LOOK_SECONDS allows (1), and was ended.",
+    )
     # It is not tried again by itself, but where a person asks for it.
     (Path(project.folder) / "wait").unlink()
     assert look_at(checkpoint, project, "crew:build").status == Look.Status.FAILED

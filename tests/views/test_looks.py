@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from tests.views.forking import filled, is_startable, looked, page
 from viewer.models import Checkpoint, Job, Look
+from viewer.words import Words
 
 
 def part(what: str, fate: str, name: str = "", task: int = 0) -> dict[str, Any]:
@@ -83,14 +84,14 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     sent = filled(client, checkpoint, name)
     unknown = sent.pop("accepted")
     assert client.post(page(checkpoint, name), sent).status_code == 422
-    look.fail("It took longer than 60 seconds, and was ended.")
+    look.fail(Words("It took longer than 60 seconds, and was ended."))
     failed = client.post(page(checkpoint, name), sent).content.decode()
     assert "It took longer than 60 seconds" in failed and "what is lost is not known" in failed
     assert not Job.objects.exists()
     # It came back after all: not knowing is not what the person agrees to any more.
     looked(checkpoint, parts=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 422
-    look.fail("again")
+    look.fail(Words("again"))
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["*"]
 
@@ -153,9 +154,9 @@ def test_a_page_that_is_asked_for_anew_looks_again_where_a_look_has_failed(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     client.get(page(checkpoint))
-    Look.objects.get().fail("no")
+    Look.objects.get().fail(Words("no"))
     sent = filled(client, checkpoint)
     assert Look.objects.get().status == Look.Status.WAITING
-    Look.objects.get().fail("no")
+    Look.objects.get().fail(Words("no"))
     client.post(page(checkpoint, "fork-plan"), sent | {"branch": "x"})
     assert Look.objects.get().status == Look.Status.FAILED

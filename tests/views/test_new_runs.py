@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from tests.views.forking import CREW, SECRET, is_startable, stored
 from viewer.models import Checkpoint, Job, Location, Look, Project
+from viewer.words import Words
 
 pytestmark = pytest.mark.django_db
 
@@ -114,7 +115,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
         client.post(page, sent | {"place": "new.db", "input-json:year": "{"}).content.decode()
     )
     assert set(Look.objects.values_list("provider", flat=True)) == {"json", "sqlite"}
-    look.fail("It took longer than 60 seconds, and was ended.")
+    look.fail(Words("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
     assert "whether this can start is not known" in failed and "It took longer" in failed
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})

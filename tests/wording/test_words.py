@@ -34,12 +34,13 @@ def test_signs_in_a_value_are_only_its_text() -> None:
 
 def test_words_are_found_again_as_they_were_stored() -> None:
     words = Words("Wait. %(why)s", {"why": SMALL, "after": 2.5})
-    assert words_from(json.loads(json.dumps(words.plain())), "English") == words
+    assert words_from(json.loads(json.dumps(words.plain())), str(words)) == words
 
 
 @pytest.mark.parametrize(
     "plain",
     [
+        {"text": "Something else.", "values": {}},
         *({}, [], None, "text", {"text": 1, "values": {}}, {"text": "x"}, {"text": "x", "values": []}),
         {"text": "%(a)s", "values": {"a": None}},
         {"text": "%(a)s", "values": {"a": {"text": 1}}},

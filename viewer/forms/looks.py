@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import zip_longest
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -11,7 +12,8 @@ from viewer.forms.fields import Sent
 from viewer.forms.fork import FormError
 from viewer.jobs.spool import Options
 from viewer.models import Look
-from viewer.wording import loss_words, part_words, question_words
+from viewer.wording import loss_words, part_words, question_words, told
+from viewer.words import words_from
 
 ACCEPTED = "accepted"
 # The answer that a saved task or agent is not in the project any more (see Options in spool.py).
@@ -69,7 +71,9 @@ class ShownLook:
     @property
     def blocks(self) -> list[str]:
         """Why nothing can start, whatever is accepted."""
-        return list(self.report.get("blocks") or [])
+        blocks, words = (self.report.get(name) or [] for name in ("blocks", "block_words"))
+        told_beside = zip_longest(blocks, words[: len(blocks)])
+        return [told(words_from(plain, str(english))) for english, plain in told_beside]
 
     @property
     def notes(self) -> list[str]:

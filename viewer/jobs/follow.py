@@ -19,7 +19,7 @@ from viewer.jobs.limits import reached_shared
 from viewer.jobs.linking import link_run
 from viewer.jobs.outcome import outcome
 from viewer.jobs.questions import hand_over_missing, hide_answers, take_in
-from viewer.jobs.rows import Hiding, end_of_log, hiding_for, rows_of
+from viewer.jobs.rows import Hiding, end_of_log, hidden, hiding_for, rows_of
 from viewer.jobs.spool import LOCK, Line, read_lines
 from viewer.jobs.tidying import tidy
 from viewer.models import Job, JobEvent
@@ -213,7 +213,7 @@ def settle(state: Following) -> None:
         came_to.status,
         stopped_by=state.job.stopped_by if is_stopped else "",
         result=state.hide(came_to.result),
-        error=state.hide(came_to.error),
+        why=came_to.error and hidden(came_to.error, state.hide),
         traceback=state.hide(came_to.traceback),
         log_end=end_of_log(state.job, state.hide),
     )

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 
 from viewer.importing import stored_bytes
 from viewer.jobs import locks, warm
@@ -17,13 +16,15 @@ from viewer.jobs.rows import hiding_for
 from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
 from viewer.jobs.tidying import tidy
 from viewer.models import Job, Project
+from viewer.words import Worded, Words
+from viewer.words import gettext_noop as _
 
 # Every location is CrewAI's so far.
 ENGINE = "crewai"
 
 
-class JobRefused(Exception):
-    """A job cannot be started. Its message tells why, and what to do."""
+class JobRefused(Worded):
+    """A job cannot be started. Its words tell why, and what to do."""
 
 
 def launch(job: Job) -> Child | None:
@@ -41,10 +42,15 @@ def launch(job: Job) -> Child | None:
         job.note_process(child.pid)
         return child
     except (JobRefused, OSError) as error:
-        job.end(Job.Status.FAILED, error=str(error))
+        job.end(Job.Status.FAILED, why=why_not(error))
         # What it was to do holds what a person typed.
         tidy(job, hiding_for(job))
         return None
+
+
+def why_not(error: JobRefused | OSError) -> Words:
+    """Why a child could not be started: in our words, or in the system's."""
+    return error.words if isinstance(error, JobRefused) else Words(str(error))
 
 
 def runnable(project: Project | None) -> Project:
@@ -55,25 +61,25 @@ def runnable(project: Project | None) -> Project:
         message = _(
             "Nobody has confirmed yet that programs of “%(name)s” may run. Confirm the project first."
         )
-        raise JobRefused(message % {"name": project.name})
+        raise JobRefused(message, name=project.name)
     if not Path(project.folder).is_dir():
-        raise JobRefused(_("The project's folder is not there: %(path)s.") % {"path": project.folder})
+        raise JobRefused(_("The project's folder is not there: %(path)s."), path=project.folder)
     interpreter = Path(project.interpreter)
     if not (interpreter.is_absolute() and interpreter.is_file() and os.access(interpreter, os.X_OK)):
         message = _(
             "The project's interpreter is not there: %(path)s. Set up its environment, or name another."
         )
-        raise JobRefused(message % {"path": project.interpreter})
+        raise JobRefused(message, path=project.interpreter)
     if project.environment_file and not Path(project.environment_file).is_file():
         raise JobRefused(
-            _("The project's environment file is not there: %(path)s.") % {"path": project.environment_file}
+            _("The project's environment file is not there: %(path)s."), path=project.environment_file
         )
     try:
         file_values(project)
     except (OSError, ValueError):
         # Without the error's own words, which quote the file.
         message = _("The project's environment file cannot be read as text: %(path)s.")
-        raise JobRefused(message % {"path": project.environment_file}) from None
+        raise JobRefused(message, path=project.environment_file) from None
     return project
 
 

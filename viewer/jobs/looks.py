@@ -9,7 +9,7 @@ checkpoint_version  the engine that wrote the checkpoint
 imports             the project's modules that restoring or the entry point imports
 parts               what, name, task (position), agent (role), fate: restored, project or lost
 questions           kind (task, agent), saved (its id), position, title, reason, choices
-blocks              why the run cannot be, in words
+blocks              why the run cannot be, in English; block_words the same to be told (viewer/words.py)
 notes               what (such as unwritten), detail
 ==================  =====================================================================================
 """
@@ -28,20 +28,20 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from viewer.importing import stored_bytes
 from viewer.jobs import locks, processes
 from viewer.jobs.child import Child, Lost
 from viewer.jobs.fingerprints import fingerprint_of
-from viewer.jobs.launch import JobRefused, runnable, start_child, write_for_owner
+from viewer.jobs.launch import JobRefused, runnable, start_child, why_not, write_for_owner
 from viewer.jobs.outcome import went
 from viewer.jobs.plan import Edits
 from viewer.jobs.request import request_for, request_for_run
-from viewer.jobs.rows import hiding_of
+from viewer.jobs.rows import hidden, hiding_of
 from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_lines
 from viewer.models import Checkpoint, Job, Look, Project
+from viewer.words import Words, words_from
+from viewer.words import gettext_noop as _
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ def make(look: Look) -> None:
         try:
             child = _started(look)
         except (JobRefused, OSError) as refused:
-            look.fail(str(refused))
+            look.fail(why_not(refused))
             return
         _settle(look, child, _wait(look, child))
     shutil.rmtree(look.folder, ignore_errors=True)
@@ -125,7 +125,7 @@ def _make_quietly(look: Look) -> None:
         make(look)
     except Exception:
         logger.exception("looking at %s", look.pk)
-        look.fail(_("Something went wrong here, and it is in the server's log."))
+        look.fail(Words(_("Something went wrong here, and it is in the server's log.")))
     finally:
         connection.close()
         with _in_hand_lock:
@@ -170,27 +170,18 @@ def _asked(look: Look) -> Request:
     return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], look.entry_point)
 
 
-def _wait(look: Look, child: Child) -> str:
-    """Wait until it has ended by itself: then empty, else why it has to be ended."""
+def _wait(look: Look, child: Child) -> Words | None:
+    """Wait until it has ended by itself: then None, else why it has to be ended."""
     until = time.monotonic() + settings.LOOK_SECONDS
     with suppress(Lost):
         while child.poll() is None:
             if time.monotonic() > until:
-                return _too_long()
+                message = _("It took longer than LOOK_SECONDS allows (%(seconds)d), and was ended.")
+                return Words(message, {"seconds": settings.LOOK_SECONDS})
             if sum(file.stat().st_size for file in look.folder.glob("*") if file.is_file()) > MOST_BYTES:
-                return _("It wrote without end, and was ended.")
+                return Words(_("It wrote without end, and was ended."))
             time.sleep(POLL_SECONDS)
-    return ""
-
-
-def _too_long() -> str:
-    seconds = settings.LOOK_SECONDS
-    message = ngettext(
-        "It took longer than %(seconds)d second, and was ended.",
-        "It took longer than %(seconds)d seconds, and was ended.",
-        seconds,
-    )
-    return message % {"seconds": seconds}
+    return None
 
 
 def clear_left() -> None:
@@ -206,7 +197,7 @@ def clear_left() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _settle(look: Look, child: Child, why_ended: str) -> None:
+def _settle(look: Look, child: Child, why_ended: Words | None) -> None:
     """Keep what it found, or why it found nothing; nothing of it runs on."""
     processes.end_all(look.folder, patience=1)
     said = {line["kind"]: line["data"] for line in _lines(look.folder)}
@@ -216,8 +207,10 @@ def _settle(look: Look, child: Child, why_ended: str) -> None:
         look.finish(hide(report))
     elif why_ended:
         look.fail(why_ended)
+    elif error := str(ended.get("error") or ""):
+        look.fail(hidden(words_from(ended.get("words"), error), hide))
     else:
-        look.fail(hide(str(ended.get("error") or went(child.returncode or 0).error)))
+        look.fail(went(child.returncode or 0).error or Words(""))
 
 
 def _lines(folder: Path) -> Iterator[Any]:

@@ -4,9 +4,9 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from viewer.models import Job
+from viewer.words import Words, words_from
+from viewer.words import gettext_noop as _
 
 # Somebody ended the child: a shut-down, a person, the kernel's memory keeper.
 ENDED_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -24,7 +24,7 @@ class Outcome:
 
     status: Job.Status
     result: str = ""
-    error: str = ""
+    error: Words | None = None
     traceback: str = ""
 
 
@@ -41,10 +41,10 @@ def outcome(last: dict[str, Any] | None, returned: int | None, *, spoke: bool, c
     if returned is not None:
         return went(returned)
     if not spoke:
-        return Outcome(
-            Job.Status.INTERRUPTED, error=_("The run was never started. Nothing was called; start it again.")
-        )
-    return Outcome(Job.Status.INTERRUPTED, error=cut_off())
+        never = _("The run was never started. Nothing was called; start it again.")
+        return Outcome(Job.Status.INTERRUPTED, error=Words(never))
+    cut_off = _("The run was cut off: its process is gone and left no last word.")
+    return Outcome(Job.Status.INTERRUPTED, error=Words(cut_off))
 
 
 def said(last: dict[str, Any], *, cancelled: bool) -> Outcome:
@@ -53,28 +53,22 @@ def said(last: dict[str, Any], *, cancelled: bool) -> Outcome:
     if cancelled and status == Job.Status.FAILED:
         status = Job.Status.CANCELLED
     result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
-    return Outcome(status, result, error, traceback)
+    return Outcome(status, result, words_from(last.get("words"), error) if error else None, traceback)
 
 
 def went(returned: int) -> Outcome:
     """From how its process ended, where it left no last word."""
     if returned >= 0:
         message = _("The run's program ended with exit status %(status)d before it said how the run went.")
-        return Outcome(Job.Status.FAILED, error=message % {"status": returned})
+        return Outcome(Job.Status.FAILED, error=Words(message, {"status": returned}))
     try:
         number = signal.Signals(-returned)
     except ValueError:
-        return Outcome(
-            Job.Status.FAILED, error=_("The run's program was ended by signal %(n)d.") % {"n": -returned}
-        )
+        message = _("The run's program was ended by signal %(number)d.")
+        return Outcome(Job.Status.FAILED, error=Words(message, {"number": -returned}))
     if number in ENDED_FROM_OUTSIDE:
-        return Outcome(Job.Status.INTERRUPTED, error=cut_off(number.name))
+        message = _("The run was cut off: its process is gone and left no last word. (%(name)s)")
+        return Outcome(Job.Status.INTERRUPTED, error=Words(message, {"name": number.name}))
     message = _("The run's program broke down: %(name)s (%(words)s).")
-    return Outcome(
-        Job.Status.FAILED, error=message % {"name": number.name, "words": signal.strsignal(number) or ""}
-    )
-
-
-def cut_off(name: str = "") -> str:
-    words = _("The run was cut off: its process is gone and left no last word.")
-    return f"{words} ({name})" if name else words
+    words = Words(message, {"name": number.name, "words": signal.strsignal(number) or ""})
+    return Outcome(Job.Status.FAILED, error=words)

@@ -12,6 +12,7 @@ from viewer.jobs.environment import file_values
 from viewer.jobs.spool import LOG, Line
 from viewer.models import Job, JobEvent, Project
 from viewer.providers.redaction import MARKER, redact, secrecy_of
+from viewer.words import Words, words_from
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,11 @@ def without(value: Any, keys: Sequence[str]) -> Any:
     if isinstance(value, list):
         return [without(item, keys) for item in value]
     return value
+
+
+def hidden(words: Words, hide: Hiding) -> Words:
+    """These words without secrets; in English alone, where one is only known for one in the whole."""
+    return words_from(hide(words.plain()), hide(str(words)))
 
 
 def rows_of(job: Job, lines: Sequence[Line], hide: Hiding) -> list[JobEvent]:

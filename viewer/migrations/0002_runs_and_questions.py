@@ -38,6 +38,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="job",
+            name="error_words",
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name="job",
             name="limits",
             field=models.JSONField(blank=True, default=dict),
         ),
@@ -159,6 +164,7 @@ class Migration(migrations.Migration):
                 ),
                 ("report", models.JSONField(blank=True, default=dict)),
                 ("error", models.TextField(blank=True)),
+                ("error_words", models.JSONField(blank=True, default=dict)),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),
                 (

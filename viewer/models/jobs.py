@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
 from viewer.models.variations import Variations
+from viewer.words import Words, words_from
 
 # What of a request holds values that a person typed, by their names.
 EDITS = ("inputs", "outputs", "state")
@@ -104,7 +105,9 @@ class Job(models.Model):
     stopped_by = models.CharField(max_length=300, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
+    # Why it failed, in English, and as it is told to a person (viewer/words.py).
     error = models.TextField(blank=True)
+    error_words = models.JSONField(default=dict, blank=True)
     traceback = models.TextField(blank=True)
     log_end = models.TextField(blank=True)
 
@@ -178,13 +181,19 @@ class Job(models.Model):
             self.status = Job.Status.RUNNING
         return bool(marked)
 
-    def end(self, status: Job.Status, **words: str) -> bool:
-        """End it, once; ``words`` are its result, error, traceback and log_end. False where it has ended."""
-        ended = (
-            Job.objects.unfinished()
-            .filter(pk=self.pk)
-            .update(status=status, ended_at=timezone.now(), request=self.request_without_edits, **words)
-        )
+    @property
+    def why(self) -> Words:
+        """The error, to be told."""
+        return words_from(self.error_words, self.error)
+
+    def end(self, status: Job.Status, why: Words | None = None, **texts: str) -> bool:
+        """End it, once; ``why`` is its error, ``texts`` its result, traceback and log_end. False where it
+        has ended.
+        """
+        values = {"status": status, "ended_at": timezone.now(), "request": self.request_without_edits}
+        if why is not None:
+            values |= {"error": str(why), "error_words": why.plain()}
+        ended = Job.objects.unfinished().filter(pk=self.pk).update(**values, **texts)
         self.refresh_from_db()
         if self.has_ended:
             self.questions.all().withdraw()

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Project
 from viewer.models.runs import Checkpoint
+from viewer.words import Words, words_from
 
 
 class LookQuerySet(models.QuerySet["Look"]):
@@ -41,7 +42,9 @@ class Look(models.Model):
     fingerprint = models.CharField(max_length=200)
     status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
     report = models.JSONField(default=dict, blank=True)
+    # Why nothing was found, in English, and as it is told to a person (viewer/words.py).
     error = models.TextField(blank=True)
+    error_words = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -71,23 +74,32 @@ class Look(models.Model):
     def has_ended(self) -> bool:
         return self.status in (self.Status.DONE, self.Status.FAILED)
 
+    @property
+    def why(self) -> Words:
+        """The error, to be told."""
+        return words_from(self.error_words, self.error)
+
     def note_start(self) -> None:
         """Its child is being started."""
         self._change(status=self.Status.LOOKING)
 
     def finish(self, report: dict[str, Any]) -> None:
         """Keep what was found. ``report`` is redacted."""
-        self._change(status=self.Status.DONE, report=report, error="", ended_at=timezone.now())
+        self._change(status=self.Status.DONE, report=report, **_told(None), ended_at=timezone.now())
 
-    def fail(self, error: str) -> None:
-        """Keep why nothing was found, in words."""
-        self._change(status=self.Status.FAILED, report={}, error=error, ended_at=timezone.now())
+    def fail(self, why: Words) -> None:
+        """Keep why nothing was found."""
+        self._change(status=self.Status.FAILED, report={}, **_told(why), ended_at=timezone.now())
 
     def begin_again(self) -> None:
         """Forget a failure: it is looked once more."""
-        self._change(status=self.Status.WAITING, error="", ended_at=None)
+        self._change(status=self.Status.WAITING, **_told(None), ended_at=None)
 
     def _change(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
         Look.objects.filter(pk=self.pk).update(**values)
+
+
+def _told(why: Words | None) -> dict[str, Any]:
+    return {"error": str(why or ""), "error_words": why.plain() if why else {}}

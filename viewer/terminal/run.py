@@ -23,6 +23,7 @@ from viewer.terminal.edits import inputs_of, state_of
 from viewer.terminal.projects import add_project_arguments, project_for
 from viewer.terminal.starting import outcome_of, refusal
 from viewer.terminal.terms import add_terms_arguments, terms_of
+from viewer.wording import told
 
 HELP = gettext_lazy("Run a project's crew, flow or agent from its start, and write its checkpoints here.")
 KINDS = ("crew", "flow", "agent")
@@ -71,7 +72,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         request = request_for_run(target, entity, name, entry_point, inputs, choices)
         job = start_run(open_place(place, project), project, request, terms=terms)
     except (UnknownLocation, JobRefused) as refused:
-        return refusal(FIRST_BRANCH, [], str(refused))
+        return refusal(FIRST_BRANCH, [], told(refused))
     return outcome_of(job, [], options["wait"])
 
 

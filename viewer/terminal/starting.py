@@ -70,10 +70,8 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
             choices["checkpoints"] = checkpoints
         request = request_for(checkpoint, kind, branch, edits, steps, entry_point, choices)
         job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps), terms=terms)
-    except (EditRefused, BranchRefused) as refused:
+    except (EditRefused, BranchRefused, JobRefused) as refused:
         return refusal(branch, steps, told(refused))
-    except JobRefused as refused:
-        return refusal(branch, steps, str(refused))
     return outcome_of(job, steps, options["wait"])
 
 
@@ -134,7 +132,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "branch": job.branch,
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
-        "error": job.error,
+        "error": told(job.why),
         "plan": plain_steps(steps),
         "look": look_of(job),
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
@@ -149,4 +147,6 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
     ]
     is_good = job.status == Job.Status.SUCCEEDED or not job.has_ended
-    return Answer(document, "\n".join([*lines, job.result or job.error]).rstrip(), status=0 if is_good else 1)
+    return Answer(
+        document, "\n".join([*lines, job.result or told(job.why)]).rstrip(), status=0 if is_good else 1
+    )

@@ -29,7 +29,7 @@ from viewer.terminal.losses import add_loss_arguments, answers_of
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
 from viewer.terminal.pruned import add_pruned_arguments, refuse_unfit
 from viewer.terminal.terms import add_terms_arguments, terms_of
-from viewer.wording import step_words
+from viewer.wording import step_words, told
 
 HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
 
@@ -73,7 +73,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     try:
         group = _started(checkpoint, project, entry_point, contents, form, options)
     except JobRefused as refused:
-        return Answer(_document(None, form, [], error=str(refused)), str(refused), status=1)
+        return Answer(_document(None, form, [], error=told(refused)), told(refused), status=1)
     jobs = list(group.jobs.order_by("created_at"))
     if options["wait"]:
         _wait(jobs)
@@ -153,7 +153,7 @@ def _answer(group: Variations, form: VaryingForm, jobs: Sequence[Job]) -> Answer
     lines = []
     for job in jobs:
         lines += [f"{job.get_status_display()}: {job.variation} ({job.branch}, {job.pk})"]
-        lines += [f"  {line}" for line in (job.result or job.error).splitlines()]
+        lines += [f"  {line}" for line in (job.result or told(job.why)).splitlines()]
     is_good = all(job.status == Job.Status.SUCCEEDED or not job.has_ended for job in jobs)
     return Answer(_document(group, form, jobs), "\n".join(lines), status=0 if is_good else 1)
 
@@ -178,7 +178,7 @@ def _branch_document(branch: Branch, job: Job | None) -> dict[str, Any]:
         "job": str(job.pk) if job else None,
         "status": job.status if job else "planned",
         "result": job.result if job else "",
-        "error": job.error if job else "",
+        "error": told(job.why) if job else "",
         "plan": plain_steps(branch.promise.steps),
     }
 

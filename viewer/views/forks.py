@@ -27,6 +27,7 @@ from viewer.jobs.terms import asks_for
 from viewer.models import Checkpoint, Job, Project
 from viewer.picture.colours import branch_colours
 from viewer.proposing import engine_version, python_version
+from viewer.wording import told
 
 # What the run's furthest checkpoint cost is looked up only where reading it is quick.
 MOST_BYTES_FOR_COST = 4 * 1024 * 1024
@@ -100,7 +101,7 @@ def _started(request: HttpRequest, draft: Draft) -> Job | None:
             terms=draft.terms,
         )
     except JobRefused as refused:
-        draft.refusals.append(str(refused))
+        draft.refusals.append(told(refused))
         return None
 
 

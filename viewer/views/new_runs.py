@@ -30,6 +30,7 @@ from viewer.jobs.start import start_run
 from viewer.jobs.terms import asks_for
 from viewer.models import Job, Location, Project, Run
 from viewer.proposing import engine_version, python_version
+from viewer.wording import told
 
 ENTITIES = ("crew", "flow", "agent")
 
@@ -132,7 +133,7 @@ def _started(request: HttpRequest, draft: NewRunDraft, place: Place | None) -> J
         user = request.user if request.user.is_authenticated else None
         return start_run(location, draft.project, asked, user, draft.key, draft.terms)
     except (JobRefused, UnknownLocation) as refused:
-        draft.refusals.append(str(refused))
+        draft.refusals.append(told(refused))
         return None
 
 

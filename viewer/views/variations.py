@@ -22,6 +22,7 @@ from viewer.jobs.request import request_for
 from viewer.jobs.variations import Planned, start_variations
 from viewer.models import Checkpoint, Job, Variations
 from viewer.views import forks
+from viewer.wording import told
 
 
 @require_http_methods(["GET", "POST"])
@@ -107,7 +108,7 @@ def _started(request: HttpRequest, draft: VariationsDraft) -> Variations | None:
             requested_by=request.user if request.user.is_authenticated else None,
         )
     except JobRefused as refused:
-        draft.refusals.append(str(refused))
+        draft.refusals.append(told(refused))
         return None
 
 
