@@ -25,6 +25,8 @@ from forkline_crewai.limits import Limits
 from forkline_crewai.questions import Questions
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import Reporter, secrets_of, shortened
+from forkline_crewai.words import Words, words
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -72,7 +74,9 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         edits.edit_crew(root, request)
     elif request["entity"] == "flow":
         if not request["entry_point"]:
-            raise Refused("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
+            raise Refused(
+                _("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
+            )
         edits.edit_state(root, request)
     project.enter(request["folder"])
     entities, lost = _entities(root, request)
@@ -179,11 +183,19 @@ def _begin(reporter: Reporter) -> None:
     try:
         version = importlib.metadata.version("crewai")
     except importlib.metadata.PackageNotFoundError as error:
-        raise Refused(f"CrewAI is not installed in the project's environment ({sys.executable}).") from error
+        raise Refused(
+            _("CrewAI is not installed in the project's environment (%(python)s)."), python=sys.executable
+        ) from error
     if project.is_older(version, OLDEST_ENGINE):
         raise Refused(
-            f"The project's environment has CrewAI {version}, which cannot fork and writes no parents into "
-            f"its checkpoints. Install {OLDEST_ENGINE} or newer: {sys.executable} -m pip install -U crewai"
+            _(
+                "The project's environment has CrewAI %(version)s, which cannot fork and writes no "
+                "parents into its checkpoints. Install %(oldest)s or newer: %(python)s -m pip "
+                "install -U crewai"
+            ),
+            version=version,
+            oldest=OLDEST_ENGINE,
+            python=sys.executable,
         )
     reporter.write(
         "started",
@@ -211,13 +223,15 @@ def _end(reporter: Reporter, error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         reporter.end("cancelled")
         return 130
-    message = f"{type(error).__name__}: {error}"
+    message: str | Words = f"{type(error).__name__}: {error}"
     if isinstance(error, Refused):
-        message = str(error)
+        message = error.words
     elif isinstance(error, SystemExit):
-        message = f"The project's code ended the program itself (sys.exit({error.code!r}))."
+        ended = _("The project's code ended the program itself (sys.exit(%(code)s)).")
+        message = words(ended, code=repr(error.code))
     elif type(error).__name__ == "PanicException":
-        message = f"The engine gave up while it wrote a checkpoint ({error}). Resume from the last one."
+        gave_up = _("The engine gave up while it wrote a checkpoint (%(error)s). Resume from the last one.")
+        message = words(gave_up, error=error)
     shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
     reporter.end("failed", error=message, traceback=shown)
     return 1

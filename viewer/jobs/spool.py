@@ -30,7 +30,8 @@ withdrawn              number (what asked has gone on without an answer)
 limit                  measure, most (of its own), or words (of one that it shares): it stops at it
 preloaded              agents (their roles), strategy, tokens
 look                   report: what was found without running anything (see viewer/jobs/looks.py)
-ended                  status (succeeded, failed, cancelled), result, error, traceback
+ended                  status (succeeded, failed, cancelled), result, error, traceback; also words, of
+                       which the error was made: text and values (see viewer/words.py)
 =====================  =====================================================================
 
 ``ended`` is always the last line; a spool without it belongs to a child that was cut off.

@@ -12,6 +12,7 @@ from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
 from forkline_crewai import models, parts, project, restoring
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -65,12 +66,17 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
         return request["inputs"][MESSAGES]
     if request["inputs"]:
         raise Refused(
-            f"A lone agent has one input, {MESSAGES!r}: there is no {next(iter(request['inputs']))!r}."
+            _("A lone agent has one input, %(input)r: there is no %(other)r."),
+            input=MESSAGES,
+            other=next(iter(request["inputs"])),
         )
     asked = [event for event in events if event.get("type") == "lite_agent_execution_started"]
     if asked and asked[-1].get("messages"):
         return asked[-1]["messages"]
-    raise Refused(f"The checkpoint does not say what the agent was asked: give it as the input {MESSAGES!r}.")
+    raise Refused(
+        _("The checkpoint does not say what the agent was asked: give it as the input %(input)r."),
+        input=MESSAGES,
+    )
 
 
 def _is_kept(request: Request) -> bool:

@@ -11,6 +11,7 @@ from crewai.state.runtime import RuntimeState
 
 from forkline_crewai import pruning
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -29,8 +30,11 @@ def chosen_events(request: Request) -> list[str]:
     unknown = [event for event in events if event not in {EVERY, *get_args(CheckpointEventType)}]
     if unknown:
         raise Refused(
-            f"The project's version of CrewAI writes no checkpoints at these events, which it does not "
-            f"know: {', '.join(unknown)}. Choose others."
+            _(
+                "The project's version of CrewAI writes no checkpoints at these events, which it "
+                "does not know: %(unknown)s. Choose others."
+            ),
+            unknown=", ".join(unknown),
         )
     return list(events)
 

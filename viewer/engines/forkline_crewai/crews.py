@@ -13,6 +13,7 @@ from forkline_crewai import context_links, gaps, kickoff_hooks, models, parts, p
 from forkline_crewai.interpolation import interpolate_agent, interpolate_task, placeholders
 from forkline_crewai.own_crew import own_crew
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -167,4 +168,8 @@ def _make_outputs_agree(crew: Any, request: Request) -> None:
             task.output.pydantic = task.output_pydantic.model_validate_json(task.output.raw)
         except ValidationError as error:
             if str(task.id) in request["outputs"]:
-                raise Refused(f"The new output of task {position} does not fit: {error}") from error
+                raise Refused(
+                    _("The new output of task %(position)s does not fit: %(error)s"),
+                    position=position,
+                    error=error,
+                ) from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import OutputEdit, Request
@@ -19,7 +20,7 @@ def root_of(body: Mapping[str, Any], kind: str) -> Entity:
     for entity in body["entities"]:
         if isinstance(entity, dict) and entity.get("entity_type") == kind and not entity.get("executor_type"):
             return entity
-    raise Refused(f"There is no {kind} in this checkpoint.")
+    raise Refused(_("There is no %(kind)s in this checkpoint."), kind=kind)
 
 
 def edit_crew(crew: Entity, request: Request) -> None:
@@ -27,7 +28,7 @@ def edit_crew(crew: Entity, request: Request) -> None:
     tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
     planned = [step["task"] for step in request["steps"]]
     if planned and planned != [str(task.get("id")) for task in tasks]:
-        raise Refused("The checkpoint holds other tasks than the plan was made for: plan it again.")
+        raise Refused(_("The checkpoint holds other tasks than the plan was made for: plan it again."))
     again = {step["task"] for step in request["steps"] if step["action"] == "again"}
     for position, task in enumerate(tasks, 1):
         edit = request["outputs"].get(str(task.get("id")))
@@ -47,7 +48,7 @@ def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
     """Have the text, the JSON value and the model of an output agree: readers choose any of the three."""
     output = task.get("output")
     if not isinstance(output, dict):
-        raise Refused(f"Task {position} has not finished: it has no output to edit.")
+        raise Refused(_("Task %(position)s has not finished: it has no output to edit."), position=position)
     is_json = output.get("json_dict") is not None or output.get("pydantic") is not None
     is_json = is_json or output.get("output_format") in {"json", "pydantic"} or "json" in edit
     if not is_json:
@@ -66,7 +67,13 @@ def _parsed(text: str, position: int) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Refused(f"Task {position} answers in JSON, and the new text is none: {error}") from error
+        raise Refused(
+            _("Task %(position)s answers in JSON, and the new text is none: %(error)s"),
+            position=position,
+            error=error,
+        ) from error
     if not isinstance(value, dict):
-        raise Refused(f"Task {position} answers in a JSON object, and the new text is none.")
+        raise Refused(
+            _("Task %(position)s answers in a JSON object, and the new text is none."), position=position
+        )
     return value

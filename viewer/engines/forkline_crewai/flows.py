@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from forkline_crewai import flow_results, inner_crews, parts, project, restoring
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -45,11 +46,16 @@ def made_by(entry_point: str) -> Any:
     """A flow of the user's own class, which has not begun. Raises Refused."""
     flow_class = project.load(entry_point)
     if not isinstance(flow_class, type) or not issubclass(flow_class, Flow):
-        raise Refused(f"The entry point {entry_point} is no flow's class.")
+        raise Refused(_("The entry point %(entry_point)s is no flow's class."), entry_point=entry_point)
     try:
         return flow_class()
     except Exception as error:
-        raise Refused(f"{entry_point} cannot be made: {type(error).__name__}: {error}") from error
+        raise Refused(
+            _("%(entry_point)s cannot be made: %(kind)s: %(error)s"),
+            entry_point=entry_point,
+            kind=type(error).__name__,
+            error=error,
+        ) from error
 
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
@@ -82,7 +88,7 @@ def take_over(flow: Any, saved: Mapping[str, Any]) -> None:
     try:
         flow._restore_from_checkpoint()
     except ValidationError as error:
-        raise Refused(f"The flow's state does not fit: {error}") from error
+        raise Refused(_("The flow's state does not fit: %(error)s"), error=error) from error
 
 
 def _rename_state(flow: Any) -> None:

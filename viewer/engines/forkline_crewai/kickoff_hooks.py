@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -31,14 +32,20 @@ def fit(crew: Any, request: Request, reporter: Reporter) -> None:
 
 
 def _seeing_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]:
-    def called(_: Any) -> None:
+    def called(_kickoff: Any) -> None:
         try:
             hook(dict(crew.checkpoint_inputs or {}))
         except Exception as error:
             name = getattr(hook, "__name__", repr(hook))
             raise Refused(
-                f"The crew's own hook {name}, which runs before each kickoff, fails with the inputs that it "
-                f"has once made itself: {type(error).__name__}: {error}. Let it take them as they are."
+                _(
+                    "The crew's own hook %(name)s, which runs before each kickoff, fails with the "
+                    "inputs that it has once made itself: %(kind)s: %(error)s. Let it take them as "
+                    "they are."
+                ),
+                name=name,
+                kind=type(error).__name__,
+                error=error,
             ) from error
 
     return called

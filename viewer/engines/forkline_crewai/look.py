@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_crewai import edits, original, parts, project, sanitising
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -41,6 +42,7 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         "parts": [],
         "questions": [],
         "blocks": [],
+        "block_words": [],
         "notes": [],
     }
     try:
@@ -49,6 +51,7 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         _look_into(report, request, scratch)
     except Refused as refused:
         report["blocks"].append(str(refused))
+        report["block_words"].append(refused.words)
     report["parts"] = report["parts"][: parts.MOST_PARTS]
     report["imports"] = sorted(set(report["imports"]))[:MOST_MODULES]
     reporter.write("look", report=report)
@@ -84,7 +87,7 @@ def _crew(
     if not request["entry_point"]:
         report["parts"] = parts.of_restored_crew(saved, events, project.may_import)
         report["imports"] += parts.modules_in(saved)
-        entity, _ = sanitising.clean_crew(saved, project.may_import, os.environ)
+        entity, _lost = sanitising.clean_crew(saved, project.may_import, os.environ)
         _restored(request, body, [entity], scratch)
         return
     crew = own_crew.made(request)
@@ -99,6 +102,7 @@ def _crew(
             report["questions"].append(asdict(question))
         else:
             report["blocks"].append(own_crew.words_of(question))
+            report["block_words"].append(None)
     _restored(request, body, [], scratch)
 
 
@@ -108,7 +112,7 @@ def _flow(
     from forkline_crewai import flows
 
     if not request["entry_point"]:
-        raise Refused("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
+        raise Refused(_("A flow needs its own class. Name its entry point, such as package.module:MyFlow."))
     flow = flows.made_by(request["entry_point"])
     report["parts"] = parts.of_own_flow(flow, saved)
     if saved:
@@ -130,7 +134,7 @@ def _agent(
         return
     report["parts"] = parts.of_restored_agent(saved, project.may_import)
     report["imports"] += parts.modules_in(saved)
-    entity, _ = sanitising.clean_agent(saved, project.may_import, os.environ)
+    entity, _lost = sanitising.clean_agent(saved, project.may_import, os.environ)
     _restored(request, body, [entity], scratch)
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forkline_crewai.interpolation import PLACEHOLDER
+from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
+from forkline_crewai.words import gettext_noop as _
 
 # The answer that a saved one is not in the project any more.
 GONE = "-"
@@ -59,7 +61,7 @@ class Matching:
     left_out: list[str] = field(default_factory=list)
 
 
-class WrongAnswer(Exception):
+class WrongAnswer(Refused):
     """An answer that names what is not there, or the same one twice."""
 
 
@@ -143,13 +145,19 @@ def _answered(
     chosen = [key for key in pairs.values() if key != GONE]
     unknown = next((key for key in chosen if key not in keys), None)
     if unknown is not None:
-        raise WrongAnswer(f"The project has no {kind} {unknown!r}.")
+        raise WrongAnswer(_("The project has no %(kind)s %(unknown)r."), kind=kind, unknown=unknown)
     twice = next((key for key in chosen if chosen.count(key) > 1), None)
     if twice is not None:
-        raise WrongAnswer(f"The project's {kind} {twice!r} was chosen for two of the checkpoint's.")
+        raise WrongAnswer(
+            _("The project's %(kind)s %(twice)r was chosen for two of the checkpoint's."),
+            kind=kind,
+            twice=twice,
+        )
     for one in saved:
         if kind == "task" and pairs.get(one.key) == GONE and not one.is_finished:
-            raise WrongAnswer(f"The task “{_title(one)}” has not finished: it needs one of the project's.")
+            raise WrongAnswer(
+                _("The task “%(title)s” has not finished: it needs one of the project's."), title=_title(one)
+            )
     return pairs
 
 

@@ -10,6 +10,7 @@ from crewai import LLM
 
 from forkline_crewai.interpolation import filled, may_become
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -98,7 +99,12 @@ def with_model(former: Any, model: str) -> Any:
         made = LLM(model=model)
         return LLM(model=model, **_settings_for(made, former))
     except Exception as error:
-        raise Refused(f"The model {model!r} cannot be used here: {type(error).__name__}: {error}") from error
+        raise Refused(
+            _("The model %(model)r cannot be used here: %(kind)s: %(error)s"),
+            model=model,
+            kind=type(error).__name__,
+            error=error,
+        ) from error
 
 
 def _settings_for(made: Any, former: Any) -> dict[str, Any]:
@@ -139,7 +145,9 @@ def _new_roles(crew: Any, chosen: Mapping[str, str], inputs: Mapping[str, Any]) 
     for name in chosen.keys() - known - {ALL}:
         fitting = [agent for agent in agents if may_become(str(agent.role).strip(), name)]
         if len({agent.role for agent in fitting}) > 1:
-            raise Refused(f"A model was chosen for the agent {name!r}, and several could be meant.")
+            raise Refused(
+                _("A model was chosen for the agent %(name)r, and several could be meant."), name=name
+            )
         for agent in fitting:
             roles[id(agent)].add(name)
     return roles
@@ -149,5 +157,6 @@ def _refuse_unknown(chosen: Mapping[str, str], found: set[str]) -> None:
     unknown = [role for role in chosen if role not in found]
     if unknown:
         raise Refused(
-            f"A model was chosen for the agent {unknown[0]!r}, whom nothing here has. Choose again."
+            _("A model was chosen for the agent %(agent)r, whom nothing here has. Choose again."),
+            agent=unknown[0],
         )

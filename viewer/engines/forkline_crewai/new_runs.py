@@ -23,6 +23,7 @@ from forkline_crewai import (
 from forkline_crewai.interpolation import filled, placeholders
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -94,7 +95,10 @@ def _message(request: Request) -> Any:
     """What the agent is asked. Raises Refused where it is asked nothing."""
     message = request["inputs"].get(agents.MESSAGES)
     if not message:
-        raise Refused(f"A lone agent has to be asked something: give it as the input {agents.MESSAGES!r}.")
+        raise Refused(
+            _("A lone agent has to be asked something: give it as the input %(input)r."),
+            input=agents.MESSAGES,
+        )
     return message
 
 
@@ -109,4 +113,6 @@ def _refuse_missing_inputs(crew: Any, inputs: Mapping[str, Any]) -> None:
     texts += [text for agent in crew.agents for text in (agent.role, agent.goal, agent.backstory)]
     missing = sorted(set().union(*(placeholders(text) for text in texts)) - inputs.keys())
     if missing:
-        raise Refused(f"The crew's texts ask for inputs that were not given: {', '.join(missing)}.")
+        raise Refused(
+            _("The crew's texts ask for inputs that were not given: %(inputs)s."), inputs=", ".join(missing)
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -27,8 +28,10 @@ def read_original(request: Request) -> dict[str, Any]:
     source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
     if stored and not request["entry_point"]:
         raise Refused(
-            "This checkpoint was pruned, and the copy that is kept of it lacks what was hidden in it. Name "
-            "the entry point: then keys and parts come from the project's own code."
+            _(
+                "This checkpoint was pruned, and the copy that is kept of it lacks what was hidden "
+                "in it. Name the entry point: then keys and parts come from the project's own code."
+            )
         )
     try:
         if request["location"]["provider"] == "sqlite" and not stored:
@@ -39,9 +42,11 @@ def read_original(request: Request) -> dict[str, Any]:
     except (OSError, ValueError, _database().Error) as error:
         if isinstance(error, FileNotFoundError) and not stored:
             raise _gone(request) from error
-        raise Refused(f"The checkpoint {source} cannot be read: {error}") from error
+        raise Refused(
+            _("The checkpoint %(source)s cannot be read: %(error)s"), source=source, error=error
+        ) from error
     if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
-        raise Refused(f"{source} is no checkpoint.")
+        raise Refused(_("%(source)s is no checkpoint."), source=source)
     return body
 
 
@@ -58,9 +63,13 @@ def use_recent_sqlite() -> None:
         recent = None
     if recent is None or recent.sqlite_version_info < OLDEST_SQLITE:
         raise Refused(
-            f"This project's Python has SQLite {sqlite3.sqlite_version}, and CrewAI's SQLite stores need "
-            f"3.45 or newer. Install pysqlite3 into the project's environment: "
-            f"{sys.executable} -m pip install pysqlite3"
+            _(
+                "This project's Python has SQLite %(version)s, and CrewAI's SQLite stores need 3.45 "
+                "or newer. Install pysqlite3 into the project's environment: %(python)s -m pip "
+                "install pysqlite3"
+            ),
+            version=sqlite3.sqlite_version,
+            python=sys.executable,
         )
     sys.modules["sqlite3"] = recent
     sys.modules["sqlite3.dbapi2"] = recent.dbapi2
@@ -75,7 +84,9 @@ def refuse_other_place(request: Request) -> None:
     path = Path(request["location"]["path"])
     if path.resolve() != path:
         raise Refused(
-            f"The location {path} leads to {path.resolve()} by now. Add that as a location of its own."
+            _("The location %(path)s leads to %(place)s by now. Add that as a location of its own."),
+            path=path,
+            place=path.resolve(),
         )
     if request["location"]["provider"] != "sqlite" or not path.exists() or not path.stat().st_size:
         return
@@ -83,9 +94,13 @@ def refuse_other_place(request: Request) -> None:
         with opened(path) as connection:
             named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
     except _database().Error as error:
-        raise Refused(f"{path} cannot be read as a store of checkpoints: {error}") from error
+        raise Refused(
+            _("%(path)s cannot be read as a store of checkpoints: %(error)s"), path=path, error=error
+        ) from error
     if [tuple(one) for one in named] != [("table",)]:
-        raise Refused(f"{path} is somebody else's database by now: it has no table of checkpoints.")
+        raise Refused(
+            _("%(path)s is somebody else's database by now: it has no table of checkpoints."), path=path
+        )
 
 
 def _decoded(data: bytes) -> str:
@@ -123,7 +138,10 @@ def _row(request: Request) -> str:
 
 def _gone(request: Request) -> Refused:
     return Refused(
-        f"The checkpoint {request['checkpoint']['id']} is not at its location any more: it was deleted after "
-        f"this run was asked for. Nothing has run. Start from another one; or fork or resume this one anew, "
-        f"which starts from the copy that is kept here."
+        _(
+            "The checkpoint %(checkpoint)s is not at its location any more: it was deleted after "
+            "this run was asked for. Nothing has run. Start from another one; or fork or resume "
+            "this one anew, which starts from the copy that is kept here."
+        ),
+        checkpoint=request["checkpoint"]["id"],
     )

@@ -14,6 +14,7 @@ from crewai.tasks.task_output import TaskOutput
 from forkline_crewai import matching, parts, project
 from forkline_crewai.matching import GONE, Matching, Part, Question
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -36,8 +37,12 @@ def own_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> 
     parts.account(parts.of_own_crew(crew, saved, tasks), request, reporter, questions)
     if questions:
         raise Refused(
-            f"The crew of {request['entry_point']} is not quite the checkpoint's, and what belongs to what "
-            f"is not guessed. {' '.join(map(words_of, questions))}"
+            _(
+                "The crew of %(entry_point)s is not quite the checkpoint's, and what belongs to what "
+                "is not guessed. %(questions)s"
+            ),
+            entry_point=request["entry_point"],
+            questions=" ".join(map(words_of, questions)),
         )
     arrange(crew, saved, agents, tasks, request)
     return crew
@@ -62,11 +67,8 @@ def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matc
         for number, task in enumerate(crew.tasks, 1)
     ]
     answers = request.get("options", {}).get("matches", {})
-    try:
-        agents = matching.match_agents(_saved_agents(saved), own_agents, answers)
-        return agents, matching.match_tasks(_saved_tasks(saved), own_tasks, answers, agents)
-    except matching.WrongAnswer as error:
-        raise Refused(str(error)) from error
+    agents = matching.match_agents(_saved_agents(saved), own_agents, answers)
+    return agents, matching.match_tasks(_saved_tasks(saved), own_tasks, answers, agents)
 
 
 def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matching, request: Request) -> None:
@@ -85,7 +87,10 @@ def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matchi
         if key != GONE:
             task = crew.tasks[int(key) - 1]
         elif str(data["id"]) in called:
-            raise Refused(f"Task {position} is not in the project any more, so it cannot run again.")
+            raise Refused(
+                _("Task %(position)s is not in the project any more, so it cannot run again."),
+                position=position,
+            )
         else:
             task = _stand_in(crew, data, keys.get(agents.pairs.get(_agent_of(data), "")))
         _take_over(task, data)

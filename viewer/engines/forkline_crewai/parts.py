@@ -14,6 +14,7 @@ from forkline_crewai import context_links
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
 from forkline_crewai.sanitising import LOST, MADE_OF_FUNCTIONS, ToolCheck
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.matching import Matching
@@ -68,8 +69,12 @@ def account(
     missing = [title_of(one) for one in lost(found) if title_of(one) not in accepted]
     if missing:
         raise Refused(
-            f"Nothing has run, for this would be lost and nobody has accepted it: {'; '.join(missing)}. "
-            f"Accept it in the form, or with --accept-losses; or name the entry point that has it."
+            _(
+                "Nothing has run, for this would be lost and nobody has accepted it: %(parts)s. "
+                "Accept it in the form, or with --accept-losses; or name the entry point that has "
+                "it."
+            ),
+            parts="; ".join(missing),
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 # Where our own parts were found; a project's modules come before them.
 PARTS = Path(__file__).resolve().parent.parent
@@ -25,7 +26,7 @@ def enter(folder: str) -> None:
     try:
         os.chdir(root)
     except OSError as error:
-        raise Refused(f"The project's folder cannot be entered: {error}") from error
+        raise Refused(_("The project's folder cannot be entered: %(error)s"), error=error) from error
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != PARTS]
     sys.path[:0] = [str(path) for path in (root, root / "src") if path.is_dir()]
     importlib.invalidate_caches()
@@ -52,19 +53,27 @@ def is_older(version: str, than: str) -> bool:
 
 def load(entry_point: str) -> Any:
     """What ``module:name`` names. Raises Refused where it is not there."""
-    module_name, _, name = entry_point.partition(":")
+    module_name, _colon, name = entry_point.partition(":")
     if not module_name or not name:
-        raise Refused(f"The entry point {entry_point!r} must read module:name.")
+        raise Refused(_("The entry point %(entry_point)r must read module:name."), entry_point=entry_point)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         raise Refused(
-            f"The entry point {entry_point} cannot be imported: {type(error).__name__}: {error}"
+            _("The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"),
+            entry_point=entry_point,
+            kind=type(error).__name__,
+            error=error,
         ) from error
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise Refused(f"The entry point {entry_point} is not there: {module_name} has no {name}.")
+            raise Refused(
+                _("The entry point %(entry_point)s is not there: %(module)s has no %(name)s."),
+                entry_point=entry_point,
+                module=module_name,
+                name=name,
+            )
         found = getattr(found, part)
     return found
 
@@ -79,9 +88,19 @@ def made_by(entry_point: str, kind: type, words: str) -> Any:
         elif not isinstance(found, kind) and callable(found):
             found = found()
     except Exception as error:
-        raise Refused(f"The entry point {entry_point} fails: {type(error).__name__}: {error}") from error
+        raise Refused(
+            _("The entry point %(entry_point)s fails: %(kind)s: %(error)s"),
+            entry_point=entry_point,
+            kind=type(error).__name__,
+            error=error,
+        ) from error
     if not isinstance(found, kind):
-        raise Refused(f"The entry point {entry_point} gives no {words}, but a {type(found).__name__}.")
+        raise Refused(
+            _("The entry point %(entry_point)s gives no %(wanted)s, but a %(found)s."),
+            entry_point=entry_point,
+            wanted=words,
+            found=type(found).__name__,
+        )
     return found
 
 

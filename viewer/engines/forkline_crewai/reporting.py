@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from forkline_crewai.words import Words, english
+
 if TYPE_CHECKING:
     from forkline_crewai.limits import Limits
     from forkline_crewai.questions import Questions
@@ -22,6 +24,8 @@ _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 # A value between quotation marks that has not ended, with its name.
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
+# An error that is longer is told in English alone.
+MOST_SAID_TWICE = 10_000
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
@@ -67,10 +71,13 @@ class Reporter:
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
                 self._write_texts(goes_on=True)
 
-    def end(self, status: str, result: str = "", error: str = "", traceback: str = "") -> None:
+    def end(self, status: str, result: str = "", error: str | Words = "", traceback: str = "") -> None:
         """Append the last line, once."""
+        said = error if isinstance(error, str) else english(error)
+        # The last line must not become too long to be kept.
+        told = {"words": error} if said is not error and len(said) < MOST_SAID_TWICE else {}
         with self._lock:
-            self.write("ended", status=status, result=result, error=error, traceback=traceback)
+            self.write("ended", status=status, result=result, error=said, traceback=traceback, **told)
             self.has_ended = True
 
     def _write_texts(self, goes_on: bool = False) -> None:

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from forkline_crewai import checkpointing, old_stores
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -54,10 +55,13 @@ def restored(copy: Path, request: Request) -> Any:
     except ValidationError as error:
         # Without the values: they are the checkpoint's own texts.
         reasons = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]]
-        advice = "" if request["entry_point"] else " Name the entry point: the project's own code needs less."
-        raise Refused(
-            f"This version of CrewAI cannot restore the checkpoint ({'; '.join(reasons)}).{advice}"
-        ) from error
+        message = _("This version of CrewAI cannot restore the checkpoint (%(reasons)s).")
+        if not request["entry_point"]:
+            message = _(
+                "This version of CrewAI cannot restore the checkpoint (%(reasons)s). Name the entry point: "
+                "the project's own code needs less."
+            )
+        raise Refused(message, reasons="; ".join(reasons)) from error
     state._provider = provider_of(request)
     return state
 

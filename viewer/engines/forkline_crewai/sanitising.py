@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import gettext_noop as _
 
 Entity = dict[str, Any]
 ToolCheck = Callable[[str], bool]
@@ -127,8 +128,13 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
         clean["base_url"] = given
     elif wanted and wanted not in DEFAULT_ADDRESSES:
         raise Refused(
-            f"The checkpoint's model is served at {wanted}, which the project's environment does not name. "
-            f"Set {names[0]} in its environment file, or name the crew's entry point."
+            _(
+                "The checkpoint's model is served at %(address)s, which the project's environment "
+                "does not name. Set %(variable)s in its environment file, or name the crew's entry "
+                "point."
+            ),
+            address=wanted,
+            variable=names[0],
         )
     return clean
 
@@ -166,13 +172,20 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
             continue  # the engine adds these itself
         if kind in MADE_OF_FUNCTIONS:
             raise Refused(
-                f"The tool {tool.get('name')!r} is made of a function, which a checkpoint cannot hold. Name "
-                f"the crew's entry point: then its tools come from the project's own code."
+                _(
+                    "The tool %(tool)s is made of a function, which a checkpoint cannot hold. Name "
+                    "the crew's entry point: then its tools come from the project's own code."
+                ),
+                tool=repr(tool.get("name")),
             )
         if not may_import(kind):
             raise Refused(
-                f"The tool {kind or tool!r} is no part of the project's folder, so a checkpoint may not have "
-                f"it imported. Name the crew's entry point: then its tools come from the project's own code."
+                _(
+                    "The tool %(tool)s is no part of the project's folder, so a checkpoint may not "
+                    "have it imported. Name the crew's entry point: then its tools come from the "
+                    "project's own code."
+                ),
+                tool=repr(kind or tool),
             )
         # Its schemas are its class's own; a function to call is not for a checkpoint to name.
         unwanted = {"cache_function", "args_schema", "result_schema"}
