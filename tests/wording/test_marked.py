@@ -1,6 +1,7 @@
 """Every text that a pure room has for a person is marked, so that it can be collected for translation."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What makes a text one for a person, wherever it is called.
-MAKERS = {"Words", "StillWritten", "Broken", "Foreign", "LocationUnreadable"}
-FILES = sorted((ROOT / "viewer/providers").rglob("*.py"))
+MAKERS = {
+    *("Words", "StillWritten", "Broken", "Foreign", "LocationUnreadable"),
+    *("EditRefused", "BranchRefused", "NoLayout", "JobRefused"),
+    *("Refused", "WrongAnswer", "words"),
+}
+PLACE = re.compile(r"%\((\w+)\)[dsr]")
+PROVIDERS = sorted((ROOT / "viewer/providers").rglob("*.py"))
+FILES = [
+    path
+    for room in ("providers", "importing", "lineage", "jobs", "engines")
+    for path in sorted((ROOT / "viewer" / room).rglob("*.py"))
+]
 
 
 def name_of(node: ast.expr) -> str:
@@ -26,11 +37,27 @@ def is_marked(node: ast.expr) -> bool:
     )
 
 
-def texts_in(tree: ast.Module) -> Iterator[ast.expr]:
-    """What stands where a text for a person belongs. A name stands for a text that was made before."""
+def is_made_elsewhere(node: ast.expr) -> bool:
+    """Whether it is a name, or what comes from outside: ``str(error)``."""
+    return isinstance(node, ast.Name | ast.Attribute) or (
+        isinstance(node, ast.Call) and name_of(node.func) == "str"
+    )
+
+
+def calls_in(tree: ast.Module) -> Iterator[ast.Call]:
+    """What makes a text for a person; the text is its first argument."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and name_of(node.func) in MAKERS:
-            yield from node.args[:1]
+        if isinstance(node, ast.Call) and name_of(node.func) in MAKERS and node.args:
+            yield node
+
+
+def given_to(call: ast.Call) -> set[str]:
+    """The names of the values that fill the text."""
+    named = {keyword.arg for keyword in call.keywords}
+    for argument in call.args[1:]:
+        if isinstance(argument, ast.Dict):
+            named |= {str(ast.literal_eval(key)) for key in argument.keys if key}
+    return {str(name) for name in named}
 
 
 def sentences_in(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -45,17 +72,29 @@ def sentences_in(tree: ast.Module) -> Iterator[ast.Constant]:
                 yield node
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_text_for_a_person_is_marked(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    bare = [
-        node for node in texts_in(tree) if not (is_marked(node) or isinstance(node, ast.Name | ast.Attribute))
-    ]
-    assert [f"{path.name}:{node.lineno}" for node in [*bare, *sentences_in(tree)]] == []
+    texts = [call.args[0] for call in calls_in(ast.parse(path.read_text()))]
+    bare = [text.lineno for text in texts if not (is_marked(text) or is_made_elsewhere(text))]
+    assert [f"{path.name}:{line}" for line in bare] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_text_is_given_the_values_that_it_names_and_no_others(path: Path) -> None:
+    for call in calls_in(ast.parse(path.read_text())):
+        if is_marked(call.args[0]):
+            text = ast.literal_eval(call.args[0].args[0])  # type: ignore[attr-defined]
+            assert given_to(call) == set(PLACE.findall(text)), f"{path.name}:{call.lineno}"
+            assert "%" not in PLACE.sub("", text), f"{path.name}:{call.lineno}"
+
+
+@pytest.mark.parametrize("path", PROVIDERS, ids=lambda path: path.stem)
+def test_a_reason_in_a_table_is_marked(path: Path) -> None:
+    assert [f"{path.name}:{node.lineno}" for node in sentences_in(ast.parse(path.read_text()))] == []
 
 
 def test_the_texts_are_found() -> None:
-    found = [node for path in FILES for node in texts_in(ast.parse(path.read_text())) if is_marked(node)]
-    assert len(found) > 30
+    calls = [call for path in FILES for call in calls_in(ast.parse(path.read_text()))]
+    assert sum(is_marked(call.args[0]) for call in calls) > 100
     bare = ast.parse('KINDS = ["It is a pipe."]\nraise Broken(f"It is {size} long.")')
-    assert len(list(sentences_in(bare))) == 1 and not is_marked(next(texts_in(bare)))
+    assert len(list(sentences_in(bare))) == 1 and not is_marked(next(calls_in(bare)).args[0])

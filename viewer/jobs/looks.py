@@ -210,7 +210,7 @@ def _settle(look: Look, child: Child, why_ended: Words | None) -> None:
     elif error := str(ended.get("error") or ""):
         look.fail(hidden(words_from(ended.get("words"), error), hide))
     else:
-        look.fail(went(child.returncode or 0).error or Words(""))
+        look.fail(went(child.returncode or 0).error)
 
 
 def _lines(folder: Path) -> Iterator[Any]:

@@ -87,7 +87,7 @@ class Look(models.Model):
         """Keep what was found. ``report`` is redacted."""
         self._change(status=self.Status.DONE, report=report, **_told(None), ended_at=timezone.now())
 
-    def fail(self, why: Words) -> None:
+    def fail(self, why: Words | None) -> None:
         """Keep why nothing was found."""
         self._change(status=self.Status.FAILED, report={}, **_told(why), ended_at=timezone.now())
 

@@ -9,6 +9,7 @@ import tiny
 sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
 from forkline_crewai.questions import Questions
 from forkline_crewai.reporting import Reporter
+from forkline_crewai.words import words
 
 spool = tiny.begin()
 reporter = Reporter(spool)
@@ -27,7 +28,8 @@ if tiny.request().get("kind") == "look":
         "choices": [["1", text]],
     }
     notes = [{"what": "unwritten", "detail": text}]
-    reporter.write("look", report={"parts": [part], "questions": [asked], "blocks": [text], "notes": notes})
+    blocks = {"blocks": [text], "block_words": [words("%(text)s", text=text)]}
+    reporter.write("look", report={"parts": [part], "questions": [asked], "notes": notes, **blocks})
     reporter.end("succeeded")
     sys.exit()
 reporter.warn(text)
@@ -39,4 +41,4 @@ reporter.write("model_failed", model="m", agent="a", error=text)
 reporter.stream(text + "\n", "a")
 reporter.write("task_completed", task="1", position=1, output=text, agent="a")
 questions.ask("human_feedback", text, method=text, output=found["values"], choices=[text], agent=text)
-reporter.end("failed", result=text, error=text, traceback=text)
+reporter.end("failed", result=text, error=words("%(text)s", text=text), traceback=text)

@@ -1,0 +1,15 @@
+"""Refuses to begin, as the engine's child does, with a key that is nobody's to read."""
+
+import sys
+from pathlib import Path
+
+import tiny
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
+from forkline_crewai.refusal import Refused
+from forkline_crewai.reporting import Reporter
+
+why = Refused(
+    "The model %(model)r cannot be used here: %(error)s", model="100%(x)s", error=Path("why.txt").read_text()
+)
+Reporter(tiny.begin()).end("failed", error=why.words)

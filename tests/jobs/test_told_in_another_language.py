@@ -1,0 +1,81 @@
+"""Why a job failed, in the language of whoever reads its page."""
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob
+from tests.wording.catalogue import write_catalogue
+from viewer.jobs.follow import carry
+from viewer.jobs.outcome import outcome
+from viewer.models import Job, Project
+from viewer.words import Words
+
+GERMAN = {
+    "The model %(model)r cannot be used here: %(error)s": "Das Modell %(model)r geht hier nicht: %(error)s",
+    "The run's program ended with exit status %(status)d before it said how the run went.": (
+        "Das Programm endete mit %(status)d."
+    ),
+    "Nobody has confirmed yet that programs of “%(name)s” may run. Confirm the project first.": (
+        "„%(name)s“ ist nicht bestätigt."
+    ),
+}
+KEY = "sk-proj-0123456789abcdefghijklmnop"
+
+
+@pytest.fixture(autouse=True)
+def german(tmp_path: Path, settings: Settings) -> None:
+    settings.LOCALE_PATHS = [write_catalogue(tmp_path / "locale", "de", GERMAN)]
+
+
+@pytest.fixture
+def reader(client: Client, transactional_db: None) -> Client:
+    client.force_login(User.objects.create_user("reader"))
+    return client
+
+
+def shown(reader: Client, job: Job, language: str) -> str:
+    carry(job)
+    return reader.get(job.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
+
+
+def test_what_the_child_refuses_is_told_with_its_values(
+    reader: Client, make_job: MakeJob, project: Project
+) -> None:
+    (Path(project.folder) / "why.txt").write_text("50 %s <off>")
+    job = make_job("refuses.py")
+    assert "Das Modell &#x27;100%(x)s&#x27; geht hier nicht: 50 %s &lt;off&gt;" in shown(reader, job, "de")
+    assert "The model &#x27;100%(x)s&#x27; cannot be used here" in shown(reader, job, "en")
+    job.refresh_from_db()
+    assert job.error == "The model '100%(x)s' cannot be used here: 50 %s <off>"
+
+
+def test_a_key_in_a_value_is_hidden_in_every_language(
+    reader: Client, make_job: MakeJob, project: Project
+) -> None:
+    (Path(project.folder) / "why.txt").write_text(f"no such key: {KEY}")
+    job = make_job("refuses.py")
+    assert KEY not in shown(reader, job, "de") and KEY not in shown(reader, job, "en")
+    job.refresh_from_db()
+    assert KEY not in f"{job.error} {job.error_words} {[event.data for event in job.events.all()]}"
+
+
+def test_how_a_child_left_is_told(reader: Client, make_job: MakeJob) -> None:
+    assert "Das Programm endete mit 3." in shown(reader, make_job("exits.py"), "de")
+
+
+def test_why_nothing_was_started_is_told(reader: Client, make_job: MakeJob, project: Project) -> None:
+    Project.objects.update(confirmed_at=None)
+    assert f"„{project.name}“ ist nicht bestätigt." in shown(reader, make_job(), "de")
+
+
+def test_words_that_say_something_else_than_the_error_are_not_told() -> None:
+    last = {
+        "status": "failed",
+        "error": "It broke.",
+        "words": {"text": "All is %(what)s.", "values": {"what": "well"}},
+    }
+    assert outcome(last, None, spoke=True, cancelled=False).error == Words("It broke.")
