@@ -7,8 +7,9 @@ from typing import Any
 
 # What a text may ask for: a value by its name, and nothing that a text out of a row could do harm with.
 _PLACE = re.compile(r"%(?:%|\((\w+)\)([dsr]))")
-# No text of ours has as many places, and no words of ours stand as deep in others.
-MOST_PLACES, MOST_DEPTH = 20, 3
+# No text of ours has more places, and no words of ours stand deeper in others: together they bound what a
+# line of a child can be blown up to.
+MOST_PLACES, MOST_DEPTH = 10, 2
 
 
 @dataclass(frozen=True, slots=True)

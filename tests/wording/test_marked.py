@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from viewer.words import MOST_PLACES
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What makes a text one for a person, wherever it is called.
 MAKERS = {
@@ -85,6 +87,7 @@ def test_a_text_is_given_the_values_that_it_names_and_no_others(path: Path) -> N
         if is_marked(call.args[0]):
             text = ast.literal_eval(call.args[0].args[0])  # type: ignore[attr-defined]
             assert given_to(call) == set(PLACE.findall(text)), f"{path.name}:{call.lineno}"
+            assert text.count("%") <= MOST_PLACES, f"{path.name}:{call.lineno}"
             assert "%" not in PLACE.sub("", text), f"{path.name}:{call.lineno}"
 
 
