@@ -242,8 +242,12 @@ def _name(base: str, values: Sequence[Any], number: int, taken: Collection[str])
 
 
 def _of_value(one: ValueField, group: str, sent: SentTexts) -> Varied:
-    hint = _("one a line") if one.kind not in (Kind.LIST, Kind.JSON) else _("a JSON list of values")
-    made = Varied(group, one.name, one.name, f"vary-{one.html_id}", one.stored_text, one.kind_words, hint)
+    hint = _("one value a line")
+    if one.kind in (Kind.LIST, Kind.JSON):
+        hint = _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
+    # How one value is written in the form of a fork is no help here.
+    kind = _("list") if one.kind is Kind.LIST else one.kind_words
+    made = Varied(group, one.name, one.name, f"vary-{one.html_id}", one.stored_text, kind, hint)
     made.texts = list((sent or {}).get(made.html_name, [])[:1])
     try:
         for value in values_in(made.text, one.kind):
@@ -288,7 +292,7 @@ def _of_output(one: OutputField, stored: Any, sent: SentTexts) -> Varied:
 
 def _of_model(one: ModelField, sent: SentTexts) -> Varied:
     label = _("model") if one.is_all else one.role
-    made = Varied("model", one.role, label, f"vary-{one.html_id}", one.stored, hint=_("one a line"))
+    made = Varied("model", one.role, label, f"vary-{one.html_id}", one.stored, hint=_("one model a line"))
     made.texts = list((sent or {}).get(made.html_name, [])[:1])
     try:
         names = [checked_model(line.strip()) for line in made.text.splitlines() if line.strip()]
