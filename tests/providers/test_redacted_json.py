@@ -12,8 +12,9 @@ import pytest
 from tests.providers.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from tests.real_stores import STORES
 from viewer.providers.redacted_json import redacted_json
-from viewer.providers.redaction import MARKER, redact
+from viewer.providers.redaction import redact
 from viewer.providers.scanning import scan
+from viewer.providers.secret_names import MARKER
 
 
 @pytest.mark.parametrize(

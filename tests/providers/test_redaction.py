@@ -2,6 +2,8 @@
 
 import json
 import logging
+import random
+import string
 import sys
 import time
 from typing import Any
@@ -10,7 +12,10 @@ import pytest
 from django.conf import settings
 
 from tests.providers.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
-from viewer.providers.redaction import MARKER, RedactingFormatter, redact, redact_text, secrecy_of
+from viewer.providers.reading import Outside, snapshot_of
+from viewer.providers.redaction import RedactingFormatter, redact, redact_text
+from viewer.providers.secret_names import MARKER, secrecy_of
+from viewer.providers.snapshot import Entry, Limits
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
@@ -98,13 +103,27 @@ def test_redacting_twice_changes_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "sk-", "eyJ", "a:", "-----BEGIN ", "api_key", "x://", "_", '"', "key=", "[[", '{"']
+    "piece",
+    [
+        *("a", "sk-", "eyJ", "a:", "-----BEGIN ", "api_key", "x://", "_", '"', "key=", "[[", '{"'),
+        *("token_count=", "token_count: ", "token='", "-----BEGIN A PRIVATE KEY-----"),
+    ],
 )
 def test_hostile_repetition_is_not_slow(piece: str) -> None:
     text = piece * (200_000 // len(piece))
     started = time.monotonic()
     redact({"text": text})
     assert time.monotonic() - started < 10
+
+
+def test_a_picture_in_a_text_is_passed_over() -> None:
+    letters = string.ascii_letters + string.digits
+    picture = "".join(random.Random(7).choices(letters, k=4_000_000))
+    body = {"entities": [], "event_record": {"nodes": {}}, "seen": f"data:image/png;base64,{picture}pwd"}
+    data = json.dumps(body).encode()
+    outside = Outside("20260101T000000_00000000", None, "main")
+    read = snapshot_of(data, Entry("a.json", "1", len(data)), outside, Limits(), time.monotonic())
+    assert read.body == data
 
 
 def test_names_are_told_apart_by_their_words() -> None:

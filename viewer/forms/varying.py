@@ -18,7 +18,8 @@ from viewer.forms.promise import Promise, promise_of
 from viewer.forms.values import Kind, ValueRefused, same, value_of
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.plan import Edits
-from viewer.providers.redaction import MARKER, redact
+from viewer.providers.redaction import redact
+from viewer.providers.secret_names import MARKER
 from viewer.wording import told
 
 MOST_BRANCHES = 20

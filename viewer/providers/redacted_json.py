@@ -14,16 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.providers.redaction import (
-    MARKER,
-    Secrecy,
-    is_clean,
-    is_secret_text,
-    looks_random,
-    redact,
-    secrecy_of,
-)
+from viewer.providers.redaction import is_clean, redact
 from viewer.providers.scanning import Findings
+from viewer.providers.secret_names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
 
 _MARKER = MARKER.encode()
 # How much around a place tells one field from another.

@@ -10,77 +10,10 @@ import logging
 import re
 import zlib
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
-MARKER = "[redacted]"
-
-# hard: nothing but null and booleans stays. soft: numbers stay too. random: only random-looking texts go.
-Secrecy = Literal["hard", "soft", "random", ""]
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# A number at the end of a name, as in API_KEY_2, is none of its words.
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# One text for each list, words apart by spaces: shorter to read than as many quoted ones.
-_HARD = _words(
-    "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
-    " authorization cookie cookies dsn"
-)
-_SOFT = _words("token jwt bearer auth apikey apitoken headers")
-_HARMLESS_OWNERS = _words(
-    "cache primary foreign sort public partition crew task agent event run source group index unique dict map"
-    " lookup row column item object result output input state memory storage idempotency hot short arrow"
-    " translation locale registry checkpoint thread metric feature json data field entity"
-)
-# A name that ends so tells about a secret, and does not hold it.
-_ABOUT = _words(
-    "name names type types count usage limit required policy enabled file path url uri expiry expires ttl"
-    " provider length process field fields at in source method mode"
-)
-_WHOLE = re.compile(
-    r"(?:access|refresh|auth|api)_tokens\Z|api_keys\Z"
-    r"|(?:connection_string|connectionString|ConnectionString|CONNECTION_STRING)\Z"
-)
-# Written as one word.
-_COMPACT = re.compile(
-    r"(?:(?:api|access|secret|private)key|password|passwd|clientsecret|(?:access|auth)token|connectionstring)\Z"
-)
-_NUMBERED = re.compile(r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN)[_\-][vV]?\d+\Z")
-# What follows a name of a secret without making it another thing: api_key_old, token_value.
-_TRAIL = re.compile(r"(?<=.)[_\-](?:value|raw|plain|old|new|backup|prod|dev|test|live|[vV]\d+)\Z", re.I)
-# A key or token of something: api_key_openai, token_github.
-_OF = re.compile(r"(?:[Aa]pi|API)[_\-]?(?:[Kk]ey|KEY)[_\-]|(?:[Tt]oken|TOKEN)[_\-]")
-# Whose "pass" is a password, and whose "pat" a personal access token.
-_PASS_OWNERS = _words(
-    "db database smtp imap user mail email ftp redis pg postgres mysql mongo admin root login proxy"
-)
-_PAT_OWNERS = _words("github gitlab gh azure ado devops git")
-
-
-@lru_cache(maxsize=4096)
-def secrecy_of(name: str) -> Secrecy:
-    """How secret a field of this name is; empty for one that is not."""
-    name = _TRAIL.sub("", name)
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _ABOUT:
-        return ""
-    if not _HARD.isdisjoint(words) or _COMPACT.search(words[-1]):
-        return "hard" if not _HARD.isdisjoint(words) else "soft"
-    if not (name[-1].isalpha() or _NUMBERED.search(name)):
-        return ""
-    last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if (last in ("key", "pass", "pat") and not owner) or (last.endswith("key") and name == last.upper()):
-        return "random"
-    is_key = last == "key" and owner not in _HARMLESS_OWNERS
-    is_pass = (last == "pass" and owner in _PASS_OWNERS) or (last == "pat" and owner in _PAT_OWNERS)
-    if is_key or is_pass or last in _SOFT or _WHOLE.search(name):
-        return "soft"
-    return "random" if _OF.search(name) else ""
-
+from viewer.providers.named_values import without_named_values
+from viewer.providers.secret_names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
 
 # Keys that tell by themselves what they are. Nothing in them needs escaping in JSON.
 _KNOWN = (
@@ -99,54 +32,18 @@ _KNOWN = (
     r"|eyJ[A-Za-z0-9_\-]{8,4000}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)?)"
 )
 _BEARER = r"\b([Bb]earer|BEARER)(\s+)(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
-_PRIVATE_KEY = (
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
-    r"(?:.{0,8000}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)"
-)
 _LOGIN_IN_URL = (
     r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
 )
 _WEBHOOK = r"(hooks\.slack\.com/services/|/webhooks/\d{5,30}/|telegram\.org/bot\d{5,20}:)[A-Za-z0-9/_\-]+"
 _TOKENS = re.compile(_KNOWN)
 _BEARERS = re.compile(_BEARER)
-_PRIVATE_KEYS = re.compile(_PRIVATE_KEY, re.DOTALL)
+_PRIVATE_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_PRIVATE_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_PRIVATE_KEY_SIGNS = re.compile(r"[A-Za-z0-9+/=\s\\]*")
+MOST_PRIVATE_KEY = 8000
 _LOGINS_IN_URLS = re.compile(_LOGIN_IN_URL)
 _WEBHOOKS = re.compile(_WEBHOOK)
-# Only in the three ways in which a word is written: secret, Secret, SECRET.
-_KEY, _API = "(?:[Kk]ey|KEY)", "(?:[Aa]pi|API)"
-_NAMED = "|".join(
-    f"{word}|{word.title()}|{word.upper()}"
-    for word in (
-        "secret",
-        "passwd",
-        "password",
-        "passphrase",
-        "pwd",
-        "token",
-        "authorization",
-        "cookie",
-        "credential",
-        "dsn",
-        "bearer",
-        "auth",
-        "jwt",
-    )
-)
-_OWNERS = "[Aa]ccess|ACCESS|[Pp]rivate|PRIVATE"
-_NAME = (
-    rf"[A-Za-z0-9_\-.]{{0,40}}(?:{_API}[_\- ]?{_KEY}|(?:{_OWNERS})[_\-]?{_KEY}|{_NAMED}"
-    rf"|(?:[_\-]|\b){_KEY}|[a-z]Key|[_\-](?:[Pp]ass|PASS|PAT)|[Cc]onnection_?[Ss]tring)"
-    r"[A-Za-z0-9_\-]{0,40}"
-)
-# name="value", 'name': 'value', \"name\": \"value\" in a longer text.
-_QUOTED = re.compile(
-    rf"(?P<name>{_NAME})(\\*[\"']?[ \t\r\n]*[:=][ \t\r\n]*\\*)([\"'])"
-    r"(?P<value>(?:(?!\3)[^\\\n]){1,4000})(?=\\*\3)"
-)
-# NAME=value and Name: value.
-_BARE = re.compile(
-    rf"(?P<name>{_NAME})([\"']? ?[:=] ?)(?P<value>(?:(?i:basic|digest|bearer) +)?[^\s\"'\\,;&<>()\[\]{{}}]+)"
-)
 
 
 def redact_text(text: str) -> str:
@@ -155,43 +52,27 @@ def redact_text(text: str) -> str:
     if "earer" in text or "EARER" in text:
         text = _BEARERS.sub(rf"\1\2{MARKER}", text)
     if "PRIVATE KEY" in text:
-        text = _PRIVATE_KEYS.sub(MARKER, text)
+        text = _without_private_keys(text)
     if "@" in text:
         text = _LOGINS_IN_URLS.sub(rf"\1{MARKER}\3", text)
     if "hooks.slack" in text or "/webhooks/" in text or "telegram.org" in text:
         text = _WEBHOOKS.sub(rf"\1{MARKER}", text)
     if ":" in text or "=" in text:
-        text = _QUOTED.sub(_without_quoted, text)
-        text = _BARE.sub(_without_bare, text)
+        text = without_named_values(text)
     return text
 
 
-def _without_quoted(match: re.Match[str]) -> str:
-    secrecy = secrecy_of(match["name"])
-    if not secrecy or not is_secret_text(match["value"], secrecy):
-        # What stands there may be name and value once more.
-        return f"{match['name']}{match[2]}{match[3]}{_BARE.sub(_without_bare, match['value'])}"
-    return f"{match['name']}{match[2]}{match[3]}{MARKER}"
-
-
-def _without_bare(match: re.Match[str]) -> str:
-    value, secrecy = match["value"], secrecy_of(match["name"])
-    if not secrecy:
-        return f"{match['name']}{match[2]}{_BARE.sub(_without_bare, value)}"
-    if value.startswith(MARKER[:-1]) or (secrecy == "soft" and value.isdigit()):
-        return match[0]
-    if not is_secret_text(value, secrecy):
-        return match[0]
-    # "Token: a unit of text" is prose, "TOKEN=abc" and "password: hunter2!" are not.
-    assigned = "=" in match[2] and len(value) >= 4
-    if not assigned and not looks_random(value):
-        return match[0]
-    return f"{match['name']}{match[2]}{MARKER}"
-
-
-def looks_random(text: str) -> bool:
-    """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
-    return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
+def _without_private_keys(text: str) -> str:
+    """The text without private keys: up to their end, or as far as their letters go."""
+    parts: list[str] = []
+    done = 0
+    while begin := _PRIVATE_KEY_BEGINS.search(text, done):
+        parts += (text[done : begin.start()], MARKER)
+        at = begin.end()
+        end = _PRIVATE_KEY_ENDS.search(text, at, at + MOST_PRIVATE_KEY) or _PRIVATE_KEY_SIGNS.match(text, at)
+        assert end, "No sign is enough for the last."
+        done = end.end()
+    return "".join((*parts, text[done:])) if parts else text
 
 
 class RedactingFormatter(logging.Formatter):
@@ -210,13 +91,6 @@ def shown_name(name: str) -> str:
 def is_clean(text: str) -> bool:
     """Whether redacting leaves this text as it is."""
     return _text_without(text, ()) == text
-
-
-def is_secret_text(text: str, secrecy: Secrecy) -> bool:
-    """Whether this is what a field of that secrecy hides; under a mere “key” only what looks like one."""
-    if not text or text == MARKER:
-        return False
-    return secrecy != "random" or (len(text) >= 16 and " " not in text and looks_random(text))
 
 
 def redact(value: Any) -> Any:
