@@ -9,6 +9,7 @@ import pytest
 
 from tests.jobs.conftest import MakeJob, marks, status, wait_until
 from viewer.jobs.follow import carry
+from viewer.jobs.log import MOST_BYTES
 from viewer.jobs.processes import tree_of
 from viewer.models import Job, Project
 
@@ -64,6 +65,16 @@ def test_noise_in_the_log_and_the_spool_harms_nothing(make_job: MakeJob) -> None
     assert kinds == ["started", "text", "text", "ended"]
     assert job.events.get(seq=2).data["text"] == "half a pair ?, a number"
     assert "bytes that are no text" in job.log_end
+
+
+def test_a_log_without_end_does_not_fill_the_disk(make_job: MakeJob) -> None:
+    job = carried(make_job("prints_without_end.py"))
+    assert (job.status, job.result) == ("succeeded", "printed")
+    log = (job.folder / "log.txt").read_text()
+    assert len(log) < 2 * MOST_BYTES
+    assert log.count("was cut: it was too much") == 1
+    assert log.endswith("the last line\n")
+    assert job.log_end.endswith("the last line\n")
 
 
 def test_a_child_that_lingers_behind_its_last_word_is_ended_and_its_word_holds(make_job: MakeJob) -> None:

@@ -17,6 +17,7 @@ from viewer.jobs.child import Child, Lost
 from viewer.jobs.launch import launch, make_folder
 from viewer.jobs.limits import reached_shared
 from viewer.jobs.linking import link_run
+from viewer.jobs.log import shorten_log
 from viewer.jobs.outcome import outcome
 from viewer.jobs.questions import hand_over_missing, hide_answers, take_in
 from viewer.jobs.rows import Hiding, end_of_log, hidden, hiding_for, rows_of
@@ -157,6 +158,7 @@ def look(state: Following) -> None:
     rows = Job.objects.filter(pk=state.job.pk).values_list("cancel_requested_at", flat=True)
     asked = list(rows)
     state.deleted = not asked
+    shorten_log(state.job)
     if state.asking:
         hand_over_missing(state.job, state.asking)
     is_at_work = not (state.deleted or state.gone or state.last)

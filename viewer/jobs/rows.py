@@ -11,7 +11,8 @@ from urllib.parse import quote, unquote, urlsplit
 from viewer.jobs.environment import file_values
 from viewer.jobs.spool import LOG, Line
 from viewer.models import Job, JobEvent, Project
-from viewer.providers.redaction import MARKER, redact, secrecy_of
+from viewer.providers.redaction import redact
+from viewer.providers.secret_names import MARKER, secrecy_of
 from viewer.words import Words, words_from
 
 logger = logging.getLogger(__name__)
