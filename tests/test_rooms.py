@@ -41,6 +41,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.importing",
         "viewer.providers.redaction",
         "viewer.providers.secret_names",
+        "viewer.wording",
         "viewer.words",
         "django_tasks_db",
         "psutil",

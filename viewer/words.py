@@ -17,7 +17,7 @@ class Words:
     """What a person is told, as plain data: ``text``, filled with ``values``. As a string it is English."""
 
     text: str
-    values: "dict[str, str | int | float | Words]" = field(default_factory=dict)
+    values: "dict[str, Value]" = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.filled()
@@ -33,6 +33,8 @@ class Words:
             value = self.values.get(place[1], place[0]) if place[1] else "%"
             if isinstance(value, Words):
                 return value.filled(translated)
+            if isinstance(value, list):
+                return " ".join(sentence.filled(translated) for sentence in value)
             return repr(value) if place[2] == "r" else str(value)
 
         return _PLACE.sub(value_at, text)
@@ -40,6 +42,10 @@ class Words:
     def plain(self) -> dict[str, Any]:
         """As they are stored beside their English, for ``words_from``; empty where that says it all."""
         return asdict(self) if self.values else {}
+
+
+# A list is one of sentences.
+Value = str | int | float | Words | list[Words]
 
 
 def words_from(plain: object, english: str) -> Words:
@@ -57,14 +63,17 @@ def _words_in(plain: object, depth: int) -> Words | None:
     return None
 
 
-def _value_in(plain: object, depth: int) -> str | int | float | Words | None:
+def _value_in(plain: object, depth: int) -> Value | None:
+    if isinstance(plain, list):
+        sentences = [words for one in plain if (words := _words_in(one, depth)) is not None]
+        return sentences if len(sentences) == len(plain) else None
     return plain if isinstance(plain, str | int | float) else _words_in(plain, depth)
 
 
 class Worded(Exception):
     """Its ``words`` are for a person: a text, and the values that fill it."""
 
-    def __init__(self, text: str, /, **values: str | int | float | Words) -> None:
+    def __init__(self, text: str, /, **values: Value) -> None:
         self.words = Words(text, values)
         super().__init__(str(self.words))
 

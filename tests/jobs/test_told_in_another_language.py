@@ -5,17 +5,21 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob
 from tests.wording.catalogue import write_catalogue
 from viewer.jobs.follow import carry
 from viewer.jobs.outcome import outcome
-from viewer.models import Job, Project
+from viewer.jobs.rows import data_of
+from viewer.jobs.spool import Line
+from viewer.models import Job, JobEvent, Project
 from viewer.words import Words
 
 GERMAN = {
     "The model %(model)r cannot be used here: %(error)s": "Das Modell %(model)r geht hier nicht: %(error)s",
+    "A checkpoint could not be written: %(error)s": "Nicht geschrieben: %(error)s",
     "The run's program ended with exit status %(status)d before it said how the run went.": (
         "Das Programm endete mit %(status)d."
     ),
@@ -51,6 +55,30 @@ def test_what_the_child_refuses_is_told_with_its_values(
     assert "The model &#x27;100%(x)s&#x27; cannot be used here" in shown(reader, job, "en")
     job.refresh_from_db()
     assert job.error == "The model '100%(x)s' cannot be used here: 50 %s <off>"
+
+
+def test_what_the_child_warns_of_is_told_with_its_values(
+    reader: Client, make_job: MakeJob, project: Project
+) -> None:
+    (Path(project.folder) / "why.txt").write_text("50 %s <off>")
+    job = make_job("refuses.py")
+    assert "Nicht geschrieben: 50 %s &lt;off&gt;" in shown(reader, job, "de")
+    assert "A checkpoint could not be written: 50 %s &lt;off&gt;" in shown(reader, job, "en")
+
+
+def test_a_warning_from_before_is_shown_as_it_was_stored(reader: Client, make_job: MakeJob) -> None:
+    job = make_job("exits.py")
+    JobEvent.objects.create(job=job, seq=900, kind="warning", at=timezone.now(), data={"message": "50%."})
+    assert "50%." in shown(reader, job, "de")
+
+
+def test_words_of_a_line_that_say_something_else_are_not_stored(make_job: MakeJob) -> None:
+    words = {"text": "All is %(what)s.", "values": {"what": "well"}}
+    for kind, data in {"warning": {"message": "It broke."}, "ended": {"error": "It broke."}}.items():
+        line = Line(seq=1, at=0.0, kind=kind, data={**data, "words": words})
+        assert data_of(line, lambda value: value) == {**data, "words": {}}
+        line["data"] = dict.fromkeys(data, "All is well.") | {"words": words}
+        assert data_of(line, lambda value: value)["words"] == words
 
 
 def test_a_key_in_a_value_is_hidden_in_every_language(

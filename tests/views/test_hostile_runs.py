@@ -54,7 +54,7 @@ def job(checkpoint: Checkpoint) -> Job:
     named = ("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments")
     data: dict[str, Any] = dict.fromkeys((*named, "text", "prompt", "words", "measure"), SCRIPT)
     data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
-    for seq, kind in enumerate((*WORDS, "text", "no such kind"), 1):
+    for seq, kind in enumerate((*WORDS, "warning", "text", "no such kind"), 1):
         JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
     context = {
         "output": SCRIPT,

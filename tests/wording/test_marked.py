@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MAKERS = {
     *("Words", "StillWritten", "Broken", "Foreign", "LocationUnreadable"),
     *("EditRefused", "BranchRefused", "NoLayout", "JobRefused"),
-    *("Refused", "WrongAnswer", "words"),
+    *("Refused", "WrongAnswer", "words", "warn"),
 }
 PLACE = re.compile(r"%\((\w+)\)[dsr]")
 PROVIDERS = sorted((ROOT / "viewer/providers").rglob("*.py"))
@@ -26,6 +26,8 @@ FILES = [
 
 
 def name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -44,6 +46,22 @@ def is_made_elsewhere(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Attribute) or (
         isinstance(node, ast.Call) and name_of(node.func) == "str"
     )
+
+
+def tables_in(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """The values of each table at the top of a file, by its name."""
+    return {
+        ast.unparse(target): node.value.values
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+
+
+def texts_of(call: ast.Call, tree: ast.Module) -> list[ast.expr]:
+    """The call's text; where it is looked up in a table of its file, every text of that."""
+    text = call.args[0]
+    return tables_in(tree).get(name_of(text.value), [text]) if isinstance(text, ast.Subscript) else [text]
 
 
 def calls_in(tree: ast.Module) -> Iterator[ast.Call]:
@@ -76,16 +94,18 @@ def sentences_in(tree: ast.Module) -> Iterator[ast.Constant]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_text_for_a_person_is_marked(path: Path) -> None:
-    texts = [call.args[0] for call in calls_in(ast.parse(path.read_text()))]
+    tree = ast.parse(path.read_text())
+    texts = [text for call in calls_in(tree) for text in texts_of(call, tree)]
     bare = [text.lineno for text in texts if not (is_marked(text) or is_made_elsewhere(text))]
     assert [f"{path.name}:{line}" for line in bare] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_text_is_given_the_values_that_it_names_and_no_others(path: Path) -> None:
-    for call in calls_in(ast.parse(path.read_text())):
-        if is_marked(call.args[0]):
-            text = ast.literal_eval(call.args[0].args[0])  # type: ignore[attr-defined]
+    tree = ast.parse(path.read_text())
+    for call in calls_in(tree):
+        for node in filter(is_marked, texts_of(call, tree)):
+            text = ast.literal_eval(node.args[0])  # type: ignore[attr-defined]
             assert given_to(call) == set(PLACE.findall(text)), f"{path.name}:{call.lineno}"
             assert text.count("%") <= MOST_PLACES, f"{path.name}:{call.lineno}"
             assert "%" not in PLACE.sub("", text), f"{path.name}:{call.lineno}"
@@ -101,3 +121,7 @@ def test_the_texts_are_found() -> None:
     assert sum(is_marked(call.args[0]) for call in calls) > 100
     bare = ast.parse('KINDS = ["It is a pipe."]\nraise Broken(f"It is {size} long.")')
     assert len(list(sentences_in(bare))) == 1 and not is_marked(next(calls_in(bare)).args[0])
+    table = ast.parse(
+        'KINDS = {"pipe": _("%(name)s is a pipe."), "file": "It is a file."}\nwarn(KINDS[kind])'
+    )
+    assert [is_marked(text) for text in texts_of(next(calls_in(table)), table)] == [True, False]

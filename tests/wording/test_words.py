@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from forkline_crewai import words as child
 from viewer.words import MOST_PLACES, Worded, Words, words_from
 
 SMALL = Words("It has %(size)s bytes.", {"size": "1,000"})
@@ -32,6 +33,26 @@ def test_signs_in_a_value_are_only_its_text() -> None:
     assert str(words) == "%(second)s %s and %(first)s %%"
 
 
+def test_sentences_can_stand_in_words_and_are_translated_there() -> None:
+    words = Words("Choose. %(questions)s", {"questions": [SMALL, Words("It is late.")]})
+    assert str(words) == "Choose. It has 1,000 bytes. It is late."
+    german = {
+        words.text: "Wähle. %(questions)s",
+        SMALL.text: "Es hat %(size)s Bytes.",
+        "It is late.": "Spät.",
+    }
+    assert words.filled(german.__getitem__) == "Wähle. Es hat 1,000 Bytes. Spät."
+    assert words_from(json.loads(json.dumps(words.plain())), str(words)) == words
+
+
+def test_the_child_fills_words_as_they_are_filled_here() -> None:
+    inner = [child.words("It has %(size)s bytes.", size=5), child.words("It is 100% late.")]
+    words = child.words("%(count)d of %(name)r: 50%%. %(why)s", count=2, name="a", why=inner)
+    assert child.english(words) == "2 of 'a': 50%. It has 5 bytes. It is 100% late."
+    found = words_from(json.loads(json.dumps(words)), child.english(words))
+    assert found.values["why"] == [Words("It has %(size)s bytes.", {"size": 5}), Words("It is 100% late.")]
+
+
 def test_words_are_found_again_as_they_were_stored() -> None:
     words = Words("Wait. %(why)s", {"why": SMALL, "after": 2.5})
     assert words_from(json.loads(json.dumps(words.plain())), str(words)) == words
@@ -44,6 +65,8 @@ def test_words_are_found_again_as_they_were_stored() -> None:
         *({}, [], None, "text", {"text": 1, "values": {}}, {"text": "x"}, {"text": "x", "values": []}),
         {"text": "%(a)s", "values": {"a": None}},
         {"text": "%(a)s", "values": {"a": {"text": 1}}},
+        {"text": "%(a)s", "values": {"a": ["x"]}},
+        {"text": "%(a)s", "values": {"a": [[{"text": "x", "values": {}}]]}},
         {"text": "%(a)s" * (MOST_PLACES + 1), "values": {"a": "x"}},
     ],
 )

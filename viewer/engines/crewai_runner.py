@@ -82,8 +82,11 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     entities, lost = _entities(root, request)
     if lost:
         reporter.warn(
-            f"Not restored from the checkpoint, which could name anything: {', '.join(lost)}. "
-            f"Name the crew's entry point to have them from the project's own code."
+            _(
+                "Not restored from the checkpoint, which could name anything: %(lost)s. Name the crew's "
+                "entry point to have them from the project's own code."
+            ),
+            lost=", ".join(lost),
         )
     _settle()
     return _run_engine(request, body, root, entities, scratch, reporter)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from viewer.jobs.launch import JobRefused, runnable, start_child, why_not, write
 from viewer.jobs.outcome import went
 from viewer.jobs.plan import Edits
 from viewer.jobs.request import request_for, request_for_run
-from viewer.jobs.rows import hidden, hiding_of
+from viewer.jobs.rows import Hiding, hidden, hiding_of
 from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_lines
 from viewer.models import Checkpoint, Job, Look, Project
 from viewer.words import Words, words_from
@@ -204,13 +205,19 @@ def _settle(look: Look, child: Child, why_ended: Words | None) -> None:
     hide = hiding_of(look.project)
     report, ended = said.get("look", {}).get("report"), said.get("ended", {})
     if isinstance(report, dict):
-        look.finish(hide(report))
+        look.finish(_without_secrets(report, hide))
     elif why_ended:
         look.fail(why_ended)
     elif error := str(ended.get("error") or ""):
         look.fail(hidden(words_from(ended.get("words"), error), hide))
     else:
         look.fail(went(child.returncode or 0).error)
+
+
+def _without_secrets(report: Mapping[str, Any], hide: Hiding) -> dict[str, Any]:
+    shown: dict[str, Any] = hide(report)
+    beside = zip_longest(shown.get("blocks") or [], shown.get("block_words") or [], fillvalue="")
+    return {**shown, "block_words": [words_from(words, str(block)).plain() for block, words in beside]}
 
 
 def _lines(folder: Path) -> Iterator[Any]:

@@ -15,6 +15,9 @@ from viewer.providers.redaction import redact
 from viewer.providers.secret_names import MARKER, secrecy_of
 from viewer.words import Words, words_from
 
+# What a line says in English, where words can stand beside it.
+ENGLISH = {"warning": "message", "ended": "error"}
+
 logger = logging.getLogger(__name__)
 
 Hiding = Callable[[Any], Any]
@@ -86,6 +89,14 @@ def hidden(words: Words, hide: Hiding) -> Words:
     return words_from(hide(words.plain()), hide(str(words)))
 
 
+def data_of(line: Line, hide: Hiding) -> dict[str, Any]:
+    """What a line tells, without secrets; its words are left out where they do not say what it says then."""
+    data: dict[str, Any] = hide(line["data"])
+    if "words" in data:
+        data["words"] = words_from(data["words"], str(data.get(ENGLISH.get(line["kind"], "")))).plain()
+    return data
+
+
 def rows_of(job: Job, lines: Sequence[Line], hide: Hiding) -> list[JobEvent]:
     """The rows to store for these lines, in their order."""
     return [
@@ -94,7 +105,7 @@ def rows_of(job: Job, lines: Sequence[Line], hide: Hiding) -> list[JobEvent]:
             seq=line["seq"],
             kind=line["kind"],
             at=datetime.fromtimestamp(line["at"], UTC),
-            data=hide(line["data"]),
+            data=data_of(line, hide),
         )
         for line in lines
     ]

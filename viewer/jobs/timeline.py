@@ -10,6 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.jobs.progress import as_number
 from viewer.models import JobEvent
+from viewer.wording import told
+from viewer.words import words_from
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
 NOT_SHOWN = frozenset({"steps", "look", "ended"})
@@ -36,7 +38,6 @@ WORDS: dict[str, str | Promise] = {
     "tool_completed": _("%(tool)s returned"),
     "tool_failed": _("%(tool)s failed"),
     "checkpoint": _("Checkpoint written"),
-    "warning": "%(message)s",
     "preloaded": _("Warmed the prompt cache"),
     "limit": _("Reached a limit, and begins nothing more"),
     "question": _("Asked a person, question %(number)s"),
@@ -130,6 +131,8 @@ def tone_of(kind: str) -> str:
 
 def words_of(kind: str, data: Mapping[str, Any]) -> str:
     """What happened, in a few words; the kind itself where it is a newer one."""
+    if kind == "warning":
+        return told(words_from(data.get("words"), str(data.get("message") or "")))
     return str(WORDS[kind]) % Known(data) if kind in WORDS else kind
 
 

@@ -12,4 +12,6 @@ from forkline_crewai.reporting import Reporter
 why = Refused(
     "The model %(model)r cannot be used here: %(error)s", model="100%(x)s", error=Path("why.txt").read_text()
 )
-Reporter(tiny.begin()).end("failed", error=why.words)
+reporter = Reporter(tiny.begin())
+reporter.warn("A checkpoint could not be written: %(error)s", error=Path("why.txt").read_text())
+reporter.end("failed", error=why.words)

@@ -9,13 +9,15 @@ import tiny
 sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
 from forkline_crewai.questions import Questions
 from forkline_crewai.reporting import Reporter
-from forkline_crewai.words import words
+from forkline_crewai.words import english, words
 
 spool = tiny.begin()
 reporter = Reporter(spool)
 questions = Questions(tiny.FOLDER, reporter, tiny.load_spool().answer_name)
 found = json.loads(Path("keys.json").read_text())
 text = "\n".join(found["texts"])
+# Neither half looks like a key.
+split = words("%(kind)s: %(error)s", kind="password", error="CANARY79")
 print(text, file=sys.stderr, flush=True)
 if tiny.request().get("kind") == "look":
     part = {"what": "tools", "name": text, "task": 1, "agent": text, "fate": "lost"}
@@ -28,11 +30,15 @@ if tiny.request().get("kind") == "look":
         "choices": [["1", text]],
     }
     notes = [{"what": "unwritten", "detail": text}]
-    blocks = {"blocks": [text], "block_words": [words("%(text)s", text=text)]}
+    told = [words("%(text)s", text=text), split]
+    blocks = {"blocks": list(map(english, told)), "block_words": told}
     reporter.write("look", report={"parts": [part], "questions": [asked], "notes": notes, **blocks})
     reporter.end("succeeded")
     sys.exit()
 reporter.warn(text)
+reporter.warn("%(text)s", text=text)
+reporter.warn(split["text"], **split["values"])
+reporter.warn("%(all)s", all=[words("%(text)s", text=text), split])
 step = {"unit": "1", "position": 1, "title": text, "action": "runs"}
 reporter.write("steps", steps=[step])
 reporter.write("task_started", task="1", position=1, description=text, agent=text)
@@ -41,4 +47,6 @@ reporter.write("model_failed", model="m", agent="a", error=text)
 reporter.stream(text + "\n", "a")
 reporter.write("task_completed", task="1", position=1, output=text, agent="a")
 questions.ask("human_feedback", text, method=text, output=found["values"], choices=[text], agent=text)
-reporter.end("failed", result=text, error=words("%(text)s", text=text), traceback=text)
+reporter.end(
+    "failed", result=text, error=words("%(all)s", all=[words("%(text)s", text=text), split]), traceback=text
+)

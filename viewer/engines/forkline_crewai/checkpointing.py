@@ -65,9 +65,9 @@ def _keep(kept: list[pruning.Written], most: int, place: str, request: Request, 
             kept.append(pruning.written(place, provider))
         while len(kept) > most:
             if not pruning.delete(kept.pop(0), provider):
-                reporter.warn("Where this run wrote a checkpoint, something else stands by now: it stays.")
+                reporter.warn(_("Where this run wrote a checkpoint, something else stands by now: it stays."))
     except (OSError, sqlite3.Error) as error:
-        reporter.warn(f"An older checkpoint of this run could not be removed: {error}")
+        reporter.warn(_("An older checkpoint of this run could not be removed: %(error)s"), error=error)
 
 
 def _chosen(request: Request) -> CheckpointSettings:

@@ -119,8 +119,12 @@ def _warn_of_old_roles(
             agent = next(task.agent for task in tasks if task.agent and task.agent.role == role)
             if any(old in text for text in (agent.role, agent.goal, agent.backstory)):
                 reporter.warn(
-                    f"The agent {role.strip()!r} still speaks of the former {name}: the checkpoint keeps no "
-                    f"template of it. Name the crew's entry point to have it said anew."
+                    _(
+                        "The agent %(role)r still speaks of the former %(input)s: the checkpoint keeps no "
+                        "template of it. Name the crew's entry point to have it said anew."
+                    ),
+                    role=role.strip(),
+                    input=name,
                 )
 
 
@@ -141,21 +145,34 @@ def _relink(
     ]
     if unknown:
         reporter.warn(
-            f"The checkpoint does not say which outputs these tasks read: {', '.join(unknown)}. All before "
-            f"them are given. Name the crew's entry point to keep the links between its tasks."
+            _(
+                "The checkpoint does not say which outputs these tasks read: %(positions)s. All before "
+                "them are given. Name the crew's entry point to keep the links between its tasks."
+            ),
+            positions=", ".join(unknown),
         )
 
 
 def _passed_over(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
     """The tasks that a crew without conditions passes over as the run did; say where that is not known."""
     over, unclear = gaps.passed_over(request, events)
-    advice = "the checkpoint does not keep conditions: name the crew's entry point, whose tasks have theirs."
     if over:
-        positions = [str(at) for at, step in enumerate(request["steps"], 1) if step["task"] in over]
-        reporter.warn(f"Tasks that the run had passed over are passed over: {', '.join(positions)}; {advice}")
+        passed = [at for at, step in enumerate(request["steps"], 1) if step["task"] in over]
+        reporter.warn(
+            _(
+                "Tasks that the run had passed over are passed over: %(positions)s. The checkpoint does not "
+                "keep conditions: name the crew's entry point, whose tasks have theirs."
+            ),
+            positions=", ".join(map(str, passed)),
+        )
     if unclear:
-        positions = [str(position) for position in unclear]
-        reporter.warn(f"Tasks that the run had passed over will run: {', '.join(positions)}; {advice}")
+        reporter.warn(
+            _(
+                "Tasks that the run had passed over will run: %(positions)s. The checkpoint does not keep "
+                "conditions: name the crew's entry point, whose tasks have theirs."
+            ),
+            positions=", ".join(map(str, unclear)),
+        )
     return over
 
 

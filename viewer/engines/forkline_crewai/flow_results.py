@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from crewai.flow.flow import Flow
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
+from forkline_crewai.words import gettext_noop as _
+
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
 
@@ -39,16 +41,24 @@ def _typed(flow: Any, name: str, value: Any, reporter: Reporter) -> Any:
     if promised is None:
         if isinstance(value, dict):
             reporter.warn(
-                f"The checkpoint does not keep the class of what the method {name} has returned: what reads "
-                f"it is given a dictionary. Say in the code what {name} returns (-> ThatClass) to have it."
+                _(
+                    "The checkpoint does not keep the class of what the method %(method)s has returned: what "
+                    "reads it is given a dictionary. Say in the code what %(method)s returns (-> ThatClass) "
+                    "to have it."
+                ),
+                method=name,
             )
         return value
     try:
         return TypeAdapter(promised).validate_json(json.dumps(value))
     except (ValidationError, PydanticUserError, PydanticSchemaGenerationError):
         reporter.warn(
-            f"What the method {name} has returned does not fit {promised!r}, which it says that it returns: "
-            f"what reads it is given the values as they are."
+            _(
+                "What the method %(method)s has returned does not fit %(type)s, which it says that it "
+                "returns: what reads it is given the values as they are."
+            ),
+            method=name,
+            type=repr(promised),
         )
         return value
 

@@ -10,6 +10,7 @@ from crewai import Crew
 from crewai.tasks.task_output import TaskOutput
 
 from forkline_crewai import crews, restoring
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -29,7 +30,7 @@ def go_on(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None
         return
     if request["state"] is not None:
         reporter.warn(
-            "A crew inside the flow was under way: the state was edited, so it runs from its start."
+            _("A crew inside the flow was under way: the state was edited, so it runs from its start.")
         )
         return
     kickoff, kickoff_natively = Crew.kickoff, Crew.akickoff
@@ -71,10 +72,14 @@ def _take_over(crew: Any, inputs: Any, unfinished: list[Any], reporter: Reporter
         if saved.get("output"):
             task.output = TaskOutput.model_validate(saved["output"])
             kept.append((position, str(task.id)))
-    crews.hold({identifier for _, identifier in kept})
+    crews.hold({identifier for _position, identifier in kept})
     reporter.warn(
-        f"The crew {crew.name or ''} inside the flow goes on where it was: its finished tasks are kept "
-        f"({', '.join(str(position) for position, _ in kept)})."
+        _(
+            "The crew %(name)s inside the flow goes on where it was: its finished tasks are kept "
+            "(%(positions)s)."
+        ),
+        name=crew.name or "",
+        positions=", ".join(str(position) for position, _identifier in kept),
     )
 
 

@@ -27,7 +27,10 @@ def fit(crew: Any, request: Request, reporter: Reporter) -> None:
         crew.after_kickoff_callbacks = []
     if _memories(crew):
         reporter.warn(
-            "The crew's memory is no part of a checkpoint: it also holds what was remembered after this one."
+            _(
+                "The crew's memory is no part of a checkpoint: it also holds what was remembered after this "
+                "one."
+            )
         )
 
 

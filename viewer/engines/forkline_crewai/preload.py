@@ -18,6 +18,7 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.utilities.agent_utils import get_tool_names, parse_tools, render_text_description_and_args
 
 from forkline_crewai import progress
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -65,10 +66,12 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
     try:
         probes = _probes_for(crew, [task for task in crew.tasks if task.output is None], reporter)
     except Exception as error:
-        reporter.warn(f"The prompt cache was not warmed: {type(error).__name__}: {error}")
+        reporter.warn(
+            _("The prompt cache was not warmed: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
+        )
         return
     if len(probes) < FEWEST_AGENTS:
-        reporter.warn("The prompt cache was not warmed: fewer than two agents are called.")
+        reporter.warn(_("The prompt cache was not warmed: fewer than two agents are called."))
         return
     shared = os.path.commonprefix([probe.system for probe in probes])  # noqa: RUF071 - texts, no paths
     first: list[int | None] = []
@@ -92,7 +95,10 @@ def _sent_together(probes: Sequence[Probe], at_once: int, reporter: Reporter) ->
     ended, late = wait(calls, timeout=MOST_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     if late:
-        reporter.warn(f"The prompt cache was not warmed within {MOST_SECONDS} seconds: the run goes on.")
+        reporter.warn(
+            _("The prompt cache was not warmed within %(seconds)s seconds: the run goes on."),
+            seconds=MOST_SECONDS,
+        )
     return [call.result() if call in ended else None for call in calls]
 
 
@@ -107,12 +113,28 @@ def _sent(probe: Probe, reporter: Reporter) -> int | None:
         ]
         _with_one_token(probe.model).call(messages)
     except Exception as error:
-        whose = f"the agent {probe.role!r}" if probe.role else "what the agents have in common"
-        reporter.warn(f"The prompt cache was not warmed for {whose}: {type(error).__name__}: {error}")
+        _warn_of_call(probe, error, reporter)
         return None
     finally:
         USED.reset(token)
     return sum(used)
+
+
+def _warn_of_call(probe: Probe, error: Exception, reporter: Reporter) -> None:
+    kind = type(error).__name__
+    if probe.role:
+        reporter.warn(
+            _("The prompt cache was not warmed for the agent %(role)r: %(kind)s: %(error)s"),
+            role=probe.role,
+            kind=kind,
+            error=error,
+        )
+    else:
+        reporter.warn(
+            _("The prompt cache was not warmed for what the agents have in common: %(kind)s: %(error)s"),
+            kind=kind,
+            error=error,
+        )
 
 
 def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Probe]:
@@ -131,10 +153,14 @@ def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Pro
         system = _system_prompt(agent, tools)
         if not type(agent.llm).__module__.startswith("crewai."):
             reporter.warn(
-                f"The prompt cache was not warmed for the agent {role!r}: its model is a class of its own."
+                _("The prompt cache was not warmed for the agent %(role)r: its model is a class of its own."),
+                role=role,
             )
         elif not system:
-            reporter.warn(f"The prompt cache was not warmed for the agent {role!r}: it has no system prompt.")
+            reporter.warn(
+                _("The prompt cache was not warmed for the agent %(role)r: it has no system prompt."),
+                role=role,
+            )
         else:
             probes.append(Probe(role, agent.llm, system))
     return probes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from crewai.events.event_bus import crewai_event_bus
 
 from forkline_crewai.reporting import shortened
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -31,7 +32,9 @@ def follow(reporter: Reporter, tasks: dict[str, int]) -> None:
             if report:
                 report(reporter, event, tasks)
         except Exception as error:
-            reporter.warn(f"A step could not be shown: {type(error).__name__}: {error}")
+            reporter.warn(
+                _("A step could not be shown: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
+            )
         return emit(source, event)
 
     crewai_event_bus.emit = emit_and_report

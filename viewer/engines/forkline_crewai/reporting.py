@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_crewai.words import Words, english
+from forkline_crewai.words import Words, english, words
 
 if TYPE_CHECKING:
     from forkline_crewai.limits import Limits
@@ -24,7 +24,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 # A value between quotation marks that has not ended, with its name.
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
-# An error that is longer is told in English alone.
+# What is longer is told in English alone, so that its line does not become too long to be kept.
 MOST_SAID_TWICE = 10_000
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
@@ -57,12 +57,14 @@ class Reporter:
             if not self.has_ended:
                 self._spool.write(kind, **data)
 
-    def warn(self, message: str) -> None:
+    def warn(self, text: str, /, **values: object) -> None:
         """Tell a person something that does not stop the run; the same thing only once."""
+        told = words(text, **values)
+        message = english(told)
         with self._lock:
             if message not in self._warned:
                 self._warned.add(message)
-                self.write("warning", message=message)
+                self.write("warning", message=message, **_beside(message, told))
 
     def stream(self, text: str, agent: str) -> None:
         """Add to the text that a model is writing. A line follows at most every 50 ms."""
@@ -74,8 +76,7 @@ class Reporter:
     def end(self, status: str, result: str = "", error: str | Words = "", traceback: str = "") -> None:
         """Append the last line, once."""
         said = error if isinstance(error, str) else english(error)
-        # The last line must not become too long to be kept.
-        told = {"words": error} if said is not error and len(said) < MOST_SAID_TWICE else {}
+        told = {} if isinstance(error, str) else _beside(said, error)
         with self._lock:
             self.write("ended", status=status, result=result, error=said, traceback=traceback, **told)
             self.has_ended = True
@@ -89,6 +90,11 @@ class Reporter:
                 self._texts[agent] = text[end:]
             if end and not self.has_ended:
                 self._spool.write("text", text=text[:end], agent=agent)
+
+
+def _beside(said: str, told: Words) -> dict[str, Words]:
+    """The words that stand in a line beside their English."""
+    return {"words": told} if len(said) < MOST_SAID_TWICE else {}
 
 
 def end_of_whole_words(text: str) -> int:

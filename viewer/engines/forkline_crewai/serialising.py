@@ -11,12 +11,14 @@ from crewai.flow.flow import Flow
 from crewai.state.runtime import RuntimeState
 from pydantic import BaseModel
 
+from forkline_crewai.words import gettext_noop as _
+
 TRIES = 6
 # What the state is made of asks for its own JSON: only while a checkpoint is written it is ours to help.
 writing = threading.local()
 
 
-def guard(warn: Callable[[str], None]) -> None:
+def guard(warn: Callable[..., None]) -> None:
     """Retry what fails because the run went on meanwhile, and put names in place of functions and classes.
 
     The serializer is Rust, and gives up with a panic that no ``except Exception`` sees: it would end
@@ -32,7 +34,7 @@ def guard(warn: Callable[[str], None]) -> None:
         setattr(owner, name, _retried(getattr(owner, name)))
 
 
-def name_functions(warn: Callable[[str], None]) -> None:
+def name_functions(warn: Callable[..., None]) -> None:
     """Have a checkpoint hold a function's name, and a model class's schema as newer engines write it."""
 
     def instead(value: Any) -> Any:
@@ -43,8 +45,11 @@ def name_functions(warn: Callable[[str], None]) -> None:
             raise TypeError(f"Unable to serialize unknown type: {type(value)}")
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
         warn(
-            f"A checkpoint cannot hold the function {name}, only its name: to go on from one, name the "
-            f"entry point, so that the function comes from the project's own code."
+            _(
+                "A checkpoint cannot hold the function %(name)s, only its name: to go on from one, name the "
+                "entry point, so that the function comes from the project's own code."
+            ),
+            name=name,
         )
         return name
 

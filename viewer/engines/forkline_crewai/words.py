@@ -1,22 +1,31 @@
 """What a person is told, as text and values: the web's side translates it (viewer/words.py)."""
 
+from __future__ import annotations
+
 from typing import TypedDict
 
 
 class Words(TypedDict):
     text: str
-    values: dict[str, str | int]
+    values: dict[str, str | int | list[Words]]
 
 
 def words(text: str, /, **values: object) -> Words:
-    """The text and what fills it. Of what is no number, what it says: keys are looked for in texts."""
-    plain = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
+    """The text and what fills it: numbers, and sentences as a list of words. Of anything else, what it
+    says: keys are looked for in texts.
+    """
+    plain = {name: value if isinstance(value, int | list) else str(value) for name, value in values.items()}
     return Words(text=text, values=plain)
 
 
 def english(words: Words) -> str:
     """The text with its values in it."""
-    return words["text"] % words["values"] if words["values"] else words["text"]
+    filled = {name: _said(value) for name, value in words["values"].items()}
+    return words["text"] % filled if filled else words["text"]
+
+
+def _said(value: str | int | list[Words]) -> str | int:
+    return " ".join(map(english, value)) if isinstance(value, list) else value
 
 
 def gettext_noop(text: str) -> str:

@@ -12,6 +12,7 @@ from crewai.state import checkpoint_listener
 from crewai.state.runtime import RuntimeState
 
 from forkline_crewai import serialising
+from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
@@ -50,7 +51,7 @@ def _one_at_a_time(reporter: Reporter) -> None:
             try:
                 write(state, settings, event)
             except Exception as error:
-                reporter.warn(f"A checkpoint could not be written: {error}")
+                reporter.warn(_("A checkpoint could not be written: %(error)s"), error=error)
                 raise
             finally:
                 cause.event = None
