@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import OutputEdit, Request
 
 Entity = dict[str, Any]
+MISSING = {
+    "crew": _("There is no crew in this checkpoint."),
+    "flow": _("There is no flow in this checkpoint."),
+    "agent": _("There is no agent in this checkpoint."),
+}
 
 
 def root_of(body: Mapping[str, Any], kind: str) -> Entity:
@@ -20,7 +25,7 @@ def root_of(body: Mapping[str, Any], kind: str) -> Entity:
     for entity in body["entities"]:
         if isinstance(entity, dict) and entity.get("entity_type") == kind and not entity.get("executor_type"):
             return entity
-    raise Refused(_("There is no %(kind)s in this checkpoint."), kind=kind)
+    raise Refused(MISSING[kind])
 
 
 def edit_crew(crew: Entity, request: Request) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_crewai import edits, original, parts, project, sanitising
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
+from forkline_crewai.words import english
 from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ def _crew(
         if question.choices:
             report["questions"].append(asdict(question))
         else:
-            report["blocks"].append(own_crew.words_of(question))
-            report["block_words"].append(None)
+            for sentence in own_crew.words_of(question):
+                report["blocks"].append(english(sentence))
+                report["block_words"].append(sentence)
     _restored(request, body, [], scratch)
 
 

@@ -19,6 +19,14 @@ from forkline_crewai.words import gettext_noop as _
 # The answer that a saved one is not in the project any more.
 GONE = "-"
 MOST_TITLE = 160
+UNKNOWN = {
+    "agent": _("The project has no agent %(unknown)r."),
+    "task": _("The project has no task %(unknown)r."),
+}
+TWICE = {
+    "agent": _("The project's agent %(twice)r was chosen for two of the checkpoint's."),
+    "task": _("The project's task %(twice)r was chosen for two of the checkpoint's."),
+}
 Kind = Literal["task", "agent"]
 # Why it is asked: no text is the same, several are, it is another agent's, it stands elsewhere.
 Reason = Literal["changed", "twice", "role", "order"]
@@ -145,14 +153,10 @@ def _answered(
     chosen = [key for key in pairs.values() if key != GONE]
     unknown = next((key for key in chosen if key not in keys), None)
     if unknown is not None:
-        raise WrongAnswer(_("The project has no %(kind)s %(unknown)r."), kind=kind, unknown=unknown)
+        raise WrongAnswer(UNKNOWN[kind], unknown=unknown)
     twice = next((key for key in chosen if chosen.count(key) > 1), None)
     if twice is not None:
-        raise WrongAnswer(
-            _("The project's %(kind)s %(twice)r was chosen for two of the checkpoint's."),
-            kind=kind,
-            twice=twice,
-        )
+        raise WrongAnswer(TWICE[kind], twice=twice)
     for one in saved:
         if kind == "task" and pairs.get(one.key) == GONE and not one.is_finished:
             raise WrongAnswer(

@@ -14,6 +14,7 @@ from crewai.tasks.task_output import TaskOutput
 from forkline_crewai import matching, parts, project
 from forkline_crewai.matching import GONE, Matching, Part, Question
 from forkline_crewai.refusal import Refused
+from forkline_crewai.words import Words, words
 from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
@@ -21,11 +22,26 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 CALLED = {"again", "runs"}
-WHY = {
-    "changed": "no task or agent of the project has its text",
-    "twice": "several have its text",
-    "role": "another agent does it there",
-    "order": "it stands at another place there",
+# What a question asks, by its kind and its reason.
+ASKED: dict[tuple[str, str], str] = {
+    ("agent", "changed"): _(
+        "The checkpoint's agent %(position)s, “%(title)s”: no agent of the project has its role."
+    ),
+    ("agent", "twice"): _(
+        "The checkpoint's agent %(position)s, “%(title)s”: several agents of the project have its role."
+    ),
+    ("task", "changed"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: no task of the project has its text."
+    ),
+    ("task", "twice"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: several tasks of the project have its text."
+    ),
+    ("task", "role"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: in the project another agent does it."
+    ),
+    ("task", "order"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: it stands at another place in the project."
+    ),
 }
 
 
@@ -42,7 +58,7 @@ def own_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> 
                 "is not guessed. %(questions)s"
             ),
             entry_point=request["entry_point"],
-            questions=" ".join(map(words_of, questions)),
+            questions=[sentence for question in questions for sentence in words_of(question)],
         )
     arrange(crew, saved, agents, tasks, request)
     return crew
@@ -160,15 +176,36 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [one for one in value or [] if isinstance(one, dict)]
 
 
-def words_of(question: Question) -> str:
-    """What is asked, and how it is answered, in a line for the terminal."""
-    why, title = WHY[question.reason], question.title[:80]
-    what = f"The checkpoint's {question.kind} {question.position} “{title}”: {why}."
-    choices = [
-        f"{key} for “{title[:60]}”" if key != GONE else f"{GONE} for none, where it is gone"
-        for key, title in question.choices
-    ]
-    if not choices:
-        return f"{what} The project has none left for it."
-    how = f"--match {question.position}=…" if question.kind == "task" else f"--match {question.saved}=…"
-    return f"{what} Choose in the form, or give {how}: {'; '.join(choices)}."
+def words_of(question: Question) -> list[Words]:
+    """What is asked, and how it is answered, in sentences for the terminal."""
+    position, title = question.position, question.title[:80]
+    if not question.choices:
+        none_left = words(
+            _(
+                "The checkpoint's task %(position)s, “%(title)s”, has not finished, and the project has no "
+                "task left for it."
+            ),
+            position=position,
+            title=title,
+        )
+        return [none_left]
+    sentences = [words(ASKED[question.kind, question.reason], position=position, title=title)]
+    asked = question.position if question.kind == "task" else question.saved
+    own = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
+    if own:
+        sentences.append(
+            words(
+                _("Choose in the form, or give --match %(asked)s=… with one of: %(choices)s."),
+                asked=asked,
+                choices=own,
+            )
+        )
+    if GONE in dict(question.choices):
+        sentences.append(
+            words(
+                _("Where it is gone, choose that in the form, or give --match %(asked)s=%(gone)s."),
+                asked=asked,
+                gone=GONE,
+            )
+        )
+    return sentences

@@ -16,6 +16,10 @@ from forkline_crewai.words import gettext_noop as _
 
 # Where our own parts were found; a project's modules come before them.
 PARTS = Path(__file__).resolve().parent.parent
+OTHER = {
+    "crew": _("The entry point %(entry_point)s gives no crew, but a %(found)s."),
+    "agent": _("The entry point %(entry_point)s gives no agent, but a %(found)s."),
+}
 
 
 def enter(folder: str) -> None:
@@ -78,13 +82,13 @@ def load(entry_point: str) -> Any:
     return found
 
 
-def made_by(entry_point: str, kind: type, words: str) -> Any:
-    """The ``kind`` that an entry point is, makes, or has as a ``crew``. Raises Refused."""
+def made_by(entry_point: str, kind: type, name: str) -> Any:
+    """The ``kind``, named crew or agent, that an entry point is, makes, or has as a crew. Raises Refused."""
     found = load(entry_point)
     try:
         if inspect.isclass(found) and not issubclass(found, kind):
             made = found()  # a @CrewBase class
-            found = made.crew() if words == "crew" and hasattr(made, "crew") else made
+            found = made.crew() if name == "crew" and hasattr(made, "crew") else made
         elif not isinstance(found, kind) and callable(found):
             found = found()
     except Exception as error:
@@ -95,12 +99,7 @@ def made_by(entry_point: str, kind: type, words: str) -> Any:
             error=error,
         ) from error
     if not isinstance(found, kind):
-        raise Refused(
-            _("The entry point %(entry_point)s gives no %(wanted)s, but a %(found)s."),
-            entry_point=entry_point,
-            wanted=words,
-            found=type(found).__name__,
-        )
+        raise Refused(OTHER[name], entry_point=entry_point, found=type(found).__name__)
     return found
 
 
