@@ -7,6 +7,8 @@ from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.http import HttpRequest
+from django.utils.translation import get_language_from_request, override
 
 from viewer.addresses import number_in
 from viewer.live import job_feed, location_feed, tail, watch
@@ -47,7 +49,11 @@ class RowsConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     async def send_all(self, next_message: Callable[[], str | None]) -> None:
-        read = database_sync_to_async(next_message, thread_sensitive=False)
+        def told() -> str | None:
+            with override(self.language):
+                return next_message()
+
+        read = database_sync_to_async(told, thread_sensitive=False)
         while (message := await read()) is not None:
             await self.send(text_data=message)
 
@@ -55,6 +61,15 @@ class RowsConsumer(AsyncWebsocketConsumer):
         """A parameter of the socket's address; empty where it is not given."""
         query: bytes = self.scope["query_string"]
         return parse_qs(query.decode("latin-1")).get(name, [""])[0]
+
+    @property
+    def language(self) -> str:
+        """The reader's, found as it is for a page."""
+        request = HttpRequest()
+        request.COOKIES = self.scope["cookies"]
+        accepted: bytes = dict(self.scope["headers"]).get(b"accept-language", b"")
+        request.META["HTTP_ACCEPT_LANGUAGE"] = accepted.decode("latin-1")
+        return get_language_from_request(request)
 
     @property
     def is_logged_in(self) -> bool:

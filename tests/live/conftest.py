@@ -51,9 +51,14 @@ async def connect(cookie: str) -> AsyncIterator[Connect]:
     opened: list[WebsocketCommunicator] = []
 
     def make(
-        path: str, *, as_cookie: str = cookie, origin: str = settings.ALLOWED_ORIGINS[0]
+        path: str,
+        *,
+        as_cookie: str = cookie,
+        origin: str = settings.ALLOWED_ORIGINS[0],
+        language: str = "en",
     ) -> WebsocketCommunicator:
         headers = [(b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
+        headers.append((b"accept-language", language.encode()))
         opened.append(WebsocketCommunicator(application, path, headers))
         return opened[-1]
 

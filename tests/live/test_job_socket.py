@@ -2,12 +2,15 @@
 
 import re
 import uuid
+from pathlib import Path
 
 import pytest
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
+from pytest_django import Settings
 
 from tests.live.conftest import Connect, event
+from tests.wording.catalogue import write_catalogue
 from viewer.jobs.progress import NOT_RUN
 from viewer.models import Job, JobEvent
 
@@ -150,3 +153,17 @@ async def test_nonsense_behind_after_is_taken_for_the_beginning(connect: Connect
         socket = connect(f"/ws/jobs/{job.pk}/?show=page&after={after}")
         assert (await socket.connect())[0]
         assert await told(socket, last=1) == [1]
+
+
+async def test_what_is_sent_is_in_the_language_of_its_reader(
+    connect: Connect, job: Job, tmp_path: Path, settings: Settings
+) -> None:
+    german = {"A checkpoint could not be written: %(error)s": "Nicht geschrieben: %(error)s"}
+    settings.LOCALE_PATHS = [write_catalogue(tmp_path / "locale", "de", german)]
+    words = {"text": next(iter(german)), "values": {"error": "full"}}
+    message = "A checkpoint could not be written: full"
+    await event(job, 1, "warning", message=message, words=words).asave()
+    for language, expected in {"de": "Nicht geschrieben: full", "en": message}.items():
+        socket = connect(address(job), language=language)
+        await socket.connect()
+        assert expected in await socket.receive_from(timeout=5)
