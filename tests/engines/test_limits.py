@@ -1,5 +1,6 @@
 """Real runs at their limits: nothing more is asked of the model, and a resume does only what is left."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_crew_and_a_flow_begin_no_step_beyond_their_limit(
     crew = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     run = engine.run(with_limits(crew, steps=1))
     assert run.end["status"] == "cancelled"
-    assert run.of("limit") == [{"measure": "steps", "most": 1}]
+    assert run.of("limit") == [{"whose": "job", "measure": "steps", "most": 1}]
     assert tasks_asked(model) == ["Write"]
     model.forget()
     start = after_method(stores / "flow", "outline")
@@ -69,7 +70,7 @@ def test_time_runs_out_while_a_model_does_not_answer(
     request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     run = engine.run(with_limits(request, seconds=1))
     assert run.end["status"] == "cancelled"
-    assert run.of("limit") == [{"measure": "seconds", "most": 1}]
+    assert run.of("limit") == [{"whose": "job", "measure": "seconds", "most": 1}]
 
 
 def test_a_limit_that_is_shared_and_used_up_lets_no_model_be_asked(
@@ -78,8 +79,9 @@ def test_a_limit_that_is_shared_and_used_up_lets_no_model_be_asked(
     request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     folder = engine.job()
     folder.mkdir()
-    (folder / STOP).write_text("Stopped at the project's limit of 10 tokens a day.")
+    limit = {"whose": "project", "measure": "tokens", "most": 10}
+    (folder / STOP).write_text(json.dumps(limit))
     run = children.run(engine.python, model, folder, request)
     assert run.end["status"] == "cancelled"
-    assert run.of("limit") == [{"words": "Stopped at the project's limit of 10 tokens a day."}]
+    assert run.of("limit") == [limit]
     assert model.prompts() == []

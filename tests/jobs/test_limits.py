@@ -1,5 +1,6 @@
 """Limits: a run stops at them as by a cancel, they are shared as they say, and what waits for room waits."""
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from forkline_crewai.limits import Limits
+from forkline_crewai.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.follow import carry
 from viewer.jobs.launch import launch, make_folder
-from viewer.jobs.limits import day_began, reached_shared, seconds_of, used_by
-from viewer.jobs.spool import read_lines
+from viewer.jobs.limits import day_began, reached_shared, seconds_of, stopped_words, used_by
+from viewer.jobs.spool import STOP, Spool, read_lines
 from viewer.jobs.start import run_here
 from viewer.jobs.tasks import offer, offer_lost
 from viewer.models import DayLimits, Job, JobEvent, Project, Variations
@@ -72,7 +75,7 @@ def test_a_run_stops_at_its_own_limit_and_says_at_which(
 ) -> None:
     job = limited(make_job, **limits)
     carried([job])
-    assert (job.status, job.stopped_by, job.cancel_requested_at) == ("cancelled", words, None)
+    assert (job.status, stopped_words(job), job.cancel_requested_at) == ("cancelled", words, None)
     assert job.events.order_by("seq").last().kind == "ended"  # type: ignore[union-attr]
 
 
@@ -80,7 +83,7 @@ def test_a_run_that_ends_with_the_last_it_may_use_has_succeeded(make_job: MakeJo
     job = make_job("succeeds.py")
     Job.objects.filter(pk=job.pk).update(limits={"tokens": 20, "steps": 2})
     carried([job])
-    assert (job.status, job.stopped_by, job.tokens, job.steps) == ("succeeded", "", 20, 2)
+    assert (job.status, job.stopped_by, job.tokens, job.steps) == ("succeeded", {}, 20, 2)
 
 
 def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, project: Project) -> None:
@@ -93,7 +96,7 @@ def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, proje
         wait_until(lambda: [used(job) for job in jobs] == [120, 120])
         rounds.write_text("1000000")
     assert [job.status for job in jobs] == ["cancelled", "cancelled"]
-    assert {job.stopped_by for job in jobs} == {"Stopped at the project's limit of 240 tokens a day."}
+    assert {stopped_words(job) for job in jobs} == {"Stopped at the project's limit of 240 tokens a day."}
 
 
 def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
@@ -101,7 +104,7 @@ def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
     jobs = [make_job("works_on.py") for _ in range(2)]
     Job.objects.update(variations=group)
     carried(jobs)
-    assert {job.stopped_by for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
+    assert {stopped_words(job) for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
 
 
 def test_what_all_projects_have_used_counts_against_the_limit_of_the_day(
@@ -119,7 +122,7 @@ def test_what_all_projects_have_used_counts_against_the_limit_of_the_day(
     with being_carried([job]):
         wait_until(lambda: used(job) == 40)
         rounds.write_text("1000000")
-    assert job.stopped_by == "Stopped at the limit of 100 tokens a day for all jobs."
+    assert stopped_words(job) == "Stopped at the limit of 100 tokens a day for all jobs."
 
 
 def test_a_queued_job_waits_for_room_and_starts_when_there_is_some(
@@ -185,7 +188,7 @@ def test_another_worker_goes_on_counting_where_a_killed_one_left_off(
     start_worker("works_on.py")
     wait_until(lambda: status(job) == "cancelled")
     job.refresh_from_db()
-    assert job.stopped_by == "Stopped at its limit of 50 tokens."
+    assert stopped_words(job) == "Stopped at its limit of 50 tokens."
     assert marks(project) == [str(job.pk)]
 
 
@@ -199,7 +202,7 @@ def test_a_limit_that_was_passed_while_nobody_followed_is_held_at_once(
     assert child
     wait_until(lambda: any(line["data"].get("position") == 8 for line in read_lines(job.folder, 0)[0]))
     carried([job])
-    assert job.stopped_by == "Stopped at its limit of 50 tokens."
+    assert stopped_words(job) == "Stopped at its limit of 50 tokens."
     assert job.status == "cancelled"
 
 
@@ -215,11 +218,48 @@ def test_a_limit_that_a_person_raises_lets_the_run_go_on(make_job: MakeJob, proj
 def test_a_person_who_cancels_first_has_cancelled(make_job: MakeJob) -> None:
     job = make_job("works_on.py")
     Job.objects.filter(pk=job.pk).update(status="running", cancel_requested_at=timezone.now())
-    assert not job.stop("Stopped at its limit of 1 step.")
-    assert job.stopped_by == ""
+    assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
+    assert job.stopped_by == {}
 
 
 def test_where_no_worker_is_up_the_limit_holds_too(make_job: MakeJob) -> None:
     job = limited(make_job, steps=1)
     run_here(job)
-    assert (job.status, job.stopped_by) == ("cancelled", "Stopped at its limit of 1 step.")
+    assert (job.status, stopped_words(job)) == ("cancelled", "Stopped at its limit of 1 step.")
+
+
+def test_a_job_that_was_stopped_once_is_stopped_by_nothing_else(make_job: MakeJob) -> None:
+    job = make_job("works_on.py")
+    Job.objects.filter(pk=job.pk).update(status="running")
+    assert job.stop({"whose": "day", "measure": "tokens", "most": 1})
+    assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
+    assert stopped_words(job) == "Stopped at the limit of 1 token a day for all jobs."
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        *({"whose": "unknown"}, {"whose": "nobody", "measure": "tokens", "most": 1}, ["day"], "a text"),
+        *({"whose": "day", "measure": "tokens", "most": most} for most in (None, "1", math.nan, math.inf)),
+        {"whose": "day", "measure": "money", "most": 1},
+    ],
+)
+def test_a_limit_that_nobody_knows_is_told_all_the_same(plain: object) -> None:
+    assert stopped_words(Job(stopped_by=plain)) == "Stopped at a limit that it shares with other runs."
+
+
+@pytest.mark.parametrize("said", [b"Stopped at a limit.", b"[]", b'{"whose": "day"', b"\xff"])
+def test_a_child_stops_where_it_cannot_read_which_limit_is_reached(tmp_path: Path, said: bytes) -> None:
+    (tmp_path / STOP).write_bytes(said)
+    reporter = Reporter(Spool(tmp_path))
+    reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
+    with pytest.raises(KeyboardInterrupt):
+        reporter.write("model_started", model="m", agent="a")
+    assert [(line["kind"], line["data"]) for line in read_lines(tmp_path, 0)[0]] == [("limit", {})]
+
+
+def test_a_child_goes_on_where_there_is_room(tmp_path: Path) -> None:
+    reporter = Reporter(Spool(tmp_path))
+    reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
+    reporter.write("model_started", model="m", agent="a")
+    assert [line["kind"] for line in read_lines(tmp_path, 0)[0]] == ["model_started"]

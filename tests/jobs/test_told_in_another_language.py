@@ -20,6 +20,7 @@ from viewer.words import Words
 GERMAN = {
     "The model %(model)r cannot be used here: %(error)s": "Das Modell %(model)r geht hier nicht: %(error)s",
     "A checkpoint could not be written: %(error)s": "Nicht geschrieben: %(error)s",
+    "Stopped at the project's limit of %(amount)s a day.": "Halt beim Tageslimit von %(amount)s.",
     "The run's program ended with exit status %(status)d before it said how the run went.": (
         "Das Programm endete mit %(status)d."
     ),
@@ -64,6 +65,21 @@ def test_what_the_child_warns_of_is_told_with_its_values(
     job = make_job("refuses.py")
     assert "Nicht geschrieben: 50 %s &lt;off&gt;" in shown(reader, job, "de")
     assert "A checkpoint could not be written: 50 %s &lt;off&gt;" in shown(reader, job, "en")
+
+
+def test_the_limit_that_stopped_a_run_is_told_with_its_numbers(
+    reader: Client, make_job: MakeJob, project: Project
+) -> None:
+    project.change_limits({"seconds": 4000})
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(
+        status="cancelled",
+        stopped_by={"whose": "project", "measure": "seconds", "most": 4000},
+        started_at=timezone.now(),
+        ended_at=timezone.now(),
+    )
+    assert "Halt beim Tageslimit von 4.000" in shown(reader, job, "de")
+    assert "Stopped at the project&#x27;s limit of 4,000 seconds a day." in shown(reader, job, "en")
 
 
 def test_a_warning_from_before_is_shown_as_it_was_stored(reader: Client, make_job: MakeJob) -> None:

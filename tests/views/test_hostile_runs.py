@@ -41,7 +41,7 @@ def job(checkpoint: Checkpoint) -> Job:
         variations=group,
         variation=SCRIPT,
         status=Job.Status.FAILED,
-        stopped_by=SCRIPT,
+        stopped_by={"whose": SCRIPT, "measure": SCRIPT, "most": SCRIPT},
         result=SCRIPT,
         error=SCRIPT,
         traceback=SCRIPT,
@@ -52,7 +52,9 @@ def job(checkpoint: Checkpoint) -> Job:
         request={"entry_point": SCRIPT, "name": SCRIPT, "options": {"models": {SCRIPT: SCRIPT}}},
     )
     named = ("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments")
-    data: dict[str, Any] = dict.fromkeys((*named, "text", "prompt", "words", "measure"), SCRIPT)
+    data: dict[str, Any] = dict.fromkeys(
+        (*named, "text", "prompt", "words", "whose", "measure", "most"), SCRIPT
+    )
     data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
     for seq, kind in enumerate((*WORDS, "warning", "text", "no such kind"), 1):
         JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)

@@ -151,7 +151,7 @@ def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
     words = "Stopped at its limit of 20,000 tokens."
     Job.objects.update(
         status="cancelled",
-        stopped_by=words,
+        stopped_by={"whose": "job", "measure": "tokens", "most": 20000},
         limits={"tokens": 20000},
         tokens=20400,
         started_at=timezone.now(),

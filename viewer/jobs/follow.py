@@ -208,12 +208,10 @@ def settle(state: Following) -> None:
         state.last["data"] if state.last else None,
         state.child.returncode if state.child else None,
         spoke=state.spoke,
-        cancelled=state.job.cancel_requested_at is not None or state.job.stopped_by != "",
+        cancelled=state.job.cancel_requested_at is not None or bool(state.job.stopped_by),
     )
-    is_stopped = came_to.status != Job.Status.SUCCEEDED
     state.job.end(
         came_to.status,
-        stopped_by=state.job.stopped_by if is_stopped else "",
         result=state.hide(came_to.result),
         why=came_to.error and hidden(came_to.error, state.hide),
         traceback=state.hide(came_to.traceback),

@@ -1,10 +1,9 @@
 """Keeps a job to its limits while it is followed: counts its lines, and stops it as a cancel would."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 
-from django.utils.translation import gettext as _
-
-from viewer.jobs.limits import STEPS, TOKENS, Limit, limits_in, reached_shared, seconds_of, stopped_words
+from viewer.jobs.limits import STEPS, TOKENS, Limit, limit_in, limits_in, reached_shared, seconds_of
 from viewer.jobs.progress import as_number
 from viewer.jobs.spool import STOP, Line
 from viewer.models import Job
@@ -36,10 +35,10 @@ def take(keeping: Keeping, line: Line) -> bool:
     kind, data = line["kind"], line["data"]
     if kind == "limit":
         keeping.stops_itself = True
-        keeping.job.stop(_why(str(data.get("measure") or ""), data.get("most"), str(data.get("words") or "")))
+        _stop(keeping.job, limit_in(data))
         return False
     if keeping.reached and kind in GOES_ON:
-        return keeping.job.stop(stopped_words(keeping.reached))
+        return _stop(keeping.job, keeping.reached)
     if kind in TOKENS:
         keeping.tokens = max(
             keeping.tokens + as_number(data.get("tokens")), as_number(data.get("total_tokens"))
@@ -66,13 +65,13 @@ def look(keeping: Keeping) -> bool:
     waits = list(job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at"))
     seconds = seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
     if "seconds" in keeping.own and seconds >= keeping.own["seconds"]:
-        return job.stop(stopped_words(Limit("job", "seconds", keeping.own["seconds"])))
+        return _stop(job, Limit("job", "seconds", keeping.own["seconds"]))
     shared = reached_shared(job)
     _tell_child(job, shared)
     keeping.reached = _own_reached(keeping) or shared
     # Time goes on by itself; of anything else, nothing is used until the run goes on.
     if shared and shared.measure == "seconds":
-        return job.stop(stopped_words(shared))
+        return _stop(job, shared)
     return False
 
 
@@ -89,11 +88,9 @@ def _tell_child(job: Job, shared: Limit | None) -> None:
         stop.unlink(missing_ok=True)
     elif not stop.exists():
         whole = stop.with_suffix(".new")
-        whole.write_text(stopped_words(shared), encoding="utf-8")
+        whole.write_text(json.dumps(asdict(shared)), encoding="utf-8")
         whole.replace(stop)
 
 
-def _why(measure: str, most: object, words: str) -> str:
-    if isinstance(most, int | float) and measure in {"tokens", "seconds", "steps"}:
-        return stopped_words(Limit("job", measure, most))
-    return words[:300] or _("Stopped at a limit that it shares with other runs.")
+def _stop(job: Job, limit: Limit | None) -> bool:
+    return job.stop(asdict(limit) if limit else {"whose": "unknown"})

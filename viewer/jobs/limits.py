@@ -5,6 +5,7 @@ the time in which it waited for a person; those of several jobs are added up, wh
 not. A day begins at the server's midnight, and holds what was used since, whenever the job had begun.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.jobs.progress import as_number
 from viewer.models import DayLimits, Job, JobEvent, Question
@@ -25,6 +27,13 @@ from viewer.models.limits import MEASURES
 # What is counted of a job's lines.
 TOKENS = ("model_completed", "preloaded")
 STEPS = ("task_completed", "method_completed")
+# Why a run was stopped, by whose limit it was.
+STOPPED: dict[str, str | Promise] = {
+    "job": gettext_lazy("Stopped at its limit of %(amount)s."),
+    "variations": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
+    "project": gettext_lazy("Stopped at the project's limit of %(amount)s a day."),
+    "day": gettext_lazy("Stopped at the limit of %(amount)s a day for all jobs."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,15 @@ class Limit:
     whose: str
     measure: str
     most: float
+
+
+def limit_in(plain: object) -> Limit | None:
+    """The limit that was stored or sent as plain data; None where it is none of ours."""
+    match plain:
+        case {"whose": str(whose), "measure": str(measure), "most": int() | float() as most}:
+            is_known = whose in STOPPED and measure in MEASURES and math.isfinite(most)
+            return Limit(whose, measure, most) if is_known else None
+    return None
 
 
 def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:
@@ -150,12 +168,11 @@ def used_words(limit: Limit, used: float) -> str:
     return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.most)}
 
 
-def stopped_words(limit: Limit) -> str:
-    """Why a run was stopped, as a sentence."""
-    words = {
-        "job": _("Stopped at its limit of %(amount)s."),
-        "variations": _("Stopped at the limit of %(amount)s for all its variations."),
-        "project": _("Stopped at the project's limit of %(amount)s a day."),
-        "day": _("Stopped at the limit of %(amount)s a day for all jobs."),
-    }
-    return words[limit.whose] % {"amount": amount(limit.measure, limit.most)}
+def stopped_words(job: Job) -> str:
+    """Which limit has stopped it, as a sentence; empty where none has."""
+    if not job.stopped_by:
+        return ""
+    limit = limit_in(job.stopped_by)
+    if limit is None:
+        return _("Stopped at a limit that it shares with other runs.")
+    return str(STOPPED[limit.whose]) % {"amount": amount(limit.measure, limit.most)}

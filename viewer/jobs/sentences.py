@@ -7,6 +7,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from viewer.jobs.limits import stopped_words
 from viewer.jobs.waiting import wait_of
 from viewer.models import Job
 
@@ -69,7 +70,7 @@ def hint(job: Job) -> str:
         return str(_("Cancelling: the run is asked to stop, and ended where it does not."))
     if job.is_stopped:
         kept = HINTS[Status.CANCELLED] if job.has_ended else _("It is asked to stop.")
-        return f"{job.stopped_by} {kept}"
+        return f"{stopped_words(job)} {kept}"
     wait = wait_of(job)
     if wait:
         return str(_("Waits %(for_what)s.")) % {"for_what": wait.words.rstrip(".")}

@@ -27,7 +27,7 @@ warning                message; also words, as ``ended`` has them
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
 withdrawn              number (what asked has gone on without an answer)
-limit                  measure, most (of its own), or words (of one that it shares): it stops at it
+limit                  whose, measure, most (see Limit in viewer/jobs/limits.py): it stops at it
 preloaded              agents (their roles), strategy, tokens
 look                   report: what was found without running anything (see viewer/jobs/looks.py)
 ended                  status (succeeded, failed, cancelled), result, error, traceback; also words, of
@@ -55,7 +55,7 @@ LOCK = "lock"
 STORED = "checkpoint.json"
 # Where the child puts the copy that its engine restores from, while it does.
 SCRATCH = "scratch"
-# Stands there where a limit is reached that the run shares with others, and says which, as a sentence.
+# Stands there where a limit is reached that the run shares with others: what a ``limit`` line says of it.
 STOP = "stop"
 ANSWER = "answer-{number}.json"
 HIDDEN = "[hidden]"

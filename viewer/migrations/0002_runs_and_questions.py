@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="job",
             name="stopped_by",
-            field=models.CharField(blank=True, max_length=300),
+            field=models.JSONField(blank=True, default=dict),
         ),
         migrations.AddField(
             model_name="job",

@@ -101,8 +101,8 @@ class Job(models.Model):
     limits = models.JSONField(default=dict, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
     steps = models.PositiveIntegerField(default=0)
-    # The limit at which it was stopped, in words; empty where none stopped it.
-    stopped_by = models.CharField(max_length=300, blank=True)
+    # The limit at which it was stopped (see Limit in viewer/jobs/limits.py); empty where none stopped it.
+    stopped_by = models.JSONField(default=dict, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
     # Why it failed, in English, and as it is told to a person (viewer/words.py).
@@ -190,7 +190,14 @@ class Job(models.Model):
         """End it, once; ``why`` is its error, ``texts`` its result, traceback and log_end. False where it
         has ended.
         """
-        values = {"status": status, "ended_at": timezone.now(), "request": self.request_without_edits}
+        values: dict[str, Any] = {
+            "status": status,
+            "ended_at": timezone.now(),
+            "request": self.request_without_edits,
+        }
+        if status == self.Status.SUCCEEDED:
+            # It was done before a limit could stop it.
+            values["stopped_by"] = {}
         if why is not None:
             values |= {"error": str(why), "error_words": why.plain()}
         ended = Job.objects.unfinished().filter(pk=self.pk).update(**values, **texts)
@@ -210,12 +217,12 @@ class Job(models.Model):
         Job.objects.filter(pk=self.pk).update(tokens=tokens, steps=steps)
         self.tokens, self.steps = tokens, steps
 
-    def stop(self, reason: str) -> bool:
+    def stop(self, limit: dict[str, Any]) -> bool:
         """Keep at which limit it is being stopped. False where a limit or a person did so before."""
         stopped = (
             Job.objects.under_way()
-            .filter(pk=self.pk, stopped_by="", cancel_requested_at=None)
-            .update(stopped_by=reason)
+            .filter(pk=self.pk, stopped_by={}, cancel_requested_at=None)
+            .update(stopped_by=limit)
         )
         self.refresh_from_db()
         return bool(stopped)

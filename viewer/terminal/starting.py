@@ -13,6 +13,7 @@ from viewer.forms.promise import units_of
 from viewer.importing import stored_body
 from viewer.jobs.branch import BranchRefused, checked_branch, proposed_branch
 from viewer.jobs.launch import JobRefused
+from viewer.jobs.limits import stopped_words
 from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
 from viewer.jobs.request import request_for
 from viewer.jobs.sentences import hint
@@ -137,7 +138,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "look": look_of(job),
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
-        "stopped_by": job.stopped_by,
+        "stopped_by": stopped_words(job),
     }
     lines = [
         *(step_words(step) for step in steps),

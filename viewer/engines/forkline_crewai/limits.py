@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
 
+# Whose it is, what is counted, and how much of it at most (viewer/jobs/limits.py).
+Limit = dict[str, Any]
 LOOK_SECONDS = 0.2
 # What uses more of something when it begins. A run that only has to end is let end.
 BEGINNINGS = {"model_started", "task_started", "method_started"}
@@ -21,8 +24,8 @@ STEPS = {"task_completed", "method_completed"}
 class Limits:
     """Counts what the run's lines say, and interrupts it where a limit is reached and more would begin.
 
-    ``most`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` says that one which it
-    shares with other runs is reached. Time spent waiting for a person does not count.
+    ``most`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` holds one which it
+    shares with other runs, where it is reached. Time spent waiting for a person does not count.
     """
 
     def __init__(self, most: Mapping[str, float], stop: Path, is_waiting: Callable[[], bool]) -> None:
@@ -50,11 +53,25 @@ class Limits:
         self._used["tokens"] = max(self._used["tokens"], data.get("total_tokens") or 0)
         if kind not in BEGINNINGS:
             return
-        reached = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
-        if reached or self._stop.exists():
+        own = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
+        reached = self._own(own) if own else self._shared()
+        if reached is not None:
             self._interrupt(reporter, reached)
             # A task's own thread is not the one that gets the signal.
             raise KeyboardInterrupt
+
+    def _own(self, measure: str) -> Limit:
+        return {"whose": "job", "measure": measure, "most": self._most[measure]}
+
+    def _shared(self) -> Limit | None:
+        try:
+            found = json.loads(self._stop.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            # That it stands there is enough to stop.
+            found = None
+        return found if isinstance(found, dict) else {}
 
     def _is_reached(self, measure: str) -> bool:
         return measure in self._most and self._used[measure] >= self._most[measure]
@@ -67,16 +84,13 @@ class Limits:
             if not self._is_waiting():
                 self._used["seconds"] += now - before
             before = now
-        self._interrupt(reporter, "seconds")
+        self._interrupt(reporter, self._own("seconds"))
 
-    def _interrupt(self, reporter: Reporter, reached: str | None) -> None:
+    def _interrupt(self, reporter: Reporter, reached: Limit) -> None:
         """What a person's cancel does, once."""
         with self._lock:
             if self._is_over:
                 return
             self._is_over = True
-        if reached:
-            reporter.write("limit", measure=reached, most=self._most[reached])
-        else:
-            reporter.write("limit", words=self._stop.read_text(encoding="utf-8"))
+        reporter.write("limit", **reached)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
