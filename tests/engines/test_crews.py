@@ -11,6 +11,7 @@ from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
 from tests.engines.reading import after_task, is_chain, tasks_asked, written
 from viewer.jobs.plan import Action, Edits
+from viewer.words import words_from
 
 pytestmark = pytest.mark.engine
 CREW = "press_crew:make_crew"
@@ -236,6 +237,10 @@ def test_a_crew_that_has_changed_since_is_gone_on_with_as_a_person_answers(
     assert refused.end["status"] == "failed"
     assert "is not guessed" in refused.end["error"]
     assert "“Another task”" in refused.end["error"] and "“A task of old”" in refused.end["error"]
+    asked = words_from(refused.end["words"], refused.end["error"]).values["questions"]
+    assert isinstance(asked, list) and {"title": "Another task", "position": 2} in [
+        one.values for one in asked
+    ]
     assert model.requests == []
     before = marks(location)
     run = engine.run({**request, "options": {"matches": {changed["id"]: "2", gone["id"]: "-"}}})
