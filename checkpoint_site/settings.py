@@ -63,6 +63,9 @@ ALLOWED_HOSTS = env_text("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
 ALLOWED_ORIGINS = env_text(
     "ALLOWED_ORIGINS", ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS)
 ).split(",")
+# A proxy that speaks TLS hands requests on without it: their origin is what the browser was told.
+CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
+IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
 # Folders below which a person may open locations in the browser.
 CHECKPOINT_ROOTS = env_paths("CHECKPOINT_ROOTS") or [Path.home().resolve()]
@@ -172,6 +175,7 @@ LOGIN_REDIRECT_URL = "locations"
 LOGOUT_REDIRECT_URL = "login"
 
 SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
 # Cookies know no ports: two dashboards on one host must not log each other out.
 SESSION_COOKIE_NAME = f"forkline_session_{PORT}"
 CSRF_COOKIE_NAME = f"forkline_csrf_{PORT}"

@@ -74,7 +74,7 @@ function showCopyButtons() {
 document.addEventListener("click", async ({ target }) => {
   const button = target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  await navigator.clipboard.writeText(new URL(button.dataset.copy, location.href).href);
   const words = button.textContent;
   button.textContent = button.dataset.copied;
   setTimeout(() => (button.textContent = words), 1500);

@@ -49,6 +49,14 @@ def address_of(run: Run, row: int) -> str:
     return f"{run.get_absolute_url()}?at={run.checkpoints.get(row=row).checkpoint_id}"
 
 
+def test_a_copied_link_opens_the_same_view(open_page: Open, run: Run, live_server: LiveServer) -> None:
+    page = open_page(address_of(run, 440), permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied == live_server.url + address_of(run, 440)
+
+
 def test_selecting_opens_and_moves_nothing(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url())
     page.locator("#lineage").evaluate("list => list.scrollTop = 600")
