@@ -11,6 +11,7 @@ from django.urls import reverse
 from viewer.models import Job, Location, Project
 
 pytestmark = pytest.mark.django_db
+TICKED = 'value="crew:build" id="id_entry_points_0" checked'
 
 
 @pytest.fixture
@@ -174,8 +175,21 @@ def test_a_confirmed_project_is_shown_as_it_was_confirmed(client: Client, page: 
     client.post(page, filled(folder, entry_points=[], other_entry_points="own.place:Crew"))
     text = client.get(page).content.decode()
     assert "own.place:Crew" in text
-    assert 'value="crew:build"' in text and 'value="crew:build" checked' not in text
+    assert 'value="crew:build"' in text and TICKED not in text
     assert "confirmed" in text
+
+
+def test_a_project_that_stands_elsewhere_shows_what_its_own_source_defines(
+    client: Client, person: User, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    location = Location.objects.create(path=str(tmp_path / "data"), provider=Location.Provider.JSON)
+    client.force_login(person)
+    page = reverse("project", args=[location.uid])
+    client.post(page, filled(folder, entry_points=[], other_entry_points="crew:build"))
+    text = client.get(page).content.decode()
+    assert TICKED in text
+    assert "No flow or crew was found" not in text
 
 
 def test_script_in_a_path_is_escaped(client: Client, page: str, folder: Path) -> None:

@@ -13,6 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
+from viewer.entry_points import EntryPoint, find_entry_points
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
 from viewer.models import Location, Project
@@ -25,7 +26,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show what a location's runs belong to; confirming it allows them to start."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     proposed = propose_project(Path(location.path))
-    found = [point.name for point in proposed.entry_points]
+    found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
         form = _sent_form(request, found)
@@ -59,7 +60,8 @@ def _page(
     part: LimitsPart | None = None,
 ) -> HttpResponse:
     known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
-    found = [point.name for point in proposed.entry_points]
+    points = _entry_points(location, proposed)
+    found = [point.name for point in points]
     form = sent or ProjectForm(found, initial=_initial(known, proposed, found))
     interpreter = Path(str(form["interpreter"].value() or "/"))
     context = {
@@ -67,7 +69,7 @@ def _page(
         "project": known,
         "others": known.locations.exclude(pk=location.pk) if known else [],
         "form": form,
-        "kinds": {point.name: point.kind for point in proposed.entry_points},
+        "kinds": {point.name: point.kind for point in points},
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter),
         "back": _back(request, location),
@@ -76,6 +78,13 @@ def _page(
     }
     is_wrong = form.errors or part is not None
     return render(request, "viewer/projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
+    """What the project's source defines: the confirmed one need not be what stands around the location."""
+    if location.project and location.project.folder != str(proposed.folder):
+        return find_entry_points(Path(location.project.folder))
+    return proposed.entry_points
 
 
 def _back(request: HttpRequest, location: Location) -> str:
