@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from viewer.login_links import login_link, owner
 from viewer.models import Location, Run
 
 
@@ -35,6 +36,28 @@ def test_a_login_leads_back(client: Client, db: None) -> None:
 def test_a_wrong_password_says_what_to_look_at(client: Client, db: None) -> None:
     page = client.post(reverse("login"), {"username": "reader", "password": "x"}).content.decode()
     assert "do not belong together" in page
+
+
+def test_a_login_link_works_once_and_says_so_the_second_time(db: None) -> None:
+    link = login_link(owner(), "/jobs/")
+    first, second = Client(), Client()
+    assert first.get(link)["Location"] == "/jobs/"
+    answer = second.get(link)
+    page = answer.content.decode()
+    assert answer.status_code == 403
+    assert "it was used already" in page and "manage.py login_link" in page
+    # Whoever has a password goes on from there.
+    assert f'action="{reverse("login")}"' in page and 'name="next" value="/jobs/"' in page
+    assert second.get(reverse("jobs")).status_code == 302
+
+
+def test_a_used_login_link_leads_on_who_is_logged_in(db: None) -> None:
+    link = login_link(owner(), "/jobs/")
+    browser = Client()
+    for _click in range(2):
+        assert browser.get(link)["Location"] == "/jobs/"
+    elsewhere = link.replace("next=%2Fjobs%2F", "next=https%3A%2F%2Fevil.example%2F")
+    assert browser.get(elsewhere)["Location"] == reverse("locations")
 
 
 def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
