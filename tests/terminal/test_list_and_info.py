@@ -162,6 +162,30 @@ def test_what_cannot_be_answered_is_an_error_in_words(
     with pytest.raises(CommandError):
         call_command(*arguments)
     assert capsys.readouterr().out == ""
+    with pytest.raises(CommandError) as told:
+        call_command(*arguments, "--json")
+    assert json.loads(capsys.readouterr().out) == {"error": str(told.value)}
+
+
+def test_what_a_checkpoint_holds_is_no_order_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of("1.15.30/json", tmp_path)
+    path = next(folder.rglob("*35ce9d75_p-none*"))
+    order = "\x1b]0;mine\x07\x9b31m\u202e"
+    text = path.read_text().replace("Review the summary", json.dumps(f"Look{order} at it 🧪")[1:-1])
+    path.write_text(text)
+    (folder / "main" / f"wrong{order}.json").write_text("{")
+    target = f"{folder}#20261120T232826_35ce9d75"
+    for arguments in (["list", str(folder)], ["info", target], ["fork", target, "--branch", "new", "--plan"]):
+        for form in ([], ["--json"]):
+            call_command("checkpoints", *arguments, *form)
+            printed = capsys.readouterr().out
+            assert not set(order) & set(printed) - set("]0;mine31"), (arguments, form)
+    call_command("checkpoints", "info", target)
+    assert "Look�]0;mine��31m� at it 🧪" in capsys.readouterr().out
+    described = asked(capsys, "checkpoints", "info", target)["tasks"][2]["description"]
+    assert described == f"Look{order} at it 🧪"
 
 
 def test_an_empty_data_folder_is_made_ready_and_errors_go_to_stderr(tmp_path: Path) -> None:
@@ -180,5 +204,5 @@ def test_an_empty_data_folder_is_made_ready_and_errors_go_to_stderr(tmp_path: Pa
     assert (listed.returncode, listed.stderr) == (0, "")
     assert len(json.loads(listed.stdout)["runs"]) == 1
     refused = manage("checkpoints", "list", str(tmp_path / "absent"), "--json")
-    assert (refused.returncode, refused.stdout) == (1, "")
+    assert (refused.returncode, list(json.loads(refused.stdout))) == (1, ["error"])
     assert "nothing at this path" in refused.stderr

@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy
 from viewer.jobs import questions
 from viewer.models import Question
 from viewer.terminal.answer import Answer
-from viewer.terminal.asking import plain
 
 HELP = gettext_lazy("Answer what a run asks. Without a job, list what waits.")
 
@@ -54,7 +53,7 @@ def given(question: Question, text: str) -> Answer:
 def listed(waiting: list[Question]) -> Answer:
     """What waits, the oldest first."""
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
-    text = plain("\n".join(lines)) or _("Nothing waits for an answer.")
+    text = "\n".join(lines) or _("Nothing waits for an answer.")
     return Answer({"questions": [question_document(one) for one in waiting]}, text)
 
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.jobs.questions import answer
 from viewer.models import Question
+from viewer.terminal.answer import plain
 
 POLL_SECONDS = 0.2
 # What of a question a person is told, beside its prompt.
@@ -87,11 +88,6 @@ def where_to_answer(question: Question) -> str:
     """How a question is answered that waits, in a sentence."""
     words = _("It waits for an answer: in the browser, or by checkpoints answer %(job)s %(number)s --text …")
     return words % {"job": question.job_id, "number": question.number}
-
-
-def plain(text: str) -> str:
-    """The text without what a terminal would take as an order."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "�" for sign in text)
 
 
 def _say(text: str) -> None:

@@ -1,14 +1,14 @@
 """``manage.py checkpoints …``: what the browser shows and does, from the terminal."""
 
-import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.terminal import SUBCOMMANDS
+from viewer.terminal.answer import as_json, plain
 
 
 class Command(BaseCommand):
@@ -28,8 +28,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
-        answer = SUBCOMMANDS[options["subcommand"]].answer(options)
-        text = json.dumps(answer.document, ensure_ascii=False) if options["json"] else answer.text
-        self.stdout.write(text)
+        try:
+            answer = SUBCOMMANDS[options["subcommand"]].answer(options)
+        except CommandError as error:
+            if options["json"]:
+                self.stdout.write(as_json({"error": str(error)}))
+            raise
+        self.stdout.write(as_json(answer.document) if options["json"] else plain(answer.text))
         if answer.status:
             sys.exit(answer.status)

@@ -1,6 +1,5 @@
 """``manage.py import_checkpoints LOCATION``: bring what is stored of a location up to date."""
 
-import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -9,6 +8,7 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.terminal.answer import as_json, plain
 from viewer.wording import told
 
 
@@ -23,22 +23,32 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
         try:
-            location = open_location(options["location"])
-        except UnknownLocation as error:
-            raise CommandError(f"{options['location']}: {error}") from None
-        summary = import_location(location)
-        if summary.unreadable:
-            raise CommandError(f"{location.path}: {told(summary.unreadable)}")
-        counts = {
-            "location": location.path,
-            "provider": location.provider,
-            "checkpoints": location.checkpoints.count(),
-            "added": summary.added,
-            "changed": summary.changed,
-            "pruned": summary.pruned,
-            "problems": summary.problems,
-        }
-        self.stdout.write(json.dumps(counts, ensure_ascii=False) if options["json"] else _sentence(counts))
+            counts = _imported(options["location"])
+        except CommandError as error:
+            if options["json"]:
+                self.stdout.write(as_json({"error": str(error)}))
+            raise
+        self.stdout.write(as_json(counts) if options["json"] else plain(_sentence(counts)))
+
+
+def _imported(path: str) -> dict[str, Any]:
+    """What there is now, and what of it is new. Raises CommandError."""
+    try:
+        location = open_location(path)
+    except UnknownLocation as error:
+        raise CommandError(f"{path}: {error}") from None
+    summary = import_location(location)
+    if summary.unreadable:
+        raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+    return {
+        "location": location.path,
+        "provider": location.provider,
+        "checkpoints": location.checkpoints.count(),
+        "added": summary.added,
+        "changed": summary.changed,
+        "pruned": summary.pruned,
+        "problems": summary.problems,
+    }
 
 
 def _sentence(counts: dict[str, Any]) -> str:
