@@ -125,6 +125,7 @@ def test_in_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     call_command("checkpoints", "list", str(folder))
     text = capsys.readouterr().out
     assert "exp-a" in text and "package.json" in text and "2/3" in text
+    assert "2026-11-20 23:28:26 UTC" in text
     call_command("checkpoints", "info", f"{folder}#20261120T232827_0aa12db3")
     text = capsys.readouterr().out
     assert "year = 2026" in text and "Writer" in text

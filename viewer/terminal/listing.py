@@ -67,7 +67,7 @@ def _lines(
 
 
 def _line(row: Checkpoint) -> str:
-    at = f"{row.created_at:%Y-%m-%d %H:%M:%S}" if row.created_at else "-" * 19
+    at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
     state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
     progress = f"{row.tasks_done}/{row.tasks_total}"
     return f"  {row.checkpoint_id:<26} {at}  {progress:>5}  {row.branch:<12} {row.trigger}{state}"
