@@ -68,6 +68,8 @@ function markSelection() {
 }
 
 function showCopyButtons() {
+  // A browser has one only where it trusts the address: https, or this machine.
+  if (!navigator.clipboard) return;
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
 }
 
@@ -95,6 +97,13 @@ document.addEventListener("htmx:afterSwap", () => {
   before = focused = null;
   markSelection();
   showCopyButtons();
+});
+
+// What was pressed went with the former checkpoint, or with the list that a phone hides: one reads on in the new one.
+const isNowhere = (element) => !element || element === document.body || !element.checkVisibility();
+document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  if (detail.target.id !== "detail" || !isNowhere(document.activeElement)) return;
+  document.getElementById("detail").focus({ preventScroll: true });
 });
 
 showCopyButtons();

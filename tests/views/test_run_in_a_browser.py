@@ -95,6 +95,21 @@ def test_keys_move_by_row_and_by_parent(open_page: Open, run: Run) -> None:
     expect(page.locator(".detail-id")).to_have_text(start.parent.checkpoint_id)
 
 
+def test_the_keyboard_stays_where_it_opened_something(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 440))
+    events = page.get_by_role("link", name="Events", exact=True)
+    events.press("Enter")
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
+    expect(events).to_be_focused()
+    page.get_by_role("link", name="Overview", exact=True).last.press("Enter")
+    parent = run.checkpoints.get(row=440).parent
+    assert parent
+    # Its link is gone with the checkpoint that named it.
+    page.locator(".facts").get_by_role("link", name=parent.checkpoint_id).press("Enter")
+    expect(page.locator(".detail-id")).to_have_text(parent.checkpoint_id)
+    expect(page.locator("#detail")).to_be_focused()
+
+
 def test_the_letter_on_a_button_presses_it(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 449))
     page.keyboard.press("f")
@@ -127,11 +142,14 @@ def test_what_comes_on_top_moves_nothing_that_is_read(open_page: Open, run: Run)
 def test_a_phone_shows_the_list_then_the_detail_and_the_way_back(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url(), viewport={"width": 390, "height": 844})
     expect(page.locator(".detail")).to_be_hidden()
-    page.locator(".row a").first.click()
+    row = page.locator(".row a").nth(90)
+    row.click()
     expect(page.locator(".run-lineage")).to_be_hidden()
     expect(page.locator(".detail-id")).to_be_visible()
+    expect(page.locator("#detail")).to_be_focused()
     page.get_by_role("link", name="All checkpoints").click()
     expect(page.locator(".run-lineage")).to_be_visible()
+    expect(row).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
