@@ -104,6 +104,33 @@ def test_the_first_checkpoint_after_an_edit_says_what_was_edited(reader: Client,
     assert page.count("dot is-edit") == 1
 
 
+def test_another_model_is_an_edit(reader: Client, crew_run: Run) -> None:
+    first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
+    Job.objects.create(
+        kind="fork",
+        location=crew_run.location,
+        run=crew_run,
+        checkpoint=first.parent,
+        branch="exp-a",
+        request={"branch": "exp-a", "options": {"models": {"*": "o3"}}},
+        status=Job.Status.SUCCEEDED,
+    )
+    assert page_of(reader, crew_run).count("edited: model") == 1
+
+
+def test_the_first_checkpoint_of_a_fork_without_edits_says_that_it_was_forked(
+    reader: Client, crew_run: Run
+) -> None:
+    first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
+    crew_run.checkpoints.filter(pk=first.pk).update(trigger="")
+    crew_run.checkpoints.filter(row=2).update(trigger="")
+    page = page_of(reader, crew_run)
+    assert page.count(">forked<") == 1
+    # What a program asked for is no fork.
+    assert page.count("written on request") == 1
+    assert "<h2>exp-a, forked</h2>" in reader.get(first.get_absolute_url(), follow=True).content.decode()
+
+
 def test_a_pruned_checkpoint_is_kept_and_says_so(reader: Client, crew_run: Run) -> None:
     crew_run.checkpoints.filter(row=2).update(state=Checkpoint.State.PRUNED)
     assert page_of(reader, crew_run).count("pruned, kept here") == 1

@@ -26,4 +26,5 @@ def _edited_names(job: Job) -> list[str]:
     titles = {str(step.get("unit")): str(step.get("title")) for step in job.plan if isinstance(step, dict)}
     names = [titles.get(unit, unit) for unit in request.get("outputs") or {}]
     names += list(request.get("inputs") or {})
-    return names + ([gettext("state")] if request.get("state") else [])
+    names += [gettext("state")] if request.get("state") else []
+    return names + ([gettext("model")] if (request.get("options") or {}).get("models") else [])

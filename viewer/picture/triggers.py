@@ -47,6 +47,13 @@ def trigger_words(trigger: str) -> str:
     return str(WORDS[trigger]) if trigger in WORDS else trigger.replace("_", " ")
 
 
+def written_words(trigger: str, branch: str, parent_branch: str | None) -> str:
+    """Why a checkpoint was written. A fork writes its first one by itself, on a branch that is new."""
+    if not trigger and parent_branch not in (None, branch):
+        return gettext("forked")
+    return trigger_words(trigger)
+
+
 def is_failure(trigger: str) -> bool:
     return trigger.endswith(FAILED)
 
@@ -64,6 +71,8 @@ def title_of(checkpoint: Checkpoint) -> str:
     """A checkpoint in half a sentence: ``task 2 of 4 completed``."""
     done, total = checkpoint.tasks_done, checkpoint.tasks_total
     numbers = {"done": done, "next": min(done + 1, total), "total": total}
+    if not checkpoint.trigger and checkpoint.parent:
+        return written_words("", checkpoint.branch, checkpoint.parent.branch)
     if not total or checkpoint.entity != "crew":
         return trigger_words(checkpoint.trigger)
     if checkpoint.trigger == "task_completed":

@@ -13,7 +13,7 @@ from viewer.picture.branches import line_of
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
 from viewer.picture.folding import folded
-from viewer.picture.triggers import is_failure, shape_of, trigger_words
+from viewer.picture.triggers import is_failure, shape_of, written_words
 
 ROWS = 200
 # A page that follows a growing run asks for its window again, which may have become this long.
@@ -146,7 +146,8 @@ def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
 
 
 def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
-    return rows.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("-row")
+    places = {"parent_row": F("parent__row"), "parent_lane": F("parent__lane")}
+    return rows.annotate(**places, parent_branch=F("parent__branch")).order_by("-row")
 
 
 def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
@@ -163,10 +164,11 @@ def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
 
 def _line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
     running = row.pk in looks.running
+    why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
     return Line(
         checkpoint=row,
         colour=looks.colours.get(row.branch, 0),
-        words=looks.edited.get(row.pk) or trigger_words(row.trigger),
+        words=looks.edited.get(row.pk) or why,
         subject="" if row.pk in looks.edited else row.subject,
         failed=is_failure(row.trigger),
         running=running,
