@@ -84,6 +84,25 @@ def test_list_imports_what_is_new_first_and_keeps_what_was_pruned(
     assert run["checkpoints"][1]["parent_id"] == "20261120T233049_16755e62"
 
 
+def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of("1.15.30/flow", tmp_path)
+    listed = asked(capsys, "checkpoints", "list", str(folder))
+    folder.rename(tmp_path / "elsewhere")
+    call_command("checkpoints", "list", str(folder), "--json")
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == listed
+    assert "as it was read before" in printed.err and "nothing at this path" in printed.err
+
+
+def test_a_name_that_cannot_be_stored_is_refused_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"broken-\xff")
+    folder.mkdir()
+    with pytest.raises(CommandError, match="no path that can be opened"):
+        call_command("checkpoints", "list", str(folder), "--json")
+
+
 def test_info_tells_inputs_with_their_types_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "checkpoints", "info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
     assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents"}

@@ -36,6 +36,8 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
     """The path without links, inside one of the roots where there are any. Raises UnknownLocation."""
     try:
         found = Path(path).expanduser().resolve()
+        # A name that is no UTF-8 cannot be stored, or shown.
+        str(found).encode()
     except (OSError, ValueError, RuntimeError):
         raise UnknownLocation(_("This is no path that can be opened.")) from None
     # Links are resolved by now, so that one inside a root cannot lead out of it.

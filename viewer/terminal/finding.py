@@ -1,6 +1,7 @@
 """From what a person types to its row: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
 
 import json
+import sys
 from pathlib import Path
 
 from django.core.management.base import CommandError
@@ -8,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.models import Checkpoint, Location
+from viewer.terminal.answer import plain
 from viewer.wording import told
 
 
@@ -18,9 +20,13 @@ def imported_location(path: str | Path) -> Location:
     except UnknownLocation as error:
         raise CommandError(f"{path}: {error}") from None
     summary = import_location(location)
-    # What was read of it before is still worth showing; what is wrong with it is told on stderr.
-    if summary.unreadable and not location.checkpoints.exists():
-        raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+    if summary.unreadable:
+        if not location.checkpoints.exists():
+            raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+        # What was read of it before is still worth showing; a document has no place for what is wrong now.
+        words = _("%(location)s is shown as it was read before. Now: %(reason)s")
+        warning = words % {"location": location.path, "reason": told(summary.unreadable)}
+        sys.stderr.write(plain(warning) + "\n")
     location.refresh_from_db()
     return location
 

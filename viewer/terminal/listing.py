@@ -51,8 +51,6 @@ def _lines(
     location: Location, runs: list[tuple[Run, list[Checkpoint]]], problems: list[tuple[str, str]]
 ) -> Iterable[str]:
     yield location.path
-    if location.unreadable:
-        yield _("Shown as it was read before. Now: %s") % told(location.why_unreadable)
     if not runs:
         yield _("No checkpoints here yet.")
     for run, checkpoints in runs:
