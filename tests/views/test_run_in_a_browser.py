@@ -7,11 +7,12 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from bench.generated_runs import generated_run
-from viewer.models import Run
+from viewer.models import Job, Run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -150,6 +151,23 @@ def test_a_phone_shows_the_list_then_the_detail_and_the_way_back(open_page: Open
     page.get_by_role("link", name="All checkpoints").click()
     expect(page.locator(".run-lineage")).to_be_visible()
     expect(row).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_phone_says_how_a_run_ended_whatever_its_branch_is_called(open_page: Open, run: Run) -> None:
+    job = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=run.location,
+        run=run,
+        branch="a name that goes on and on " * 8,
+        status=Job.Status.FAILED,
+        error="RuntimeError: the model is not there",
+        ended_at=timezone.now(),
+    )
+    page = open_page(job.get_absolute_url(), viewport={"width": 390, "height": 844})
+    sentence = page.locator(".job-sentence")
+    expect(sentence).to_contain_text("failed")
+    assert sentence.evaluate("words => words.scrollWidth <= words.clientWidth")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
