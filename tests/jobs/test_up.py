@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -103,6 +104,27 @@ def test_stopping_it_ends_the_server_and_the_worker(served: tuple["subprocess.Po
     assert (up.returncode, rest) == (0, "")
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_nohup_lets_it_outlive_its_terminal(tmp_path: Path) -> None:
+    up = subprocess.Popen(
+        ["nohup", *UP],
+        cwd=ROOT,
+        env=environment(tmp_path / "data", free_port()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert up.stdout
+    link = LINK.search(up.stdout.readline() + up.stdout.readline())
+    assert link
+    up.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        up.wait(1)
+    with visitor().open(link[0]) as response:
+        assert "Log out" in response.read().decode()
+    up.terminate()
+    assert up.wait(20) == 0
 
 
 def visitor() -> urllib.request.OpenerDirector:

@@ -44,7 +44,9 @@ class Command(BaseCommand):
         def stop(number: int, frame: FrameType | None) -> None:
             stopped.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Started by nohup, it outlives its terminal.
+        hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+        for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
             signal.signal(number, stop)
         refuse_taken_port()
         make_ready()
