@@ -60,6 +60,29 @@ def test_a_used_login_link_leads_on_who_is_logged_in(db: None) -> None:
     assert browser.get(elsewhere)["Location"] == reverse("locations")
 
 
+def test_a_part_of_a_page_is_not_answered_with_the_login(client: Client, crew_run: Run) -> None:
+    part = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{crew_run.get_absolute_url()}?at=x"}
+    answer = client.get(reverse("run-rows", args=[crew_run.uid]), headers=part)
+    assert answer.content == b""
+    assert answer["HX-Redirect"] == f"{reverse('login')}?next={crew_run.get_absolute_url()}%3Fat%3Dx"
+    # A link that htmx follows is a page of its own.
+    link = {**part, "HX-Boosted": "true"}
+    answer = client.get(f"{crew_run.get_absolute_url()}?at=y", headers=link)
+    assert answer["HX-Redirect"].endswith(f"?next={crew_run.get_absolute_url()}%3Fat%3Dy")
+    # What was typed into a form stays there.
+    answer = client.post(reverse("location-add"), headers=part)
+    assert (answer.status_code, answer.content, "HX-Redirect" in answer) == (403, b"", False)
+
+
+def test_a_form_that_was_sent_too_late_leads_back_to_its_page(client: Client, db: None) -> None:
+    address = reverse("location-add")
+    sent = client.post(address, headers={"Referer": "http://testserver/?page=2"})
+    assert sent["Location"] == f"{reverse('login')}?next=/%3Fpage%3D2"
+    for referer in ({}, {"Referer": "https://evil.example/jobs/"}):
+        sent = client.post(address, headers=referer)
+        assert sent["Location"] == f"{reverse('login')}?next={reverse('locations')}"
+
+
 def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(User.objects.create_user("reader"))
