@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.views.conftest import STORES
-from viewer.models import Location
+from viewer.models import Location, Problem
 
 Imported = Callable[[str], Location]
 
@@ -62,6 +62,18 @@ def test_a_location_lists_what_it_could_not_read_and_why(reader: Client, crew_lo
     assert "research" in page
 
 
+def test_what_is_broken_is_not_hidden_among_what_is_foreign(reader: Client, crew_location: Location) -> None:
+    kind = Problem.Kind
+    kinds = [(f"a{number:03}.json", kind.FOREIGN) for number in range(250)]
+    kinds += [("m.json", kind.WRITING), ("z.json", kind.BROKEN)]
+    Problem.objects.bulk_create(
+        Problem(location=crew_location, key=key, kind=one, reason="So it is.") for key, one in kinds
+    )
+    page = reader.get(crew_location.get_absolute_url()).content.decode()
+    assert "252 problems" in page and "The first 200 are shown." in page
+    assert page.index("m.json") < page.index("z.json") < page.index("a000.json")
+
+
 def test_a_location_without_checkpoints_says_how_they_come(reader: Client, tmp_path: Path) -> None:
     location = Location.objects.create(path=str(tmp_path), provider=Location.Provider.JSON)
     assert "No checkpoints here yet" in reader.get(location.get_absolute_url()).content.decode()
@@ -94,6 +106,7 @@ def test_a_path_that_may_not_be_opened_is_refused_with_a_reason(reader: Client, 
     answer = reader.post(reverse("location-add"), {"path": path})
     assert answer.status_code == 422
     assert 'class="error"' in answer.content.decode()
+    assert "autofocus" in answer.content.decode()
     assert not Location.objects.exists()
 
 

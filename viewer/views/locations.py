@@ -5,6 +5,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -13,11 +14,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import UnknownLocation, expect_import, import_location, open_location
-from viewer.models import Location
+from viewer.models import Location, Problem
 from viewer.wording import told
 
 RUNS_A_PAGE = 100
 PROBLEMS_SHOWN = 200
+LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 
 
 @require_GET
@@ -39,6 +41,7 @@ def add(request: HttpRequest) -> HttpResponse:
         else:
             import_location(location)
             return redirect(location)
+    form.fields["path"].widget.attrs["autofocus"] = True
     return _index(request, form, 422)
 
 
@@ -54,7 +57,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     context = {
         "location": location,
         "page": Paginator(location.runs.all(), RUNS_A_PAGE).get_page(request.GET.get("page")),
-        "problems": location.problems.all()[:PROBLEMS_SHOWN],
+        # Where there are many, those that lost something come first.
+        "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
     }
     part = request.headers.get("HX-Target") == "location-contents"
