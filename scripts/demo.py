@@ -2,11 +2,12 @@
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from checkpoint_site.settings import DATA_DIR, DATABASES
+from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
 from scripts import demo_rows, demo_runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,8 @@ def main() -> None:
         print("Taking back what the demo made." if FOLDER.exists() else "There is nothing of the demo.")
         demo_rows.take_back(FOLDER)
         return
+    if not options.prepare:
+        refuse_taken_port()
     # Without its database, what was run cannot be shown.
     is_finished = FINISHED.exists() and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
@@ -38,6 +41,17 @@ def main() -> None:
         FINISHED.touch()
     if not options.prepare:
         serve(model.stdin.fileno())
+
+
+def refuse_taken_port() -> None:
+    """End the program where something is served already: its demo would lose its model to this one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PORT))
+        except OSError:
+            what_to_do = "Stop what runs there, or choose another port with PORT=…"
+            sys.exit(f"127.0.0.1:{PORT} is taken: is the demo running already? {what_to_do}")
 
 
 def start_model() -> subprocess.Popen[str]:

@@ -85,6 +85,23 @@ def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
 BRANCHES = ("main", "shorter-draft", "year-2030")
 
 
+def test_a_start_beside_one_that_serves_leaves_it_its_model(demo_site: ServedDemo) -> None:
+    variables = demo_site.data_folder / "demo/.env"
+    before = variables.read_text()
+    port = demo_site.site.rpartition(":")[2]
+    again = subprocess.run(
+        [sys.executable, "-m", "scripts.demo"],
+        cwd=ROOT,
+        env={**os.environ, "DATA_DIR": str(demo_site.data_folder), "PORT": port},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == 1
+    assert f"127.0.0.1:{port} is taken" in again.stderr and "PORT=" in again.stderr
+    assert variables.read_text() == before
+
+
 def test_a_second_start_repeats_nothing(demo_site: ServedDemo) -> None:
     before = files(demo_site)
     with served_demo(demo_site.data_folder) as again:
