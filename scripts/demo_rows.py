@@ -9,6 +9,8 @@ from pathlib import Path
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+# All that the demo makes in its folder.
+MADE = {".env", "newsroom", "logs", "draft.md", "finished"}
 ENTRY_POINTS = ["newsroom.crew:Newsroom", "newsroom.flow:DigestFlow", "newsroom.interviewer:interviewer"]
 
 
@@ -34,9 +36,13 @@ def record_project(stores: Path, project: Path, python: Path, environment_file: 
 
 
 def take_back(folder: Path) -> None:
-    """Remove the demo's runs, stores and rows. Ends the program where one of its jobs is under way."""
+    """Remove the demo's runs, stores and rows.
+
+    Ends the program where one of its jobs is under way, or the folder is not the demo's own.
+    """
     if not folder.exists():
         return
+    refuse_anothers(folder)
     django.setup()
     from viewer.data_folder import make_ready
     from viewer.models import Job, Location, Project
@@ -51,3 +57,12 @@ def take_back(folder: Path) -> None:
     Location.objects.filter(path__startswith=f"{folder}/").delete()
     Project.objects.filter(environment_file__startswith=f"{folder}/").delete()
     shutil.rmtree(folder)
+
+
+def refuse_anothers(folder: Path) -> None:
+    """End the program where somebody keeps files of their own in a folder of this name."""
+    others = sorted(path.name for path in folder.iterdir() if path.name not in MADE)
+    if folder.is_symlink() or others:
+        names = f": it holds {', '.join(others[:3])}" if others else ""
+        what_to_do = "Nothing was removed: choose another folder with DATA_DIR=…"
+        sys.exit(f"{folder} is not the demo's own{names}. {what_to_do}")

@@ -53,6 +53,22 @@ def test_it_waits_for_a_run_that_is_under_way(demo_folder: Path) -> None:
     assert Location.objects.count() == 2
 
 
+def test_a_folder_of_somebodys_own_is_left_as_it_is(tmp_path: Path) -> None:
+    mine = tmp_path / "data/demo"
+    (mine / "src").mkdir(parents=True)
+    (mine / "src/work.py").write_text("mine")
+    (mine / ".env").write_text("KEY=mine")
+    with pytest.raises(SystemExit, match="DATA_DIR=") as told:
+        demo_rows.take_back(mine)
+    assert "src" in str(told.value)
+    assert (mine / "src/work.py").read_text() == "mine" and (mine / ".env").exists()
+    link = tmp_path / "linked/demo"
+    link.parent.mkdir()
+    link.symlink_to(mine)
+    with pytest.raises(SystemExit, match="DATA_DIR="):
+        demo_rows.take_back(link)
+
+
 def test_without_a_demo_there_is_nothing_to_take_back(tmp_path: Path) -> None:
     location_at(tmp_path / "data/mine")
     demo_rows.take_back(tmp_path / "data/demo")
