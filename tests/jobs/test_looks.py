@@ -166,11 +166,14 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
         (look.folder / REQUEST).write_text(KEY)
     of_no_row = made["old"].folder.with_name("0" * 8 + "-0000-4000-8000-" + "0" * 12)
     of_no_row.mkdir()
+    of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
+    of_somebody.mkdir()
     with locks.held(made["waited for"].folder / locks.FOLLOWER):
         looks.clear_left()
     assert set(Look.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()
+    assert of_somebody.exists()
 
 
 def test_a_look_whose_child_fails_says_why(

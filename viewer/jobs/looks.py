@@ -16,6 +16,7 @@ notes               what (such as unwritten), detail
 
 import json
 import logging
+import re
 import shutil
 import threading
 import time
@@ -51,6 +52,7 @@ POLL_SECONDS = 0.05
 MOST_BYTES = 256 * 1024 * 1024
 # A look that began longer ago is waited for by nobody.
 LEFT_FOR = timedelta(hours=1)
+A_KEY = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Looks that a thread of this process has in hand.
 _in_hand: set[Any] = set()
 _in_hand_lock = threading.Lock()
@@ -193,8 +195,11 @@ def clear_left() -> None:
             processes.end_all(look.folder, patience=1)
             look.delete()
     known = {str(pk) for pk in Look.objects.values_list("pk", flat=True)}
-    for folder in (Path(settings.DATA_DIR) / "looks").glob("*-*-*-*-*"):
-        if folder.name not in known and not locks.is_held(folder / locks.FOLLOWER):
+    for folder in (Path(settings.DATA_DIR) / "looks").glob("*"):
+        # What somebody else keeps in a folder of this name is not ours.
+        if not A_KEY.fullmatch(folder.name) or folder.name in known:
+            continue
+        if not locks.is_held(folder / locks.FOLLOWER):
             shutil.rmtree(folder, ignore_errors=True)
 
 
