@@ -121,6 +121,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "checkpoint_site.only_sent.explained",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"

@@ -50,7 +50,15 @@ def test_bars_are_one_for_each_task() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, ""), (950, "950"), (1234, "1.2k"), (15_100, "15.1k"), (250_000, "250k"), (3_400_000, "3.4M")],
+    [
+        (0, ""),
+        (950, "950"),
+        (1234, "1.2k"),
+        (15_100, "15.1k"),
+        (250_000, "250k"),
+        (999_960, "1.0M"),
+        (3_400_000, "3.4M"),
+    ],
 )
 def test_numbers_are_short(value: int, text: str) -> None:
     assert figures.short_number(value) == text

@@ -23,7 +23,15 @@ READ = {
 FORMS = {"project", "new-run", "fork", "resume", "vary"}
 # What only a form is sent to.
 SENT = {
-    *("location-add", "location-refresh", "project-limits", "fork-plan", "resume-plan", "vary-plan"),
+    *(
+        "location-add",
+        "location-refresh",
+        "location-forget",
+        "project-limits",
+        "fork-plan",
+        "resume-plan",
+        "vary-plan",
+    ),
     "new-run-plan",
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
@@ -106,6 +114,7 @@ def test_looking_starts_nothing_and_each_page_keeps_its_policy(
         answer = client.get(address)
         shown = {405} if name in SENT else {302} if name in {"run-again", "checkpoint"} else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
+        assert answer.status_code != 405 or b"A form is sent to this address" in answer.content, name
         policy = answer["Content-Security-Policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy, name
         assert answer["X-Frame-Options"] == "DENY", name

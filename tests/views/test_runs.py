@@ -1,5 +1,6 @@
 """The page of a run: the list, the lanes, the selection, and what is loaded later."""
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -9,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from bench.generated_runs import generated_run
+from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Run
 from viewer.picture.window import ROWS, Wanted, window_of
 
@@ -224,3 +226,10 @@ def test_a_thousand_checkpoints_ask_no_more_of_the_database_than_ten(reader: Cli
             reader.get(run.get_absolute_url())
         asked.append(len(queries))
     assert asked[0] == asked[1] < 20
+
+
+def test_a_run_of_a_location_that_cannot_be_read_says_so(reader: Client, crew_run: Run) -> None:
+    path = Path(crew_run.location.path)
+    path.rename(path.with_name("elsewhere"))
+    import_location(crew_run.location)
+    assert "The location could not be read: There is nothing at this path" in page_of(reader, crew_run)

@@ -1,5 +1,6 @@
 """Checkpoints at a location -> rows, again and again. What is there is only ever read."""
 
+from viewer.importing.forgetting import WouldBeLost, forget_location, what_would_be_lost
 from viewer.importing.importing import ImportSummary, import_location, import_one
 from viewer.importing.locations import UnknownLocation, open_location
 from viewer.importing.places import Place, open_place, place_at, place_of
@@ -10,7 +11,9 @@ __all__ = [
     "ImportSummary",
     "Place",
     "UnknownLocation",
+    "WouldBeLost",
     "expect_import",
+    "forget_location",
     "import_location",
     "import_one",
     "open_location",
@@ -19,4 +22,5 @@ __all__ = [
     "place_of",
     "stored_body",
     "stored_bytes",
+    "what_would_be_lost",
 ]

@@ -54,6 +54,8 @@ class _Look:
 def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
     with turn_at(location), only_new_garbage():
+        if not location.still_stands():
+            return ImportSummary()
         try:
             with provider_for(Path(location.path), limits()) as provider:
                 summary = _import(location, provider)
@@ -70,6 +72,8 @@ def import_one(location: Location, source: str) -> ImportSummary:
     """
     key = _key_of(location, source)
     with turn_at(location):
+        if not location.still_stands():
+            return ImportSummary()
         try:
             with provider_for(Path(location.path), limits()) as provider:
                 found = provider.entry(key)

@@ -135,6 +135,10 @@ class Location(models.Model):
         if is_news:
             self.refresh_from_db(fields=["revision"])
 
+    def still_stands(self) -> bool:
+        """Whether nobody has taken it off the list since it was read."""
+        return Location.objects.filter(pk=self.pk).exists()
+
     @property
     def why_unreadable(self) -> Words:
         """To be told where it could not be read."""

@@ -28,8 +28,9 @@ def _rounded(value: float, places: int) -> str:
 @register.filter
 def short_number(value: int) -> str:
     """``950``, ``1.2k``, ``3.4M``; empty for 0."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if value >= size:
+    # What would be rounded up to 1000k is told in the next unit.
+    for size, least, unit in ((1_000_000, 999_500, "M"), (1_000, 1_000, "k")):
+        if value >= least:
             return f"{_rounded(value / size, 1 if value < 100 * size else 0)}{unit}"
     return str(value) if value else ""
 

@@ -58,6 +58,8 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
     own = location.project
     proposed = propose_project(Path(location.path))
     folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
+    if not folder.is_dir():
+        raise CommandError(_("There is no folder %s: name the project's with --project.") % folder)
     is_same = str(folder) == (own.folder if own else str(proposed.folder))
     python = _absolute(options["python"])
     if python is None and is_same:

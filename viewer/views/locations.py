@@ -13,7 +13,15 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.forms.location import LocationForm, roots_in_words
-from viewer.importing import UnknownLocation, expect_import, import_location, open_location
+from viewer.importing import (
+    UnknownLocation,
+    WouldBeLost,
+    expect_import,
+    forget_location,
+    import_location,
+    open_location,
+    what_would_be_lost,
+)
 from viewer.models import Location, Problem
 from viewer.wording import told
 
@@ -60,6 +68,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
+        "would_be_lost": what_would_be_lost(location),
     }
     part = request.headers.get("HX-Target") == "location-contents"
     return render(request, f"viewer/locations/{'_contents' if part else 'page'}.html", context)
@@ -82,3 +91,16 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     else:
         messages.info(request, _("Nothing new."))
     return redirect(location)
+
+
+@require_POST
+def forget(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Take a location off the list, where nothing is lost by it."""
+    location = get_object_or_404(Location, uid=uid)
+    try:
+        forget_location(location)
+    except WouldBeLost as refused:
+        messages.error(request, str(refused))
+        return redirect(location)
+    messages.success(request, _("%(path)s is off the list.") % {"path": location.path})
+    return redirect("locations")
