@@ -58,13 +58,7 @@ def job(checkpoint: Checkpoint) -> Job:
     data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
     for seq, kind in enumerate((*WORDS, "warning", "text", "no such kind"), 1):
         JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
-    context = {
-        "output": SCRIPT,
-        "agent": SCRIPT,
-        "method": SCRIPT,
-        "choices": [SCRIPT],
-        "empty_means": SCRIPT,
-    }
+    context = {**dict.fromkeys(("output", "agent", "method", "empty_means"), SCRIPT), "choices": [SCRIPT]}
     kept: dict[str, Any] = {"job": job, "prompt": SCRIPT, "context": context, "kind": "human_feedback"}
     Question.objects.create(number=1, **kept)
     Question.objects.create(number=2, answer=SCRIPT, answered_at=timezone.now(), **kept)

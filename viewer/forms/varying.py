@@ -1,7 +1,7 @@
 """The form of variations: what differs between the forks of one checkpoint, and the branches that follow."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -11,11 +11,10 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from viewer.contents import Contents
-from viewer.forms.fields import OutputField, ValueField, read_output
 from viewer.forms.fork import ForkForm, FormError
-from viewer.forms.models import ModelField, checked_model
 from viewer.forms.promise import Promise, promise_of
-from viewer.forms.values import Kind, ValueRefused, same, value_of
+from viewer.forms.values import same
+from viewer.forms.varied import SentTexts, Varied, varied_model, varied_output, varied_value
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.plan import Edits
 from viewer.providers.redaction import redact
@@ -23,53 +22,8 @@ from viewer.providers.secret_names import MARKER
 from viewer.wording import told
 
 MOST_BRANCHES = 20
-# So many texts can be typed for an output before another one is asked for.
-TEXTS_AT_FIRST = 2
 MOST_WORDS = 60
 MOST_IN_A_NAME = 30
-# Names, and each text that was sent under them. None where the form is shown for the first time.
-SentTexts = Mapping[str, Sequence[str]] | None
-
-
-@dataclass(slots=True)
-class Varied:
-    """One thing that may differ. ``values`` are as an edit holds them; it varies where there are any.
-
-    ``group`` is input, state, output or model, and ``key`` the name, task or role within it.
-    """
-
-    group: str
-    key: str
-    label: str
-    html_id: str
-    stored: str
-    kind_words: str = ""
-    hint: str = ""
-    texts: list[str] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    keeps_stored: bool = False
-    error: str = ""
-
-    @property
-    def html_name(self) -> str:
-        return f"vary-{self.group}:{self.key}"
-
-    @property
-    def stored_name(self) -> str:
-        """The name of the box that counts the stored text as one of them."""
-        return f"vary-stored:{self.key}"
-
-    @property
-    def text(self) -> str:
-        return self.texts[0] if self.texts else ""
-
-    @property
-    def rows(self) -> int:
-        return min(8, max(2, self.text.count("\n") + 1))
-
-    @property
-    def is_open(self) -> bool:
-        return any(text.strip() for text in self.texts) or bool(self.error)
 
 
 @dataclass(slots=True)
@@ -158,10 +112,10 @@ def read_varying(
     """
     values = plain.inputs or plain.state
     group = "input" if plain.inputs else "state"
-    varied = [_of_value(one, group, sent) for one in (values.fields if values else [])]
+    varied = [varied_value(one, group, sent) for one in (values.fields if values else [])]
     stored = {task.id: task.output_json for task in contents.tasks}
-    varied += [_of_output(one, stored[one.task], sent) for one in plain.outputs if not one.too_long]
-    varied += [_of_model(one, sent) for one in plain.models.fields]
+    varied += [varied_output(one, stored[one.task], sent) for one in plain.outputs if not one.too_long]
+    varied += [varied_model(one, sent) for one in plain.models.fields]
     base = plain.branch if sent is None else (sent.get("branch") or [""])[0].strip()
     form = VaryingForm(varied, base, bool(sent and sent.get("again-stale")))
     chosen = [one for one in varied if one.values]
@@ -240,64 +194,3 @@ def _name(base: str, values: Sequence[Any], number: int, taken: Collection[str])
     special = ".".join(part[:MOST_IN_A_NAME].strip("-") for part in parts if part.strip("-"))
     name = f"{base}/{special or number}"
     return name if name not in taken else f"{name}-{number}"
-
-
-def _of_value(one: ValueField, group: str, sent: SentTexts) -> Varied:
-    hint = _("one value a line")
-    if one.kind in (Kind.LIST, Kind.JSON):
-        hint = _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
-    # How one value is written in the form of a fork is no help here.
-    kind = _("list") if one.kind is Kind.LIST else one.kind_words
-    made = Varied(group, one.name, one.name, f"vary-{one.html_id}", one.stored_text, kind, hint)
-    made.texts = list((sent or {}).get(made.html_name, [])[:1])
-    try:
-        for value in values_in(made.text, one.kind):
-            if not any(same(value, other) for other in made.values):
-                made.values.append(value)
-    except ValueRefused as refused:
-        made.error = str(refused)
-    return made
-
-
-def values_in(text: str, kind: Kind) -> list[Any]:
-    """The values of a text: a JSON list, or one a line, each of this kind. Raises ValueRefused."""
-    text = text.strip()
-    if not text:
-        return []
-    if text.startswith("[") or kind in (Kind.LIST, Kind.JSON):
-        values = value_of(text, Kind.JSON)
-        if not isinstance(values, list):
-            raise ValueRefused(_("This must be a JSON list, with a value for each branch."))
-        return values
-    return [value_of(line.strip(), kind) for line in text.splitlines() if line.strip()]
-
-
-def _of_output(one: OutputField, stored: Any, sent: SentTexts) -> Varied:
-    label = _("output of task %(position)d") % {"position": one.position}
-    made = Varied("output", one.task, label, f"vary-{one.html_id}", one.stored, hint=one.title)
-    made.texts = [text for text in (sent or {}).get(made.html_name, []) if text.strip()]
-    made.keeps_stored = bool(sent and sent.get(made.stored_name))
-    for text in made.texts:
-        read = read_output(replace(one), stored, {one.html_name: text})
-        made.error = made.error or read.error
-        # A text that means the stored one is that one.
-        value = read.value if read.changed else None
-        if value not in made.values:
-            made.values.append(value)
-    if made.keeps_stored and made.values and None not in made.values:
-        made.values.insert(0, None)
-    empty = 1 if sent and made.html_name in sent.get("another", []) else 0
-    made.texts += [""] * max(empty, TEXTS_AT_FIRST - len(made.texts))
-    return made
-
-
-def _of_model(one: ModelField, sent: SentTexts) -> Varied:
-    label = _("model") if one.is_all else one.role
-    made = Varied("model", one.role, label, f"vary-{one.html_id}", one.stored, hint=_("one model a line"))
-    made.texts = list((sent or {}).get(made.html_name, [])[:1])
-    try:
-        names = [checked_model(line.strip()) for line in made.text.splitlines() if line.strip()]
-        made.values = list(dict.fromkeys(names))
-    except ValueRefused as refused:
-        made.error = str(refused)
-    return made
