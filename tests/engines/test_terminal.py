@@ -138,13 +138,13 @@ def test_what_cannot_hold_is_refused_in_the_document(
         (("--output", "1=@/nowhere"), "/nowhere cannot be read"),
     ],
 )
-def test_arguments_without_sense_are_told_beside_stdout(
+def test_arguments_without_sense_are_told_in_the_document_and_beside_it(
     terminal: Terminal, stores: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     start = after_task(stores / "crew", 2)
     done = terminal("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--json")
     assert done.returncode == 1
-    assert done.stdout == ""
+    assert words in document(done)["error"]
     assert words in done.stderr
 
 

@@ -171,7 +171,9 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
     questions.take_back("hasty")
     threads[0].join(10)
     assert ends == ["hasty gone on"]
-    (tmp_path / answer_name(2)).write_text('{"text": "this"}')
+    # Whole at once, as an answer is handed over.
+    (tmp_path / "half").write_text('{"text": "this"}')
+    (tmp_path / "half").rename(tmp_path / answer_name(2))
     threads[1].join(10)
     assert ends[1:] == ["patient this"]
     kinds = [(line["kind"], line["data"]["number"]) for line in read_lines(tmp_path, 0)[0]]
