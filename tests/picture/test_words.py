@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from viewer.models import Checkpoint
+from viewer.picture.lines import bars_of
 from viewer.picture.triggers import shape_of, title_of, trigger_words
-from viewer.picture.window import bars_of
 from viewer.templatetags import figures
 
 

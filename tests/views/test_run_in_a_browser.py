@@ -13,6 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from bench.generated_runs import generated_run
 from viewer.models import Job, Run
+from viewer.picture.window import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -120,8 +121,8 @@ def test_the_letter_on_a_button_presses_it(open_page: Open, run: Run) -> None:
 
 def test_older_rows_come_as_one_scrolls(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url())
-    expect(page.locator(".row")).to_have_count(200)
-    for loaded in (400, 450):
+    expect(page.locator(".row")).to_have_count(ROWS)
+    for loaded in (2 * ROWS, 3 * ROWS):
         page.locator("#lineage").evaluate("list => list.scrollTop = list.scrollHeight")
         expect(page.locator(".row")).to_have_count(loaded)
 

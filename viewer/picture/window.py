@@ -13,15 +13,14 @@ from viewer.picture.branches import line_of
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
 from viewer.picture.folding import folded
-from viewer.picture.triggers import is_failure, shape_of, written_words
+from viewer.picture.lines import Line, Looks, shown_line
+from viewer.picture.triggers import shape_of
 
-ROWS = 200
+ROWS = 120
 # A page that follows a growing run asks for its window again, which may have become this long.
 MOST_ROWS = 1000
 # A selection further down is shown with so many newer rows above it.
 ROWS_ABOVE_SELECTION = 40
-# More tasks than this are one bar, not a bar each.
-MOST_BARS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +38,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the list: a checkpoint and how it looks."""
-
-    checkpoint: Checkpoint
-    colour: int
-    words: str
-    # The task or method that it is about; empty where the words say it all.
-    subject: str
-    failed: bool
-    running: bool
-    selected: bool
-    # One entry for each task; None where there are too many for that.
-    bars: tuple[str, ...] | None
-    # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
-    folded: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Window:
     """``top`` is None for the newest rows. ``newer`` and ``older`` are where its neighbours begin."""
 
@@ -67,16 +48,6 @@ class Window:
     bottom: int
     newer: int | None
     older: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """What colours and marks the rows of one run."""
-
-    colours: dict[str, int]
-    edited: dict[int, str]
-    # The newest checkpoints of branches that a job writes at this moment.
-    running: frozenset[int]
 
 
 def window_of(run: Run, wanted: Wanted) -> Window:
@@ -95,7 +66,7 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     passing = _passing(run, top, wanted)
     at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at)
     return Window(
-        lines=tuple(_line(rows[0], looks, wanted.at, len(rows)) for rows in at_once),
+        lines=tuple(shown_line(rows[0], looks, wanted.at, len(rows)) for rows in at_once),
         drawing=_drawing(run, at_once, passing, looks, wanted),
         columns=lane_columns(run.lane_count),
         top=top,
@@ -160,33 +131,6 @@ def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
     if selected is None or newest - selected < ROWS:
         return None
     return selected + ROWS_ABOVE_SELECTION
-
-
-def _line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
-    running = row.pk in looks.running
-    why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
-    return Line(
-        checkpoint=row,
-        colour=looks.colours.get(row.branch, 0),
-        words=looks.edited.get(row.pk) or why,
-        subject="" if row.pk in looks.edited else row.subject,
-        failed=is_failure(row.trigger),
-        running=running,
-        selected=row.checkpoint_id == at,
-        bars=bars_of(row.tasks_done, row.tasks_total, running) if row.tasks_total <= MOST_BARS else None,
-        folded=count if count > 1 else 0,
-    )
-
-
-def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
-    """One state for each task: is-done, is-running or empty."""
-    done = min(done, total)
-    rest = total - done
-    return (
-        ("is-done",) * done
-        + (("is-running",) if running and rest else ())
-        + ("",) * (rest - (running and rest > 0))
-    )
 
 
 def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
