@@ -9,6 +9,7 @@ from typing import Any
 from django.db import models
 from django.db.models import F
 from django.urls import reverse
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location
@@ -46,6 +47,12 @@ class Run(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("run", args=[self.uid])
+
+    @cached_property
+    def branch_names(self) -> tuple[str, ...]:
+        """Its branches in the order in which they began, as they were when this was first asked."""
+        began = self.checkpoints.order_by().values_list("branch").annotate(first=models.Min("row"))
+        return tuple(branch for branch, _ in began.order_by("first", "branch"))
 
 
 def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:

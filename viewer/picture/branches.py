@@ -9,7 +9,7 @@ from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 
 # So many of those that were written last.
-MOST_BRANCHES = 200
+MOST_BRANCHES = 100
 
 
 @dataclass(frozen=True, slots=True)

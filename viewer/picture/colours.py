@@ -1,7 +1,5 @@
 """Which of the eight lane colours a branch has. It keeps it for as long as the run is known."""
 
-from django.db.models import Min
-
 from viewer.models import Job, Run
 
 COLOURS = 8
@@ -9,13 +7,7 @@ COLOURS = 8
 
 def branch_colours(run: Run) -> dict[str, int]:
     """The colour of each branch of a run: by the order in which they began, so that none changes later."""
-    branches = (
-        run.checkpoints.order_by()
-        .values_list("branch")
-        .annotate(first=Min("row"))
-        .order_by("first", "branch")
-    )
-    return {branch: place % COLOURS for place, (branch, _) in enumerate(branches)}
+    return {branch: place % COLOURS for place, branch in enumerate(run.branch_names)}
 
 
 def job_colour(job: Job) -> int:
