@@ -35,7 +35,7 @@ matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS
 	@.venv/bin/python -m matrix
 
 screenshots: setup development ## Take the README's pictures from the real demo
-	@scripts/system-packages dot browser
+	@scripts/system-packages dot browser font
 	@.venv/bin/python -m scripts.screenshots
 
 clean-demo: web ## Take back what the demo made
