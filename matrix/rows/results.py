@@ -1,23 +1,35 @@
 """Flows whose finished methods hand on more than texts, begin with a route, or were inside a crew."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 from matrix.rows import row
-from matrix.rows.flows import after_method, ran, resumed, resumed_at
+from matrix.rows.flows import after_method, ran, resumed_at
 from matrix.stage import NotPossible, Stage, grown, holds, missing, same, succeeded, tasks_called
 from tests.engines.children import Saved, marks, request_for, saved_in
 from viewer.jobs.plan import Edits
 
 DESK = "press_results:DeskFlow"
+FACT_METHODS = {"find", "gather", "guess", "add", "weigh"}
 
 
 @row("flow", "results are given back as their classes")
 def classes(stage: Stage) -> None:
-    run, _ = resumed(stage, "facts", "press_results:FactFlow", "gather", "guess")
-    same("methods", ran(run), ["add", "weigh"])
-    same("model calls", sorted(stage.model.prompts()), ["Add 7", "Weigh dict"])
-    said = [line["message"] for line in run.of("warning")]
-    same("told of what has no class", ["guess" in words for words in said], [True])
+    recorded = stage.recorded("facts")
+    for method, asked in (("gather", "Add 7"), ("guess", "Weigh dict")):
+        location = Path(shutil.copytree(recorded, recorded.with_name(method)))
+        stage.model.forget()
+        run, start = resumed_at(stage, location, "press_results:FactFlow", method)
+        # Two methods run at once: how far the other had come by then is theirs.
+        finished = set(start.root["checkpoint_completed_methods"])
+        same("methods", ran(run), sorted(FACT_METHODS - finished))
+        same("model calls", len(stage.model.requests), len(FACT_METHODS - finished))
+        holds(f"the model is asked: {asked}", any(asked in prompt for prompt in stage.model.prompts()))
+        said = [line["message"] for line in run.of("warning")]
+        same(
+            "told of what has no class", ["guess" in words for words in said], [True] * ("guess" in finished)
+        )
 
 
 @row("flow", "a start that is a router: its route is followed")
