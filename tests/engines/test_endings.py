@@ -53,6 +53,15 @@ def test_code_that_leaves_the_program_ends_the_run_in_words(engine: Engine, stor
     assert "sys.exit(3)" in run.end["error"]
 
 
+def test_an_async_task_that_leaves_the_program_does_not_keep_its_crew_waiting(
+    engine: Engine, stores: Path
+) -> None:
+    start = after_task(stores / "crew", 2)
+    run = engine.run(request_for(start, stores / "crew", entry_point="press_restless:leaving_beside"))
+    assert run.end["status"] == "failed"
+    assert "sys.exit(3)" in run.end["error"]
+
+
 def test_a_failing_model_fails_the_run_with_its_words_and_keeps_what_was_written(
     engine: Engine, stores: Path
 ) -> None:

@@ -119,9 +119,10 @@ def _run_engine(
     reporter: Reporter,
 ) -> str:
     # The engine takes seconds to import: not before everything that can be refused without it.
-    from forkline_crewai import asking, checkpointing, progress, restoring, writes
+    from forkline_crewai import asking, async_tasks, checkpointing, progress, restoring, writes
 
     writes.guard(reporter)
+    async_tasks.guard()
     asking.install(reporter.questions)
     checkpointing.prune(request, reporter)
     tasks = root.get("tasks") or [] if request["entity"] == "crew" else []

@@ -10,6 +10,7 @@ from crewai import Agent, Crew
 from forkline_crewai import (
     agents,
     asking,
+    async_tasks,
     checkpointing,
     crews,
     flows,
@@ -39,6 +40,7 @@ def run(request: Request, reporter: Reporter) -> str:
     made, steps = make(request, reporter)
     made.checkpoint = restoring.settings_for(request, made.checkpoint)
     writes.guard(reporter)
+    async_tasks.guard()
     asking.install(reporter.questions)
     checkpointing.prune(request, reporter)
     progress.follow(reporter, {step["unit"]: step["position"] for step in steps})

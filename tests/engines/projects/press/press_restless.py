@@ -1,11 +1,13 @@
-"""Flows that take over from PressFlow's first method, and do not end well by themselves."""
+"""Flows that take over from PressFlow's first method, and a crew, that do not end well by themselves."""
 
 import os
 import signal
 import sys
 from typing import Any
 
+from crewai import Crew
 from crewai.flow.flow import Flow, listen, start
+from press_crew import make_crew
 from press_flow import PressState, ask
 from pydantic import BaseModel, PrivateAttr, model_serializer
 
@@ -73,3 +75,14 @@ class DeafFlow(Flow[PressState]):
     @listen(outline)
     def wait(self) -> str:
         return ask("Wait")
+
+
+def leave(output: Any) -> None:
+    sys.exit(3)
+
+
+def leaving_beside() -> Crew:
+    """The third task runs in a thread of its own, and leaves the program at its end."""
+    crew = make_crew()
+    crew.tasks[2].async_execution, crew.tasks[2].callback = True, leave
+    return crew

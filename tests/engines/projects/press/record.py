@@ -23,7 +23,8 @@ emit = crewai_event_bus.emit
 def emit_and_wait(source, event):
     future = emit(source, event)
     if future is not None and not threading.current_thread().name.startswith("CrewAISyncHandler"):
-        future.result(20)
+        # The engine's own run does not see how a write of its fails, not even by a panic.
+        future.exception(20)
     return future
 
 
