@@ -1,5 +1,6 @@
 """Importing 1,200 checkpoints, beside CrewAI's own lister on the same files."""
 
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +39,7 @@ SAMPLES = (
     ("tests/stores/1.14.2/json/what-if/*", "bench/samples/*_ce87885e_p*"),
 )
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+ID_TIME = "%Y%m%dT%H%M%S"
 _ID = re.compile(rb"(2\d{7}T\d{6})_[0-9a-f]{8}")
 LISTER = """
 import sys, time, json
@@ -73,27 +76,30 @@ def main() -> None:
 
 
 def write_corpus(folder: Path) -> None:
-    """Multiply the samples: each run anew, with ids of its own."""
+    """Multiply the samples: each run anew, a day later than the one before, with ids of its own."""
     runs = [[next(ROOT.glob(pattern)) for pattern in patterns] for patterns in SAMPLES]
     written = 0
-    while written < COUNT:
-        for paths in runs:
-            renamed: dict[bytes, bytes] = {}
-            for path in paths[: COUNT - written]:
-                target = folder / path.parent.name / _renamed(path.name.encode(), renamed).decode()
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(_renamed(path.read_bytes(), renamed))
-                written += 1
+    for day, paths in enumerate(itertools.cycle(runs)):
+        renamed: dict[bytes, bytes] = {}
+        for path in paths[: COUNT - written]:
+            target = folder / path.parent.name / _renamed(path.name.encode(), renamed, day).decode()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_renamed(path.read_bytes(), renamed, day))
+            written += 1
+        if written == COUNT:
+            return
 
 
-def _renamed(content: bytes, renamed: dict[bytes, bytes]) -> bytes:
-    """The content with other ids, the same for the same wherever it is met."""
+def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
+    """The content so many days later and with other ids, the same for the same wherever it is met."""
 
     def other_uuid(match: re.Match[bytes]) -> bytes:
         return renamed.setdefault(match[0], str(uuid.uuid4()).encode())
 
     def other_id(match: re.Match[bytes]) -> bytes:
-        return renamed.setdefault(match[0], match[1] + b"_" + uuid.uuid4().hex[:8].encode())
+        at = datetime.strptime(match[1].decode(), ID_TIME) + timedelta(days)
+        other = f"{at:{ID_TIME}}_{uuid.uuid4().hex[:8]}"
+        return renamed.setdefault(match[0], other.encode())
 
     return _ID.sub(other_id, _UUID.sub(other_uuid, content))
 

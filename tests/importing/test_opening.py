@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from tests.real_stores import copy_of
 from viewer.importing import UnknownLocation, open_location
@@ -45,6 +46,16 @@ def test_what_is_no_location_is_said_in_words(path: str, tmp_path: Path) -> None
     with pytest.raises(UnknownLocation) as error:
         open_location(f"{tmp_path}/{path}", [tmp_path])
     assert str(error.value).endswith(".")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+def test_our_own_database_is_never_opened_as_a_location(ending: str) -> None:
+    Location.objects.create(path="/somewhere", provider="json")
+    own = Path(f"{connection.settings_dict['NAME']}{ending}")
+    assert own.exists()
+    with pytest.raises(UnknownLocation, match="own database"):
+        open_location(own)
 
 
 def test_no_roots_allow_nothing(tmp_path: Path) -> None:

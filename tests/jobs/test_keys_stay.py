@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from tests.file_bytes import bytes_of
 from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
 from tests.providers.canaries import TEXTS, TOKENS
 from viewer.jobs.follow import carry
@@ -49,7 +50,7 @@ def in_database() -> list[str]:
     path = Path(str(connection.settings_dict["NAME"]))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    data = b"".join(one.read_bytes() for one in path.parent.glob(f"{path.name}*"))
+    data = bytes_of(path.parent.glob(f"{path.name}*"))
     return [mark for mark in MARKS if mark.encode() in data]
 
 

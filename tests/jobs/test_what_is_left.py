@@ -6,6 +6,7 @@ from threading import Thread
 import pytest
 from django.db import connection
 
+from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, wait_until
 from viewer.jobs.follow import carry
 from viewer.jobs.questions import answer, hand_over
@@ -97,11 +98,11 @@ def test_what_was_typed_is_not_left_in_free_pages_of_the_database(make_job: Make
     # Long enough for pages of its own, which are free afterwards.
     Job.objects.filter(pk=job.pk).update(request={"inputs": {"word": f"{CANARY} " * 4000}})
     flush_to(path)
-    assert CANARY.encode() in path.read_bytes()
+    assert CANARY.encode() in bytes_of([path])
     job.refresh_from_db()
     job.end(Job.Status.CANCELLED)
     flush_to(path)
-    assert CANARY.encode() not in path.read_bytes()
+    assert CANARY.encode() not in bytes_of([path])
 
 
 def flush_to(path: Path) -> None:

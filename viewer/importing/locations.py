@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.importing.limits import limits
@@ -46,4 +47,18 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
             _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
             % {"roots": ", ".join(str(root) for root in roots) or "-"}
         )
+    if _is_own_database(found):
+        raise UnknownLocation(_("This is Forkline's own database, which holds no checkpoints of an engine."))
     return found
+
+
+def _is_own_database(path: Path) -> bool:
+    """Whether it is our database, or a file of it. Opening and closing one would end the locks on it."""
+    name = str(connection.settings_dict["NAME"])
+    for own in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
+        try:
+            if path.samefile(own):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
