@@ -23,8 +23,10 @@ from viewer.providers.sqlite_file import TABLE
 from viewer.words import Words
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
-# A run that comes in one slice is settled once.
 SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
+# From so many on, they are stored where the next run begins, while another process reads on: a run that
+# comes in one slice is settled once.
+WORTH_STORING = 200
 # An import that found nothing new is only noted this often: open locations are looked at every second.
 NOTED_EVERY = timedelta(seconds=20)
 
@@ -169,7 +171,7 @@ def _store(
     # Runs come whole that way: ids begin with their time.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     results = read_all(location, provider, due, limits())
-    while batch := _slice_of(results):
+    for batch in _slices(results):
         read = [result for result in batch if isinstance(result, Packed)]
         failed = [result for result in batch if isinstance(result, Fault)]
         for fault in failed:
@@ -186,16 +188,23 @@ def _store(
     return summary
 
 
-def _slice_of(results: Iterator[Packed | Fault]) -> list[Packed | Fault]:
-    """The next results that are stored together; none at the end."""
+def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]:
+    """The results that are stored together."""
     some: list[Packed | Fault] = []
     size = 0
     for result in results:
+        is_full = len(some) >= SLICE or size >= SLICE_BYTES
+        if is_full or (len(some) >= WORTH_STORING and _begins_a_run(result)):
+            yield some
+            some, size = [], 0
         some.append(result)
         size += len(result.data) if isinstance(result, Packed) else 0
-        if len(some) >= SLICE or size >= SLICE_BYTES:
-            break
-    return some
+    if some:
+        yield some
+
+
+def _begins_a_run(result: Packed | Fault) -> bool:
+    return isinstance(result, Packed) and result.snapshot.parent_id is None
 
 
 def _note(location: Location, summary: ImportSummary) -> None:

@@ -17,7 +17,7 @@ from viewer.words import gettext_noop as _
 logger = logging.getLogger(__name__)
 
 EVENT_BYTES = 16
-_compress = zstandard.ZstdCompressor(level=1)
+_compress = zstandard.ZstdCompressor(level=-1)
 
 
 @dataclass(slots=True)
