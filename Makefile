@@ -19,7 +19,7 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 
 test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser
-	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile)
+	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 check: development ## Lint, check the format and the types
 	@scripts/check

@@ -15,12 +15,6 @@ from viewer.jobs.plan import Edits
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture
-def engine(cold_engine: Engine) -> Engine:
-    """Each child starts as a worker starts it: how it ends and what it may import is the whole of it."""
-    return cold_engine
-
-
 def test_a_panic_of_the_serializer_is_outlived_and_nothing_of_the_run_is_lost(
     engine: Engine, model: ModelServer, stores: Path
 ) -> None:
@@ -45,10 +39,10 @@ def test_a_panic_that_does_not_pass_ends_the_run_in_words(engine: Engine, stores
     assert "kept changing while it was written" in run.end["error"]
 
 
-def test_code_that_leaves_the_program_ends_the_run_in_words(engine: Engine, stores: Path) -> None:
+def test_code_that_leaves_the_program_ends_the_run_in_words(cold_engine: Engine, stores: Path) -> None:
     start = after_method(stores / "flow", "outline")
     request = request_for(start, stores / "flow", entity="flow", entry_point="press_restless:LeavingFlow")
-    run = engine.run(request)
+    run = cold_engine.run(request)
     assert run.end["status"] == "failed"
     assert "sys.exit(3)" in run.end["error"]
 
@@ -74,10 +68,10 @@ def test_a_failing_model_fails_the_run_with_its_words_and_keeps_what_was_written
     assert is_chain(start.id, written(location, before))
 
 
-def test_an_interrupted_run_is_cancelled_and_its_checkpoints_stay(engine: Engine, stores: Path) -> None:
+def test_an_interrupted_run_is_cancelled_and_its_checkpoints_stay(cold_engine: Engine, stores: Path) -> None:
     location, before = stores / "crew", marks(stores / "crew")
     start = after_task(location, 2)
-    run = engine.interrupt(request_for(start, location), signal.SIGINT)
+    run = cold_engine.interrupt(request_for(start, location), signal.SIGINT)
     assert (run.end["status"], run.status) == ("cancelled", 130)
     assert run.lines[-1]["at"] - run.lines[-2]["at"] < 20  # although its model never answers
     new = written(location, before)

@@ -185,6 +185,8 @@ def test_what_changes_while_a_part_is_fetched_is_fetched_then(page: Page, job: J
     page.route(lambda url: url.endswith(job.location.get_absolute_url()), hold_first)
     Location.objects.update(revision=1)
     page.wait_for_selector('[data-revision="1"]', state="attached")
+    while not held:
+        page.wait_for_timeout(20)
     Run.objects.create(location=job.location, key="kickoff", entity="crew", name="a run that came late")
     Location.objects.update(revision=2)
     page.wait_for_selector('[data-revision="2"]', state="attached")
