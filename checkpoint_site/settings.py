@@ -1,59 +1,23 @@
 """Django settings. What a deployment may change is read from the environment, on top."""
 
 import os
-import secrets
 from pathlib import Path
 
-from django.core.exceptions import ImproperlyConfigured
+from checkpoint_site.environment import (
+    env_flag,
+    env_folder,
+    env_number,
+    env_paths,
+    env_text,
+    env_zone,
+    kept_secret,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def env_text(name: str, default: str) -> str:
-    """The variable's text, or the default where it is unset or empty."""
-    return os.environ.get(name) or default
-
-
-def env_number(name: str, default: int) -> int:
-    """The variable as a whole number of one or more. Raises ImproperlyConfigured for anything else."""
-    text = env_text(name, str(default))
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ImproperlyConfigured(f"{name} must be a whole number of 1 or more, not {text!r}.")
-    return int(text)
-
-
-def env_flag(name: str, default: bool) -> bool:
-    """The variable as a yes or no. Raises ImproperlyConfigured for anything else."""
-    text = env_text(name, "1" if default else "0").lower()
-    if text not in {"0", "1", "true", "false"}:
-        raise ImproperlyConfigured(f"{name} must be 0 or 1, not {text!r}.")
-    return text in {"1", "true"}
-
-
-def env_paths(name: str) -> list[Path]:
-    """The variable's absolute folders, separated by ``:``. Raises ImproperlyConfigured for a relative one."""
-    paths = [Path(part) for part in env_text(name, "").split(os.pathsep) if part]
-    for path in paths:
-        if not path.is_absolute():
-            raise ImproperlyConfigured(f"{name} must hold absolute folders, not {str(path)!r}.")
-    return [path.resolve() for path in paths]
-
-
-def kept_secret(folder: Path) -> str:
-    """The signing key of this data folder, made at first use and readable by its owner alone."""
-    path = folder / "secret_key"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(50))
-    return path.read_text()
-
-
 # Everything that is ours: database, stored copies, jobs.
-DATA_DIR = Path(env_text("DATA_DIR", str(ROOT / "var"))).resolve()
+DATA_DIR = env_folder("DATA_DIR", ROOT / "var")
 PORT = env_number("PORT", 8000)
 DEBUG = env_flag("DEBUG", False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or kept_secret(DATA_DIR)
@@ -205,7 +169,7 @@ WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en"
 USE_I18N = True
 # Times are shown and typed in it, and its midnight begins the day that limits count.
-TIME_ZONE = env_text("TIME_ZONE", "UTC")
+TIME_ZONE = env_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 
 LOGGING = {

@@ -18,7 +18,7 @@ from tests.engines.children import PRESS, Child, Ended, Saved, marks, saved_in
 from tests.engines.model_server import ModelServer, model_server
 from tests.engines.warm_start import WarmPython, launched
 
-MOST_SECONDS = 150
+MOST_SECONDS = 300
 # These kinds have something beside their store: knowledge, or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
 # Where an engine gives up writing such a run's checkpoints, a run of ours is what is gone on from.

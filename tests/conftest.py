@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 from offline_model.server import OfflineModel
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from scripts.served_demo import ServedDemo, served_demo
 from tests.engines.children import environment
 from tests.engines.model_server import model_server
 from tests.engines.warm_start import WarmPython, warm_python
 
+# How long a page may take to show something: a busy machine stands still for seconds.
+expect.set_options(timeout=30_000)
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "demo"
 # What the demo's program is asked to run, and where it writes.

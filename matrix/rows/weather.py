@@ -55,7 +55,7 @@ def killed(stage: Stage) -> None:
     request = request_for(start, location, kind="resume", entry_point=entry_point)
     job = stage.folder / "job-killed"
     with started(stage.python, stage.model, job, request) as child:
-        status = child.wait(120)
+        status = child.wait(240)
     lines, _ = read_lines(job, 0)
     same("signal", status, -signal.SIGKILL)
     same("last line", (lines[-1]["kind"], lines[-1]["data"].get("tool")), ("tool_started", "kill_archive"))

@@ -45,7 +45,7 @@ def files(demo: ServedDemo) -> dict[str, float]:
 def test_the_link_comes_last_and_logs_in(demo_site: ServedDemo) -> None:
     assert demo_site.printed.rstrip().endswith(demo_site.link)
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with opener.open(demo_site.link, timeout=20) as page:
+    with opener.open(demo_site.link, timeout=60) as page:
         text = page.read().decode()
     assert "article" in text
     assert "interview" in text

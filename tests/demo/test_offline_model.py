@@ -25,7 +25,7 @@ def post(model: OfflineModel, request: dict[str, Any]) -> bytes:
     asked = urllib.request.Request(
         f"{model.url}/chat/completions", data, {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(asked, timeout=10) as response:
+    with urllib.request.urlopen(asked, timeout=60) as response:
         body: bytes = response.read()
     return body
 
@@ -111,7 +111,7 @@ def test_a_checked_statement_holds_where_the_research_has_its_numbers(offline_mo
 
 
 def test_it_lists_its_model_and_remembers_what_it_was_asked(offline_model: OfflineModel) -> None:
-    with urllib.request.urlopen(f"{offline_model.url}/models", timeout=10) as response:
+    with urllib.request.urlopen(f"{offline_model.url}/models", timeout=60) as response:
         assert [entry["id"] for entry in json.load(response)["data"]] == ["gpt-4o-mini"]
     ask(offline_model, draft())
     assert [request["messages"][0]["content"] for request in offline_model.requests] == [draft()]
@@ -120,7 +120,7 @@ def test_it_lists_its_model_and_remembers_what_it_was_asked(offline_model: Offli
 @pytest.mark.parametrize("body", ["[]", "{", '{"messages": [1]}'])
 def test_what_is_no_request_is_refused_with_a_reason(offline_model: OfflineModel, body: str) -> None:
     asked = urllib.request.Request(f"{offline_model.url}/chat/completions", body.encode())
-    with pytest.raises(urllib.error.HTTPError) as refusal, urllib.request.urlopen(asked, timeout=10):
+    with pytest.raises(urllib.error.HTTPError) as refusal, urllib.request.urlopen(asked, timeout=60):
         pass
     assert refusal.value.code == 400
     assert "Not a chat completion request" in json.load(refusal.value)["error"]["message"]
@@ -136,8 +136,8 @@ def test_it_ends_with_the_program_that_started_it() -> None:
     )
     assert program.stdout
     address = program.stdout.readline().strip()
-    with urllib.request.urlopen(f"{address}/models", timeout=10) as response:
+    with urllib.request.urlopen(f"{address}/models", timeout=60) as response:
         assert response.status == 200
     # What a killed parent does as well.
-    program.communicate(timeout=10)
+    program.communicate(timeout=60)
     assert program.returncode == 0

@@ -88,7 +88,7 @@ def record(python: Path | WarmPython, model: ModelServer, folder: Path, *argumen
     """Run the press project for real; it writes checkpoints below ``folder``."""
     log = folder / f"{'-'.join(arguments).replace('/', '-')}.txt"
     child = launched(python, PRESS / "record.py", arguments, folder, environment(model, folder), log)
-    assert child.wait(120) == 0, log.read_text()[-2000:]
+    assert child.wait(240) == 0, log.read_text()[-2000:]
 
 
 def saved_in(location: Path) -> list[Saved]:
@@ -211,7 +211,7 @@ def started(
         child.wait()
 
 
-def ended(folder: Path, child: Child, seconds: float = 90) -> Ended:
+def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
     """Wait for the child, and read what it said."""
     status = child.wait(seconds)
     lines, _ = read_lines(folder, 0)
@@ -222,7 +222,7 @@ def ended(folder: Path, child: Child, seconds: float = 90) -> Ended:
     return Ended(lines, status, printed)
 
 
-def asked(folder: Path, child: Child, number: int, seconds: float = 90) -> bool:
+def asked(folder: Path, child: Child, number: int, seconds: float = 240) -> bool:
     """Wait until the child has asked so many questions. False where it ends before."""
     until = time.monotonic() + seconds
     while sum(line["kind"] == "question" for line in read_lines(folder, 0)[0]) < number:
@@ -233,7 +233,7 @@ def asked(folder: Path, child: Child, number: int, seconds: float = 90) -> bool:
     return True
 
 
-def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float = 90) -> Ended:
+def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float = 240) -> Ended:
     """Answer the child's questions, one after another, and wait for its end."""
     for number, text in enumerate(answers, 1):
         if not asked(folder, child, number, seconds):

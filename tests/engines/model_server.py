@@ -47,7 +47,7 @@ class ModelServer(ThreadingHTTPServer):
             if self.holds_from is not None and len(self.requests) >= self.holds_from:
                 self.gate.clear()
             self.asked.notify_all()
-        self.gate.wait(60)
+        self.gate.wait(180)
 
     def refusal_of(self, body: dict[str, Any]) -> int | None:
         """The status that this call is refused with, if it is."""
@@ -59,7 +59,7 @@ class ModelServer(ThreadingHTTPServer):
         used = any(message["role"] == "tool" for message in body["messages"])
         return self.calls_tools and bool(body.get("tools")) and not used
 
-    def wait_for(self, calls: int, seconds: float = 60) -> None:
+    def wait_for(self, calls: int, seconds: float = 180) -> None:
         """Until so many calls have come. Raises AssertionError where they do not."""
         with self.asked:
             assert self.asked.wait_for(lambda: len(self.requests) >= calls, seconds), len(self.requests)

@@ -73,7 +73,7 @@ def test_an_interrupted_run_is_cancelled_and_its_checkpoints_stay(cold_engine: E
     start = after_task(location, 2)
     run = cold_engine.interrupt(request_for(start, location), signal.SIGINT)
     assert (run.end["status"], run.status) == ("cancelled", 130)
-    assert run.lines[-1]["at"] - run.lines[-2]["at"] < 20  # although its model never answers
+    assert run.lines[-1]["at"] - run.lines[-2]["at"] < 60  # although its model never answers
     new = written(location, before)
     assert [line["id"] for line in run.of("checkpoint")] == [saved.id for saved in new]
     assert is_chain(start.id, new)

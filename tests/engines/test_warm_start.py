@@ -111,6 +111,6 @@ def test_an_interrupted_warm_run_says_its_last_word_and_the_process_that_waits_g
     child = started(folder, project, request)
     model.wait_for(1)
     os.killpg(child.pid, signal.SIGINT)
-    assert child.wait(30) == 130
+    assert child.wait(60) == 130
     assert read_lines(folder, 0)[0][-1]["data"]["status"] == "cancelled"
     assert waiting.process.poll() is None

@@ -13,7 +13,7 @@ from pathlib import Path
 WAITING = Path(__file__).resolve().parent / "warm_process.py"
 # Read before anything is imported: with it, only a start of its own is the real thing.
 COLD = {"PYTHONPATH"}
-MOST_SECONDS = 60
+MOST_SECONDS = 180
 
 
 class Copy:

@@ -24,7 +24,7 @@ MakeJob = Callable[..., Job]
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Return as soon as the condition holds; fail where it does not in time."""
     end = time.monotonic() + seconds
     while not condition():

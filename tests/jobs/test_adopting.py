@@ -53,7 +53,7 @@ def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_running(
 ) -> None:
     job, worker = followed(make_job, start_worker)
     worker.terminate()
-    assert worker.wait(20) == 0
+    assert worker.wait(60) == 0
     assert job.process_id
     assert psutil.pid_exists(job.process_id)
     assert status(job) == "running"

@@ -135,7 +135,7 @@ def test_an_answer_that_was_given_while_nobody_followed_reaches_the_run(make_job
     wait_until(lambda: any(line["kind"] == "question" for line in read_lines(job.folder, 0)[0]))
     take_in(job, read_lines(job.folder, 0)[0], hiding_for(job), set())
     assert answer(job.questions.get(), "meanwhile", None)
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
     carry(job)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "meanwhile")

@@ -100,7 +100,7 @@ def test_stopping_it_ends_the_server_and_the_worker(served: tuple["subprocess.Po
     up, link = served
     port = int(link.split(":")[2].split("/")[0])
     up.terminate()
-    rest, _ = up.communicate(timeout=20)
+    rest, _ = up.communicate(timeout=60)
     assert (up.returncode, rest) == (0, "")
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -124,7 +124,7 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path: Path) -> None:
     with visitor().open(link[0]) as response:
         assert "Log out" in response.read().decode()
     up.terminate()
-    assert up.wait(20) == 0
+    assert up.wait(60) == 0
 
 
 def visitor() -> urllib.request.OpenerDirector:

@@ -115,7 +115,7 @@ def test_a_server_that_goes_away_loses_and_repeats_nothing(page: Page, job: Job,
     speak(job, 6, 60)
     server.start()
     wait_until(server.answers)
-    page.wait_for_selector('[data-seq="60"]', state="attached", timeout=20_000)
+    page.wait_for_selector('[data-seq="60"]', state="attached", timeout=60_000)
     assert shown_words(page) == words(60)
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
 

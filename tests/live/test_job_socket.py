@@ -26,7 +26,7 @@ async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
     """The events that the socket sends, until it has told of the last one."""
     seqs: list[int] = []
     while True:
-        message = await socket.receive_from(timeout=5)
+        message = await socket.receive_from(timeout=30)
         seqs += [int(seq) for seq in SEQ.findall(message)]
         if f'data-seq="{last}"' in message:
             return seqs
@@ -114,7 +114,7 @@ async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Conn
     await event(job, 3, "task_started", task="a").asave()
     await Job.objects.filter(pk=job.pk).aupdate(status=Job.Status.FAILED, error="the <b>tool</b> broke")
     messages = []
-    while (output := await socket.receive_output(timeout=5))["type"] == "websocket.send":
+    while (output := await socket.receive_output(timeout=30))["type"] == "websocket.send":
         messages.append(output["text"])
     assert output == {"type": "websocket.close", "code": 1000}
     assert LAST.findall(messages[-1]) == ["3"]
@@ -129,11 +129,11 @@ async def test_streamed_text_goes_on_in_its_row(connect: Connect, job: Job) -> N
     await socket.connect()
     await socket.receive_from()
     await event(job, 2, "text", text=" holds <i>", agent="Checker").asave()
-    message = await socket.receive_from(timeout=5)
+    message = await socket.receive_from(timeout=30)
     assert f'<span id="job-{job.pk}-text-1" hx-swap-oob="beforeend"> holds &lt;i&gt;</span>' in message
     assert not SEQ.findall(message)
     await event(job, 3, "text", text="Another", agent="Writer").asave()
-    assert SEQ.findall(await socket.receive_from(timeout=5)) == ["3"]
+    assert SEQ.findall(await socket.receive_from(timeout=30)) == ["3"]
 
 
 async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> None:
@@ -141,7 +141,7 @@ async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> 
     await socket.connect()
     await socket.receive_from()
     await event(job, 1, "task_started", task="a", position=1, agent="Researcher").asave()
-    message = await socket.receive_from(timeout=5)
+    message = await socket.receive_from(timeout=30)
     assert "Forking to <strong>what-if</strong></a>: Research" in message
     assert "job-event" not in message
     assert "pinned" in NOT_RUN
@@ -166,4 +166,4 @@ async def test_what_is_sent_is_in_the_language_of_its_reader(
     for language, expected in {"de": "Nicht geschrieben: full", "en": message}.items():
         socket = connect(address(job), language=language)
         await socket.connect()
-        assert expected in await socket.receive_from(timeout=5)
+        assert expected in await socket.receive_from(timeout=30)

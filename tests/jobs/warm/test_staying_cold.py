@@ -66,7 +66,7 @@ def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
     make_job("shows_environment.py")
     settings.JOB_PRELOADS = {"crewai": "threaded_engine"}
     state = wait_warm()
-    assert only(state).wait(20) == 1
+    assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
         warming.check(state)
     assert "starts threads" in caplog.text
@@ -82,13 +82,13 @@ def test_it_ends_when_idle_and_when_its_project_is_another(
     make_job("succeeds.py")
     settings.WARM_IDLE_SECONDS = 1
     idle = only(wait_warm())
-    assert idle.wait(20) == 0
+    assert idle.wait(60) == 0
     settings.WARM_IDLE_SECONDS = 600
     state = wait_warm()
     process = only(state)
     Project.objects.update(confirmed_at=None)
     warming.check(state)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert not state.waiting
 
 
@@ -105,7 +105,7 @@ def test_it_ends_when_a_package_is_installed(
     (packages,) = (tmp_path / "environment/lib").glob("python3*/site-packages")
     (packages / "crewai-9.dist-info").mkdir()
     assert not is_warm(make_job, project)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
 
 
 def test_no_more_wait_than_may_and_the_one_wished_for_longest_ago_goes(
@@ -118,7 +118,7 @@ def test_no_more_wait_than_may_and_the_one_wished_for_longest_ago_goes(
         folder=str(tmp_path), interpreter=sys.executable, confirmed_at=timezone.now()
     )
     state = wait_warm(other)
-    assert first.wait(20) == 0
+    assert first.wait(60) == 0
     assert [one.project for one in state.waiting.values()] == [other.pk]
 
 

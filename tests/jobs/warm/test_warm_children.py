@@ -70,7 +70,7 @@ def test_how_a_warm_child_ended_is_told(make_job: MakeJob, wait_warm: Warm) -> N
     make_folder(job)
     child = launch(job)
     assert isinstance(child, WarmChild)
-    assert child.wait(20) == 3
+    assert child.wait(60) == 3
     assert (child.poll(), child.returncode) == (3, 3)
 
 

@@ -1,0 +1,82 @@
+"""The environment's variables, as values. One that cannot be ends the program with words, not a traceback."""
+
+import os
+import secrets
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+
+class WrongSetting(SystemExit):
+    """A variable holds what it cannot. The message is the last thing that the program says."""
+
+
+def env_text(name: str, default: str) -> str:
+    """The variable's text, or the default where it is unset or empty."""
+    return os.environ.get(name) or default
+
+
+def env_number(name: str, default: int) -> int:
+    """The variable as a whole number of one or more. Raises WrongSetting for anything else."""
+    text = env_text(name, str(default))
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise WrongSetting(f"{name} must be a whole number of 1 or more, not {text!r}.")
+    return int(text)
+
+
+def env_flag(name: str, default: bool) -> bool:
+    """The variable as a yes or no. Raises WrongSetting for anything else."""
+    text = env_text(name, "1" if default else "0").lower()
+    if text not in {"0", "1", "true", "false"}:
+        raise WrongSetting(f"{name} must be 0 or 1, not {text!r}.")
+    return text in {"1", "true"}
+
+
+def env_paths(name: str) -> list[Path]:
+    """The variable's absolute folders, separated by ``:``. Raises WrongSetting for a relative one."""
+    paths = [Path(part) for part in env_text(name, "").split(os.pathsep) if part]
+    for path in paths:
+        if not path.is_absolute():
+            raise WrongSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
+    return [path.resolve() for path in paths]
+
+
+def env_zone(name: str, default: str) -> str:
+    """The variable as the name of a time zone. Raises WrongSetting for an unknown one."""
+    text = env_text(name, default)
+    try:
+        ZoneInfo(text)
+    except (OSError, ValueError, KeyError):
+        raise WrongSetting(f"{name} must be a time zone such as Europe/Paris, not {text!r}.") from None
+    return text
+
+
+def env_folder(name: str, default: Path) -> Path:
+    """The variable as a folder, made where it is not there. Raises WrongSetting where it cannot be."""
+    folder = Path(env_text(name, str(default)))
+    try:
+        folder = folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise WrongSetting(f"{name}: the folder {folder} cannot be made ({reason}).") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise WrongSetting(f"{name}: nothing may be written to {folder}.")
+    return folder
+
+
+def kept_secret(folder: Path) -> str:
+    """The signing key of this folder, made at first use and readable by its owner alone."""
+    path = folder / "secret_key"
+    if not path.exists():
+        whole = folder / f"secret_key.{secrets.token_hex(8)}"
+        descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        try:
+            # Whole from the first moment: another process may be starting, too.
+            path.hardlink_to(whole)
+        except FileExistsError:
+            pass
+        finally:
+            whole.unlink()
+    return path.read_text()
