@@ -1,4 +1,4 @@
-"""A second process that reads files for an import of hundreds: parsing holds the interpreter's one lock.
+"""Further processes that read files for an import of hundreds: parsing holds the interpreter's one lock.
 
 The parent writes turns, the child answers each: frames of MessagePack, each behind its length in four
 bytes. The child imports neither Django nor an engine, opens files only for reading, and ends with its
@@ -100,49 +100,50 @@ class Helper:
         return answer
 
 
-# One that has nothing to do at the moment: its start takes as long as reading hundreds of files.
+# Those that have nothing to do at the moment: a start takes as long as reading hundreds of files.
 _idle: list[Helper] = []
+# Each takes some 60 MB.
+MOST_IDLE = 2
 _lock = threading.Lock()
 
 
-def start_ahead() -> None:
-    """Start a helper that will be asked soon, unless one is idle. Does not wait for it."""
+def start_ahead(count: int) -> None:
+    """Start so many helpers that will be asked soon, less those that are idle. Does not wait for them."""
     with _lock:
-        helper = _idle_one() or Helper()
-        _idle.append(helper)
+        _idle.extend(_idle_or_new(count))
 
 
-def _idle_one() -> Helper | None:
-    """Take the one that is idle, if it still lives. Only with the lock."""
-    if not _idle:
-        return None
-    helper = _idle.pop()
-    if helper.is_ready():
-        return helper
-    helper.end()
-    return None
+def _idle_or_new(count: int) -> list[Helper]:
+    """So many, taken from those that are idle as long as there are any. Only with the lock."""
+    taken: list[Helper] = []
+    while len(taken) < count:
+        helper = _idle.pop() if _idle else Helper()
+        if helper.is_ready():
+            taken.append(helper)
+        else:
+            helper.end()
+    return taken
 
 
 @contextmanager
-def helper_at_hand() -> Iterator[Helper]:
-    """A helper of one's own for a while: the one that is idle, or a new one."""
+def helpers_at_hand(count: int) -> Iterator[list[Helper]]:
+    """So many helpers of one's own for a while."""
     with _lock:
-        helper = _idle_one()
-    helper = helper or Helper()
+        helpers = _idle_or_new(count)
     try:
-        yield helper
+        yield helpers
     finally:
         with _lock:
-            is_kept = helper.is_ready() and not _idle
-            if is_kept:
-                _idle.append(helper)
-        if not is_kept:
-            helper.end()
+            kept = [helper for helper in helpers if helper.is_ready()][: max(0, MOST_IDLE - len(_idle))]
+            _idle.extend(kept)
+        for helper in helpers:
+            if helper not in kept:
+                helper.end()
 
 
 @atexit.register
-def end_idle_helper() -> None:
-    """End the helper that has nothing to do, if there is one."""
+def end_idle_helpers() -> None:
+    """End the helpers that have nothing to do."""
     with _lock:
         while _idle:
             _idle.pop().end()

@@ -1,4 +1,4 @@
-"""A large first import, read by two processes."""
+"""A large first import, read by several processes."""
 
 import json
 import subprocess
@@ -12,10 +12,11 @@ from pytest_django import Settings
 
 from tests.real_stores import hashes_below, one_checkpoint
 from viewer.importing import expect_import, import_location, open_location, reader
+from viewer.importing.reader import helper_count
 from viewer.models import Location
 from viewer.providers import helper as helper_module
 from viewer.providers import provider_for
-from viewer.providers.helper import Turn, end_idle_helper, helper_at_hand
+from viewer.providers.helper import Turn, end_idle_helpers, helpers_at_hand
 from viewer.providers.packing import Packed
 from viewer.providers.snapshot import Entry, Fault, Limits
 
@@ -25,7 +26,7 @@ COUNT = 90
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of enough checkpoints for a helper, some of them broken."""
-    monkeypatch.setattr(reader, "WORTH_A_HELPER", 10)
+    monkeypatch.setattr(reader, "WORTH_HELPERS", 10)
     monkeypatch.setattr(reader, "ENTRIES_A_TURN", 3)
     folder = tmp_path / "many"
     folder.mkdir()
@@ -59,7 +60,7 @@ def entries_of(folder: Path) -> list[Entry]:
 
 def test_the_helper_answers_what_it_was_sent(many: Path) -> None:
     entries = entries_of(many)
-    with helper_at_hand() as helper:
+    with helpers_at_hand(1) as (helper,):
         helper.send(Turn(str(many), Limits(), entries[:50]))
         helper.send(Turn(str(many), Limits(), entries[50:]))
         answers = [helper.answer(), helper.answer()]
@@ -68,50 +69,65 @@ def test_the_helper_answers_what_it_was_sent(many: Path) -> None:
     assert all(b"CANARY" not in packed.data for answer in answers for packed in answer.read)
 
 
-def test_where_the_helper_is_killed_nothing_is_lost(many: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_where_a_helper_is_killed_nothing_is_lost(count: int, many: Path) -> None:
     entries = entries_of(many)
     turns = deque(Turn(str(many), Limits(), entries[at : at + 3]) for at in range(0, COUNT, 3))
     found: list[Packed | Fault] = []
-    with provider_for(many) as provider, helper_at_hand() as helper:
-        for result in reader._read_by_two(provider, turns, helper):
+    with provider_for(many) as provider, helpers_at_hand(count) as helpers:
+        for result in reader._read_together(provider, turns, helpers):
             found.append(result)
             if len(found) == 10:
-                helper._child.kill()
+                helpers[-1]._child.kill()
     assert sorted(
         result.snapshot.key if isinstance(result, Packed) else result.key for result in found
     ) == sorted(entry.key for entry in entries)
 
 
+def test_two_helpers_and_this_process_read_everything_once(many: Path) -> None:
+    entries = entries_of(many)
+    turns = deque(Turn(str(many), Limits(), entries[at : at + 3]) for at in range(0, COUNT, 3))
+    with provider_for(many) as provider, helpers_at_hand(2) as helpers:
+        assert len({helper.pid for helper in helpers}) == 2
+        found = list(reader._read_together(provider, turns, helpers))
+        assert all(helper.is_ready() for helper in helpers)
+    assert sorted(result.key for result in found) == sorted(entry.key for entry in entries)
+
+
 def test_the_next_import_has_the_same_helper_unless_it_died_or_owes_an_answer(many: Path) -> None:
     turn = Turn(str(many), Limits(), entries_of(many)[:3])
-    with helper_at_hand() as first:
+    end_idle_helpers()
+    with helpers_at_hand(1) as (first,):
         first.send(turn)
         first.answer()
-    with helper_at_hand() as second, helper_at_hand() as beside:
+    with helpers_at_hand(1) as (second,), helpers_at_hand(1) as (beside,):
         assert second is first
         assert beside.pid != first.pid
         second.send(turn)
     assert first._child.poll() is not None
-    with helper_at_hand() as third:
+    with helpers_at_hand(1) as (third,):
         third._child.kill()
         third._child.wait()
-    with helper_at_hand() as fourth:
+    with helpers_at_hand(1) as (fourth,):
         assert fourth.is_ready()
 
 
 def test_a_helper_that_was_started_ahead_is_the_one_that_reads(many: Path) -> None:
-    end_idle_helper()
+    end_idle_helpers()
     expect_import()
     expect_import()
-    (waiting,) = helper_module._idle
-    with helper_at_hand() as helper:
-        assert helper is waiting
+    waiting = list(helper_module._idle)
+    assert len(waiting) == helper_count()
+    with helpers_at_hand(1) as (helper,):
+        assert helper in waiting
         helper.send(Turn(str(many), Limits(), entries_of(many)[:3]))
         assert len(helper.answer().read) == 3
 
 
 def test_an_idle_helper_ends_with_the_process_that_had_it() -> None:
-    code = "from viewer.providers.helper import helper_at_hand\nwith helper_at_hand() as h: print(h.pid)"
+    code = (
+        "from viewer.providers.helper import helpers_at_hand\nwith helpers_at_hand(1) as (h,): print(h.pid)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(ended.stdout))
     assert ended.stderr == ""
