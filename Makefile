@@ -28,7 +28,7 @@ bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m scripts.bench
 
-battery: development ## Kill what writes while it is read, hundreds of times, and count what is lost
+battery: development ## Kill what writes checkpoints and what runs jobs, hundreds of times, and count what is lost
 	@.venv/bin/python -m battery
 
 matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
