@@ -110,6 +110,8 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": DATA_DIR / "forkline.sqlite3",
+        # Opening one takes as long as several queries, and each change wakes every socket that shows it.
+        "CONN_MAX_AGE": None,
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,

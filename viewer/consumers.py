@@ -48,14 +48,17 @@ class RowsConsumer(AsyncWebsocketConsumer):
         """Send everything that the page does not know yet."""
         raise NotImplementedError
 
-    async def send_all(self, next_message: Callable[[], str | None]) -> None:
+    async def send_next(self, next_message: Callable[[], str | None]) -> bool:
+        """Send the next message, in the reader's language. False where there is none."""
+
         def told() -> str | None:
             with override(self.language):
                 return next_message()
 
-        read = database_sync_to_async(told, thread_sensitive=False)
-        while (message := await read()) is not None:
+        message = await database_sync_to_async(told, thread_sensitive=False)()
+        if message is not None:
             await self.send(text_data=message)
+        return message is not None
 
     def asked(self, name: str) -> str:
         """A parameter of the socket's address; empty where it is not given."""
@@ -104,7 +107,7 @@ class LocationConsumer(RowsConsumer):
         await super().disconnect(code)
 
     async def tell(self) -> None:
-        await self.send_all(lambda: location_feed.next_message(self.feed))
+        await self.send_next(lambda: location_feed.next_message(self.feed))
 
 
 class JobConsumer(RowsConsumer):
@@ -123,6 +126,7 @@ class JobConsumer(RowsConsumer):
         await self.join(tail.job_group(pk))
 
     async def tell(self) -> None:
-        await self.send_all(lambda: job_feed.next_message(self.feed))
+        while await self.send_next(lambda: job_feed.next_message(self.feed)) and self.feed.has_more:
+            pass
         if self.feed.has_ended:
             await self.close(NORMAL_CLOSURE)

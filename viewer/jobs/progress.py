@@ -1,7 +1,7 @@
 """How far a run has come, folded from its events. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # What happens to a step without its being run.
@@ -47,6 +47,10 @@ class Progress:
     seq: int = 0
     # The questions that wait for an answer, by their numbers.
     asks: dict[int, str] = field(default_factory=dict)
+
+    def copy(self) -> "Progress":
+        """The same, to be advanced by itself."""
+        return replace(self, steps=[replace(step) for step in self.steps], asks=dict(self.asks))
 
     @property
     def done(self) -> int:

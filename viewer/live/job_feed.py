@@ -1,11 +1,17 @@
-"""What an open page of a job is sent: the same parts that the page includes, each event once and in order."""
+"""What an open page of a job is sent: the same parts that the page includes, each event once and in order.
+
+Pages that know the same are told the same next. So a message is made once, for as many as watch the job.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
+from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
+from django.utils.translation import get_language
 
 from viewer.jobs.progress import Progress, advance, halt, progress_of
 from viewer.jobs.timeline import Timeline, tell
@@ -17,6 +23,9 @@ MOST_EVENTS = 200
 MOVING = ("task_", "method_", "steps")
 # Events of which the page shows the question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
+# What a page is told of the job's row.
+STATE = ("status", "cancel_requested_at", "run_id", "stopped_by", "start_at", "due_at")
+LAST_EVENT = Subquery(JobEvent.objects.filter(job=OuterRef("pk")).order_by("-seq").values("seq")[:1])
 
 
 @dataclass(slots=True)
@@ -31,6 +40,8 @@ class JobFeed:
     # The state that the page was last told.
     told: tuple[Any, ...] | None = None
     has_begun: bool = False
+    # The last message was full, or made for another page a while ago: there is more.
+    has_more: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -38,10 +49,29 @@ class JobFeed:
         return self.told is not None and self.told[0] in Job.ENDED
 
 
-def begin(feed: JobFeed, job: Job) -> None:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A message, the state of the job's row that it tells, and the feed behind it.
+
+    The feed is only read: every page that is sent the message goes on from it.
+    """
+
+    message: str
+    state: tuple[Any, ...]
+    feed: JobFeed
+
+
+# The last messages, by what the page knew and what the row said. They lead from one to the next.
+_made: dict[tuple[Any, ...], Made] = {}
+MOST_MADE = 64
+# One page makes a message while the others wait for it.
+_making = Lock()
+
+
+def begin(feed: JobFeed) -> None:
     """Take in what the page has shown already, so that what follows goes on from there."""
-    feed.progress = progress_of(job.plan)
-    shown = JobEvent.objects.filter(job=job, seq__lte=feed.after)
+    feed.progress = progress_of(Job.objects.values_list("plan", flat=True).get(pk=feed.pk))
+    shown = JobEvent.objects.filter(job=feed.pk, seq__lte=feed.after)
     for event in shown.iterator(chunk_size=1000):
         advance(feed.progress, event.seq, event.kind, event.data)
         tell(feed.timeline, [event])
@@ -65,19 +95,44 @@ def questions_in(
 
 def next_message(feed: JobFeed) -> str | None:
     """The next fragments for the page, or None where it knows everything."""
-    # The row first: whatever it says has ended has all its events behind it.
-    job = Job.objects.select_related("run", "location", "project").filter(pk=feed.pk).first()
-    if job is None:
+    present = Job.objects.filter(pk=feed.pk).values_list(*STATE, LAST_EVENT).first()
+    if present is None:
         return None
     if not feed.has_begun:
-        begin(feed, job)
-    events = list(JobEvent.objects.filter(job=job, seq__gt=feed.progress.seq)[:MOST_EVENTS])
-    terms = (job.stopped_by, job.start_at, job.due_at)
-    state = (job.status, job.cancel_requested_at, job.run_id, *terms)
+        begin(feed)
+    state, last = present[:-1], present[-1] or 0
+    if state == feed.told and last <= feed.progress.seq:
+        return None
+    known = (feed.pk, feed.whole, get_language(), feed.progress.seq, repr(feed.told), repr(state))
+    with _making:
+        made = _made.get(known) or make(feed)
+        if made is None:
+            return None
+        # Where the row has changed meanwhile, it might change back.
+        if made.state == state:
+            _made[known] = made
+        while len(_made) > MOST_MADE:
+            del _made[next(iter(_made))]
+    feed.progress, feed.timeline = made.feed.progress, made.feed.timeline
+    feed.told, feed.has_more = made.feed.told, made.feed.has_more or made.feed.progress.seq < last
+    return made.message
+
+
+def make(known: JobFeed) -> Made | None:
+    """The message for a page that knows so much; None where it knows everything."""
+    # The row first: whatever it says has ended has all its events behind it.
+    job = Job.objects.select_related("run", "location", "project").filter(pk=known.pk).first()
+    if job is None:
+        return None
+    events = list(JobEvent.objects.filter(job=job, seq__gt=known.progress.seq)[:MOST_EVENTS])
+    state = tuple(getattr(job, name) for name in STATE)
+    has_more = len(events) == MOST_EVENTS
     # The end is told last.
-    is_news = state != feed.told and len(events) < MOST_EVENTS
+    is_news = state != known.told and not has_more
     if not events and not is_news:
         return None
+    timeline = replace(known.timeline, rows=[])
+    feed = replace(known, progress=known.progress.copy(), timeline=timeline, has_more=has_more)
     for event in events:
         advance(feed.progress, event.seq, event.kind, event.data)
     tell(feed.timeline, events)
@@ -98,4 +153,4 @@ def next_message(feed: JobFeed) -> str | None:
         "answered": answered,
         "oob": True,
     }
-    return render_to_string("viewer/jobs/_news.html", context)
+    return Made(render_to_string("viewer/jobs/_news.html", context), state, feed)

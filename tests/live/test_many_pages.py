@@ -1,0 +1,78 @@
+"""Many pages of one job: what all of them are told is made once, and each is told all of it."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from django.utils import timezone
+from django.utils.translation import override
+from pytest_django import DjangoAssertNumQueries
+
+from tests.live.conftest import event
+from tests.live.test_job_socket import SEQ
+from viewer.live.job_feed import JobFeed, next_message
+from viewer.models import Job, JobEvent
+
+pytestmark = pytest.mark.django_db
+
+
+def pages(job: Job, count: int) -> list[JobFeed]:
+    """Feeds of pages that have been told all there is."""
+    feeds = [JobFeed(job.pk, after=0, whole=True) for _ in range(count)]
+    for feed in feeds:
+        while next_message(feed) is not None:
+            pass
+    return feeds
+
+
+def test_pages_that_know_the_same_are_told_the_same_and_it_is_made_once(
+    job: Job, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    first, *others = pages(job, 4)
+    JobEvent.objects.bulk_create([event(job, 1), event(job, 2)])
+    message = next_message(first)
+    assert message is not None
+    with django_assert_num_queries(len(others)):
+        assert [next_message(feed) for feed in others] == [message] * 3
+    assert [next_message(feed) for feed in (first, *others)] == [None] * 4
+
+
+def test_a_page_that_knows_less_catches_up_with_what_was_made_for_another(job: Job) -> None:
+    ahead, behind = pages(job, 2)
+    made = []
+    for seq in (1, 2, 3):
+        JobEvent.objects.bulk_create([event(job, seq)])
+        made.append(next_message(ahead))
+    caught_up = [next_message(behind)]
+    while behind.has_more:
+        caught_up.append(next_message(behind))
+    assert caught_up == made
+    assert [SEQ.findall(message or "") for message in made] == [["1"], ["2"], ["3"]]
+    assert ahead.progress == behind.progress
+    assert next_message(behind) is None
+
+
+def test_a_page_is_told_in_its_own_language_and_at_its_own_size(job: Job) -> None:
+    whole, bar = JobFeed(job.pk, after=0, whole=True), JobFeed(job.pk, after=0)
+    other = JobFeed(job.pk, after=0, whole=True)
+    JobEvent.objects.bulk_create([event(job, 1)])
+    with override("en"):
+        messages = [next_message(whole), next_message(bar)]
+    with override("de"):
+        messages.append(next_message(other))
+    assert messages[0] != messages[1]
+    assert all(messages)
+
+
+def test_what_changes_and_changes_back_is_told_each_time(job: Job) -> None:
+    moments = [timezone.now() + timedelta(hours=hours) for hours in (1, 2)]
+    feeds = pages(job, 2)
+    told = []
+    for at in moments * 2:
+        Job.objects.filter(pk=job.pk).update(status="queued", start_at=at)
+        messages = [next_message(feed) for feed in feeds]
+        assert messages[0] == messages[1]
+        told.append(messages[0])
+        assert [next_message(feed) for feed in feeds] == [None, None]
+    assert all(told)
+    assert all(one != other for one, other in pairwise(told))
