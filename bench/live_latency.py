@@ -71,7 +71,7 @@ def measure(link: str, folder: Path) -> list[float]:
         return latencies(page, job)
 
 
-def queued_job(folder: Path) -> Any:
+def queued_job(folder: Path, events: int = EVENTS) -> Any:
     """A job that waits for its page to be open."""
     import django
 
@@ -90,7 +90,7 @@ def queued_job(folder: Path) -> Any:
         location=location,
         project=project,
         branch="what-if",
-        request={"inputs": {"events": EVENTS}},
+        request={"inputs": {"events": events}},
     )
 
 

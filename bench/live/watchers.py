@@ -1,0 +1,55 @@
+"""Opens many sockets of one job, and notes when each event came: watchers.py COUNT ADDRESS ORIGIN COOKIE.
+
+Says ``open`` once all of them are; at the end one list for each socket, of [event's seq, seconds since 1970].
+Its library is the one that Daphne speaks with: here on asyncio, so in a process of its own.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import time
+
+from autobahn.asyncio.websocket import WebSocketClientFactory, WebSocketClientProtocol
+
+EVENT = re.compile(r'data-event="(\d+)"')
+MOST_SECONDS = 120
+
+
+class Watcher(WebSocketClientProtocol):
+    """One page's socket. Autobahn calls these by their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        loop = asyncio.get_running_loop()
+        self.seen: list[tuple[int, float]] = []
+        self.opened, self.closed = loop.create_future(), loop.create_future()
+
+    def onOpen(self) -> None:
+        self.opened.set_result(None)
+
+    def onMessage(self, payload: bytes, isBinary: bool) -> None:
+        now = time.time()
+        self.seen += [(int(seq), now) for seq in EVENT.findall(payload.decode())]
+
+    def onClose(self, wasClean: bool, code: int, reason: str) -> None:
+        self.closed.set_result(None)
+
+
+async def main(count: int, address: str, origin: str, cookie: str) -> None:
+    factory = WebSocketClientFactory(address, origin=origin, headers={"Cookie": cookie})
+    factory.protocol = Watcher
+    factory.setProtocolOptions(openHandshakeTimeout=MOST_SECONDS)
+    loop = asyncio.get_running_loop()
+    opening = [await loop.create_connection(factory, factory.host, factory.port) for _ in range(count)]
+    watchers = [watcher for _, watcher in opening]
+    await asyncio.gather(*(watcher.opened for watcher in watchers))
+    print("open", flush=True)
+    # The server closes them once all has been told.
+    async with asyncio.timeout(MOST_SECONDS):
+        await asyncio.gather(*(watcher.closed for watcher in watchers))
+    print(json.dumps([watcher.seen for watcher in watchers]), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), *sys.argv[2:5]))
