@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -31,20 +33,26 @@ document.addEventListener("DOMContentLoaded", () => {
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        os.environ |= {
-            "DATA_DIR": folder,
-            "PORT": str(free_port()),
-            "DJANGO_SETTINGS_MODULE": "bench.live.settings",
-        }
-        server = subprocess.Popen(
-            [sys.executable, "manage.py", "up"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        try:
-            report(measure(login_address(server), Path(folder)))
-        finally:
-            server.terminate()
-            server.communicate()
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
+        report(measure(link, Path(folder)))
+
+
+@contextmanager
+def served(folder: str) -> Iterator[str]:
+    """The dashboard on this data folder, whose jobs only write events. Gives the link that logs in."""
+    os.environ |= {
+        "DATA_DIR": folder,
+        "PORT": str(free_port()),
+        "DJANGO_SETTINGS_MODULE": "bench.live.settings",
+    }
+    server = subprocess.Popen(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield login_address(server)
+    finally:
+        server.terminate()
+        server.communicate()
 
 
 def login_address(server: "subprocess.Popen[str]") -> str:

@@ -2,7 +2,6 @@
 
 import http.cookiejar
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,8 +10,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bench.live_latency import login_address, queued_job
-from scripts.served_demo import free_port
+from bench.live_latency import queued_job, served
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (1, 20, 60)
@@ -32,22 +30,9 @@ def main() -> None:
 
 def measure(count: int) -> None:
     """Print one line of the table."""
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        os.environ |= {
-            "DATA_DIR": folder,
-            "PORT": str(free_port()),
-            "DJANGO_SETTINGS_MODULE": "bench.live.settings",
-        }
-        server = subprocess.Popen(
-            [sys.executable, "manage.py", "up"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        try:
-            link = login_address(server)
-            cookie, job = cookie_of(link), queued_job(Path(folder), EVENTS)
-            report(count, job, watched(count, link.split("/login")[0], cookie, job))
-        finally:
-            server.terminate()
-            server.communicate()
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
+        cookie, job = cookie_of(link), queued_job(Path(folder), EVENTS)
+        report(count, job, watched(count, link.split("/login")[0], cookie, job))
 
 
 def cookie_of(link: str) -> str:
