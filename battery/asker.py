@@ -1,16 +1,14 @@
 """Asks for jobs one after the other, as the web server does for a person: asker.py MOST.
 
-It stops once there are so many, whoever asked for them.
+It stops once there are so many, whoever asked for them. Its settings are those of who starts it.
 """
 
-import os
 import random
 import sys
 import time
 
 
 def main(most: int) -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "battery.settings")
     import django
 
     django.setup()

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 from django.utils import timezone
-from django.utils.translation import override
 from pytest_django import DjangoAssertNumQueries
 
 from tests.live.conftest import event
@@ -52,16 +51,11 @@ def test_a_page_that_knows_less_catches_up_with_what_was_made_for_another(job: J
     assert next_message(behind) is None
 
 
-def test_a_page_is_told_in_its_own_language_and_at_its_own_size(job: Job) -> None:
+def test_a_jobs_own_page_and_the_bar_of_another_are_not_told_the_same(job: Job) -> None:
     whole, bar = JobFeed(job.pk, after=0, whole=True), JobFeed(job.pk, after=0)
-    other = JobFeed(job.pk, after=0, whole=True)
     JobEvent.objects.bulk_create([event(job, 1)])
-    with override("en"):
-        messages = [next_message(whole), next_message(bar)]
-    with override("de"):
-        messages.append(next_message(other))
-    assert messages[0] != messages[1]
-    assert all(messages)
+    assert SEQ.findall(next_message(whole) or "") == ["1"]
+    assert SEQ.findall(next_message(bar) or "") == []
 
 
 def test_what_changes_and_changes_back_is_told_each_time(job: Job) -> None:

@@ -191,20 +191,26 @@ def _store(
 def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]:
     """The results that are stored together."""
     some: list[Packed | Fault] = []
-    size = 0
+    size, kickoffs = 0, set[str]()
     for result in results:
         is_full = len(some) >= SLICE or size >= SLICE_BYTES
-        if is_full or (len(some) >= WORTH_STORING and _begins_a_run(result)):
+        if is_full or (len(some) >= WORTH_STORING and _begins_a_run(result, kickoffs)):
             yield some
             some, size = [], 0
+            kickoffs.clear()
         some.append(result)
-        size += len(result.data) if isinstance(result, Packed) else 0
+        if isinstance(result, Packed):
+            size += len(result.data)
+            kickoffs.add(result.snapshot.run_key)
     if some:
         yield some
 
 
-def _begins_a_run(result: Packed | Fault) -> bool:
-    return isinstance(result, Packed) and result.snapshot.parent_id is None
+def _begins_a_run(result: Packed | Fault, kickoffs: set[str]) -> bool:
+    """Whether it continues nothing, and is of none of these: the first versions tell no parents at all."""
+    if not isinstance(result, Packed):
+        return False
+    return result.snapshot.parent_id is None and result.snapshot.run_key not in kickoffs - {""}
 
 
 def _note(location: Location, summary: ImportSummary) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from viewer.models import Location
-from viewer.providers.helper import Helper, Turn, helpers_at_hand, start_ahead
+from viewer.providers.helper import MOST_HELPERS, Helper, Turn, helpers_at_hand, start_ahead
 from viewer.providers.packing import Packed, read_packed
 from viewer.providers.snapshot import Entry, Fault, Limits, Provider
 
-# From so many on, another process is worth its start, and so many are where there are cores for them.
-WORTH_HELPERS, MOST_HELPERS = 300, 2
+# From so many on, another process is worth its start.
+WORTH_HELPERS = 300
 # So many at a time, and so many times ahead of the answers.
 ENTRIES_A_TURN, TURNS_AHEAD = 10, 12
 

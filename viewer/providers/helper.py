@@ -102,8 +102,8 @@ class Helper:
 
 # Those that have nothing to do at the moment: a start takes as long as reading hundreds of files.
 _idle: list[Helper] = []
-# Each takes some 60 MB.
-MOST_IDLE = 2
+# So many read for one import, or wait for the next: each takes some 60 MB.
+MOST_HELPERS = 2
 _lock = threading.Lock()
 
 
@@ -116,13 +116,13 @@ def start_ahead(count: int) -> None:
 def _idle_or_new(count: int) -> list[Helper]:
     """So many, taken from those that are idle as long as there are any. Only with the lock."""
     taken: list[Helper] = []
-    while len(taken) < count:
-        helper = _idle.pop() if _idle else Helper()
+    while _idle and len(taken) < count:
+        helper = _idle.pop()
         if helper.is_ready():
             taken.append(helper)
         else:
             helper.end()
-    return taken
+    return taken + [Helper() for _ in range(count - len(taken))]
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def helpers_at_hand(count: int) -> Iterator[list[Helper]]:
         yield helpers
     finally:
         with _lock:
-            kept = [helper for helper in helpers if helper.is_ready()][: max(0, MOST_IDLE - len(_idle))]
+            kept = [helper for helper in helpers if helper.is_ready()][: max(0, MOST_HELPERS - len(_idle))]
             _idle.extend(kept)
         for helper in helpers:
             if helper not in kept:

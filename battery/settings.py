@@ -1,9 +1,0 @@
-"""The ordinary settings, with a child that keeps count in the runner's place."""
-
-from pathlib import Path
-
-from checkpoint_site.settings import *  # noqa: F403
-
-JOB_RUNNERS = {"crewai": Path(__file__).resolve().parent / "counted_child.py"}
-# Its child is none that a process could wait with.
-WARM_START = False
