@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,9 @@ def started(command: list[str]) -> "subprocess.Popen[bytes]":
 def kill_one(target: str, processes: dict[str, list[Any]], found: Found) -> None:
     """Kill one of these without a warning, and start another in its place. Nothing where there is none."""
     if target == "children":
-        living = children()
-        if living:
-            random.choice(living).kill()
+        # One may end by itself at this moment.
+        with suppress(psutil.NoSuchProcess, IndexError):
+            random.choice(children()).kill()
             found.kills[target] += 1
         return
     number = random.randrange(len(processes[target]))
