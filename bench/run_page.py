@@ -45,7 +45,7 @@ def measure() -> None:
 
     make_ready()
     client = Client(headers={"host": settings.ALLOWED_HOSTS[0]})
-    client.force_login(User.objects.create_user("bench"))
+    client.force_login(User.objects.create_superuser("bench"))
     report([median_milliseconds(client, generated_run(length).get_absolute_url()) for length in LENGTHS])
 
 

@@ -4,11 +4,12 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
+from viewer.rights import for_readers
 from viewer.views.login import LoginByLink
 
 urlpatterns = [
     path("login/", auth_views.LoginView.as_view(template_name="viewer/login/page.html"), name="login"),
     path("login/link/", login_not_required(LoginByLink.as_view()), name="login-link"),
-    path("logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("logout/", for_readers(auth_views.LogoutView.as_view()), name="logout"),
     path("", include("viewer.urls")),
 ]

@@ -1,4 +1,4 @@
-"""What is answered to who is not logged in: the way in, and from there back to a page."""
+"""Who is let in: whoever is not logged in is led to the way in, and from there back to a page."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
 from django_htmx.http import HttpResponseClientRedirect
 
+from viewer.rights import check_right
+
 
 class WayIn(LoginRequiredMiddleware):
-    """Every page needs a login, unless its view says otherwise."""
+    """Every page needs a login, and the right to run, unless its view says otherwise."""
 
     def process_view(
         self,
@@ -23,8 +25,10 @@ class WayIn(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[str, Any],
     ) -> HttpResponseBase | None:
-        """None where the view may answer."""
+        """None where the view may answer. Raises PermissionDenied where it must not."""
         refused = super().process_view(request, view_func, view_args, view_kwargs)
+        if refused is None and getattr(view_func, "login_required", True):
+            check_right(request.user, view_func)
         return refused and led_to_the_login(request)
 
 

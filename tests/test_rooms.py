@@ -79,7 +79,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs.showing",
     },
     "viewer/addresses.py": set(),
-    "viewer/consumers.py": DJANGO | {"viewer.addresses", "viewer.models", "viewer.live"},
+    "viewer/consumers.py": DJANGO | {"viewer.addresses", "viewer.models", "viewer.live", "viewer.rights"},
     "viewer/forms": DJANGO
     | {
         "viewer.models",
@@ -98,7 +98,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "viewer/comparing.py": {"viewer.forms.difference", "viewer.jobs.progress", "viewer.models"},
     "viewer/data_folder.py": DJANGO,
-    "viewer/login_links.py": DJANGO,
+    "viewer/rights.py": DJANGO,
+    "viewer/login_links.py": DJANGO | {"viewer.rights"},
     "viewer/apps.py": DJANGO,
     "viewer/routing.py": DJANGO | {"viewer.consumers"},
     "viewer/urls.py": DJANGO | {"viewer.views"},
@@ -112,6 +113,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs",
         "viewer.data_folder",
         "viewer.login_links",
+        "viewer.rights",
         "viewer.wording",
     },
     "viewer/views": DJANGO
@@ -130,6 +132,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.input_names",
         "viewer.earlier_runs",
         "viewer.comparing",
+        "viewer.rights",
         "viewer.wording",
     },
 }

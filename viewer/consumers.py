@@ -13,6 +13,7 @@ from django.utils.translation import get_language_from_request, override
 from viewer.addresses import number_in
 from viewer.live import job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
+from viewer.rights import may_run
 
 # Nothing more will come: a page does not ask again.
 NORMAL_CLOSURE = 1000
@@ -79,6 +80,11 @@ class RowsConsumer(AsyncWebsocketConsumer):
         user = self.scope.get("user")
         return bool(user and user.is_authenticated)
 
+    async def may_run(self) -> bool:
+        """Whether the reader is shown what only who may run can press."""
+        allowed: bool = await database_sync_to_async(may_run)(self.scope["user"])
+        return allowed
+
     @property
     def address(self) -> dict[str, UUID]:
         """What the route found in the socket's path."""
@@ -96,7 +102,8 @@ class LocationConsumer(RowsConsumer):
         if location is None:
             await self.close()
             return
-        self.feed = location_feed.feed_for(uid, self.asked("shown").split(","))
+        shown = self.asked("shown").split(",")
+        self.feed = location_feed.feed_for(uid, shown, may_run=await self.may_run())
         self.location = location
         watch.begin(location)
         await self.join(tail.location_group(uid))
@@ -122,6 +129,7 @@ class JobConsumer(RowsConsumer):
             pk=pk,
             after=number_in(self.asked("after")) or 0,
             whole=self.asked("show") == "page",
+            may_run=await self.may_run(),
         )
         await self.join(tail.job_group(pk))
 

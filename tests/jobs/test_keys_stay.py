@@ -7,7 +7,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -21,6 +20,7 @@ from viewer.jobs.follow import carry
 from viewer.jobs.looks import look_at, make
 from viewer.jobs.questions import answer
 from viewer.live.job_feed import JobFeed, next_message
+from viewer.login_links import teammate
 from viewer.models import Checkpoint, Job, Location, Look, Project, Run
 
 OWN = "own-CANARY-of-this-project"
@@ -58,7 +58,7 @@ def test_no_key_that_a_run_tells_is_kept_shown_or_sent(
     make_job: MakeJob, client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     job = make_job("tells_keys.py")
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("reader"))
 
     def follow() -> None:
         carry(job)

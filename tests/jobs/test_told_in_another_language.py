@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -14,6 +13,7 @@ from viewer.jobs.follow import carry
 from viewer.jobs.outcome import outcome
 from viewer.jobs.rows import data_of
 from viewer.jobs.spool import Line
+from viewer.login_links import teammate
 from viewer.models import Job, JobEvent, Project
 from viewer.words import Words
 
@@ -38,7 +38,7 @@ def german(tmp_path: Path, settings: Settings) -> None:
 
 @pytest.fixture
 def reader(client: Client, transactional_db: None) -> Client:
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("reader"))
     return client
 
 

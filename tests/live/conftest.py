@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from checkpoint_site.asgi import application
+from viewer.login_links import teammate
 from viewer.models import Job, JobEvent, Location
 
 Connect = Callable[..., WebsocketCommunicator]
@@ -41,7 +41,7 @@ def job(location: Location) -> Job:
 def cookie(transactional_db: None) -> str:
     """The session of somebody who is logged in."""
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("runner", "run"))
     return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
 

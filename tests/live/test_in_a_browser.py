@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from scripts.served_demo import free_port
 from tests.jobs.conftest import ROOT, wait_until
+from viewer.login_links import teammate
 from viewer.models import Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.browser
@@ -62,7 +62,7 @@ def server(transactional_db: None) -> Iterator[Server]:
 def page(server: Server, browser: Browser) -> Iterator[Page]:
     """A page of somebody who is logged in, that must not have any error in its console."""
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("runner", "run"))
     context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     name = f"forkline_session_{server.port}"

@@ -10,6 +10,7 @@ from django.test import Client
 
 from tests.views.forking import CREW, made_location, stored
 from viewer.importing import import_location, open_location
+from viewer.login_links import teammate
 from viewer.models import Checkpoint, Location, Run
 
 STORES = Path(__file__).resolve().parent.parent / "stores"
@@ -17,8 +18,15 @@ STORES = Path(__file__).resolve().parent.parent / "stores"
 
 @pytest.fixture
 def reader(client: Client, db: None) -> Client:
-    """A browser of somebody who is logged in."""
-    client.force_login(User.objects.create_user("reader"))
+    """A browser of somebody who is logged in, and may look."""
+    client.force_login(teammate("reader"))
+    return client
+
+
+@pytest.fixture
+def runner(client: Client, db: None) -> Client:
+    """A browser of somebody who may run."""
+    client.force_login(teammate("runner", "run"))
     return client
 
 
@@ -67,7 +75,7 @@ def checkpoint(location: Location) -> Checkpoint:
 
 @pytest.fixture
 def person(client: Client, db: None) -> User:
-    """Somebody whose browser is ``client``."""
-    user = User.objects.create_user("ada")
+    """Somebody who may run, and whose browser is ``client``."""
+    user = teammate("ada", "run")
     client.force_login(user)
     return user

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from viewer.login_links import login_link, owner
+from viewer.login_links import login_link, owner, teammate
 from viewer.models import Location, Run
 
 
@@ -85,7 +85,7 @@ def test_a_form_that_was_sent_too_late_leads_back_to_its_page(client: Client, db
 
 def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
     client = Client(enforce_csrf_checks=True)
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("reader"))
     answer = client.post(reverse("location-add"), {"path": "/"})
     assert answer.status_code == 403
     assert "The form was not sent" in answer.content.decode()

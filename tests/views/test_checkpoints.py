@@ -127,7 +127,7 @@ def test_an_unknown_checkpoint_is_not_found(reader: Client) -> None:
     assert reader.get(reverse("checkpoint-raw", args=[404])).status_code == 404
 
 
-def test_the_buttons_lead_to_fork_and_resume(reader: Client, forked: Checkpoint) -> None:
-    detail = tab_of(reader, forked, "overview")
+def test_the_buttons_lead_to_fork_and_resume(runner: Client, forked: Checkpoint) -> None:
+    detail = tab_of(runner, forked, "overview")
     assert f'href="{reverse("fork", args=[forked.pk])}" data-key="f"' in detail
     assert f'href="{reverse("resume", args=[forked.pk])}" data-key="r"' in detail

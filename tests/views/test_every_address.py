@@ -1,12 +1,15 @@
 """Every address is classed by who may see it and what asking for it changes. A new one fails until it is."""
 
+import re
 import uuid
 from collections.abc import Iterator
+from html import unescape
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 from django_tasks_db.models import DBTaskResult
 
 from tests.views.forking import CREW, stored
@@ -19,6 +22,8 @@ READ = {
     *("jobs", "jobs-waiting", "job", "job-wait", "variations", "questions", "questions-count", "question"),
     "questions-waiting",
 }
+# Whoever is logged in may look, and have a location read again. All else needs the right to run.
+FOR_READERS = READ - {"look", "run-again"} | {"location-refresh"}
 # Forms: asking for them shows them and changes nothing, sending them does.
 FORMS = {"project", "new-run", "fork", "resume", "vary"}
 # What only a form is sent to.
@@ -37,6 +42,8 @@ SENT = {
 }
 # Before there is a login, or to end it; none shows or changes anything of the viewer's.
 LOGIN = {"login", "login-link", "logout"}
+# What a page leads to: pages, and not what is fetched for them.
+OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
 SOCKETS = {"ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
 
 
@@ -134,6 +141,23 @@ def test_what_is_sent_from_elsewhere_is_refused(person: User, addresses: dict[st
         assert answer.status_code == 403, (name, answer.status_code)
     assert rows() == before
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
+
+
+def test_who_may_only_look_is_refused_everything_else(reader: Client, addresses: dict[str, str]) -> None:
+    before = rows()
+    for name, address in addresses.items():
+        for answer in (reader.get(address), reader.post(address, {"key": str(uuid.uuid4()), "text": "yes"})):
+            assert (answer.status_code == 403) == (name not in FOR_READERS), (name, answer.status_code)
+            assert answer.status_code != 403 or b"You may not do that here" in answer.content, name
+    assert rows() == before
+    assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
+
+
+def test_who_may_only_look_is_offered_nothing_else(reader: Client, addresses: dict[str, str]) -> None:
+    for name in FOR_READERS & READ:
+        page = reader.get(addresses[name], follow=True).content.decode()
+        offered = {resolve(urlsplit(unescape(at)).path).view_name for at in OFFERED.findall(page)}
+        assert offered <= FOR_READERS | LOGIN, (name, offered - FOR_READERS)
 
 
 def test_what_only_shows_takes_nothing_that_is_sent(

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
@@ -12,6 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.jobs import locks
+from viewer.login_links import teammate
 from viewer.models import Checkpoint, Job, Look
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -22,7 +22,7 @@ def fork_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
     """The fork page of a crew's checkpoint. It must have broken no script and no policy."""
     checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
     looked(checkpoint)
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     context.add_cookies(
         [

@@ -66,12 +66,12 @@ def test_who_is_not_logged_in_sees_and_cancels_nothing(job: Job, name: str) -> N
     assert job.cancel_requested_at is None
 
 
-def test_no_jobs_say_what_to_do_first(reader: Client) -> None:
-    assert "Nothing has been run from here yet" in reader.get("/jobs/").content.decode()
+def test_no_jobs_say_what_to_do_first(runner: Client) -> None:
+    assert "Nothing has been run from here yet" in runner.get("/jobs/").content.decode()
 
 
-def test_the_list_says_what_each_job_does(reader: Client, job: Job) -> None:
-    text = reader.get("/jobs/").content.decode()
+def test_the_list_says_what_each_job_does(runner: Client, job: Job) -> None:
+    text = runner.get("/jobs/").content.decode()
     assert "Forking to <strong>what-if</strong>" in text
     assert "article crew" in text
     assert job.get_absolute_url() in text
@@ -80,17 +80,17 @@ def test_the_list_says_what_each_job_does(reader: Client, job: Job) -> None:
 @pytest.mark.parametrize(
     ("status", "state"), [("cancelled", "stopped"), ("interrupted", "stopped"), ("failed", "failed")]
 )
-def test_of_a_job_that_has_ended_no_step_runs(reader: Client, job: Job, status: str, state: str) -> None:
-    assert 'class="job-step is-running"' in page(reader, job)
+def test_of_a_job_that_has_ended_no_step_runs(runner: Client, job: Job, status: str, state: str) -> None:
+    assert 'class="job-step is-running"' in page(runner, job)
     # Cut off, its child said nothing of an end.
     Job.objects.update(status=status)
-    text = page(reader, job)
+    text = page(runner, job)
     assert f'class="job-step is-{state}"' in text and f">{state}</span>" in text
     assert "job-step is-running" not in text and ">running</span>" not in text
 
 
-def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(reader: Client, job: Job) -> None:
-    text = page(reader, job)
+def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(runner: Client, job: Job) -> None:
+    text = page(runner, job)
     assert "</a>: Draft" in text
     assert "1 of 2" in text
     assert 'data-seq="3"' in text
@@ -99,51 +99,51 @@ def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(reader: Cli
     assert reverse("job-cancel", args=[job.pk]) in text
 
 
-def test_a_failed_job_shows_its_error_traceback_and_log_as_text(reader: Client, job: Job) -> None:
+def test_a_failed_job_shows_its_error_traceback_and_log_as_text(runner: Client, job: Job) -> None:
     job.end(Job.Status.FAILED, error="<i>no</i>", traceback="Traceback: &", log_end="the <end>")
-    text = page(reader, job)
+    text = page(runner, job)
     for shown in ("&lt;i&gt;no&lt;/i&gt;", "Traceback: &amp;", "the &lt;end&gt;", "failed"):
         assert shown in text
     assert reverse("job-cancel", args=[job.pk]) not in text
     assert "ws-connect" not in text
 
 
-def test_a_page_has_nothing_that_its_security_policy_forbids(reader: Client, job: Job) -> None:
-    for text in (page(reader, job), reader.get("/jobs/").content.decode()):
+def test_a_page_has_nothing_that_its_security_policy_forbids(runner: Client, job: Job) -> None:
+    for text in (page(runner, job), runner.get("/jobs/").content.decode()):
         assert "style=" not in text
         assert "onclick" not in text
         assert "<script>" not in text
 
 
-def test_cancelling_asks_once_and_leads_back(reader: Client, job: Job) -> None:
-    response = reader.post(reverse("job-cancel", args=[job.pk]))
+def test_cancelling_asks_once_and_leads_back(runner: Client, job: Job) -> None:
+    response = runner.post(reverse("job-cancel", args=[job.pk]))
     assert response["Location"] == job.get_absolute_url()
     job.refresh_from_db()
     assert job.is_being_cancelled
-    assert "Cancelling" in page(reader, job)
+    assert "Cancelling" in page(runner, job)
 
 
-def test_htmx_is_told_nothing_as_the_socket_tells_it(reader: Client, job: Job) -> None:
-    response = reader.post(reverse("job-cancel", args=[job.pk]), headers={"HX-Request": "true"})
+def test_htmx_is_told_nothing_as_the_socket_tells_it(runner: Client, job: Job) -> None:
+    response = runner.post(reverse("job-cancel", args=[job.pk]), headers={"HX-Request": "true"})
     assert (response.status_code, response.content) == (204, b"")
 
 
-def test_a_link_does_not_cancel(reader: Client, job: Job) -> None:
-    assert reader.get(reverse("job-cancel", args=[job.pk])).status_code == 405
+def test_a_link_does_not_cancel(runner: Client, job: Job) -> None:
+    assert runner.get(reverse("job-cancel", args=[job.pk])).status_code == 405
 
 
-def test_a_job_that_is_not_there_is_not_found(reader: Client) -> None:
-    assert reader.get(reverse("job", args=[uuid.uuid4()])).status_code == 404
+def test_a_job_that_is_not_there_is_not_found(runner: Client) -> None:
+    assert runner.get(reverse("job", args=[uuid.uuid4()])).status_code == 404
 
 
-def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(reader: Client, job: Job) -> None:
+def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(runner: Client, job: Job) -> None:
     Run.objects.all().delete()
-    assert "a checkpoint that is gone" in page(reader, job)
+    assert "a checkpoint that is gone" in page(runner, job)
 
 
-def test_a_jobs_bar_has_the_colour_of_its_branch(reader: Client, job: Job) -> None:
+def test_a_jobs_bar_has_the_colour_of_its_branch(runner: Client, job: Job) -> None:
     assert job.run is not None
-    assert "job-bar lane-1" in page(reader, job), "The next one, before anything stands on the branch."
+    assert "job-bar lane-1" in page(runner, job), "The next one, before anything stands on the branch."
     job.run.checkpoints.create(
         location=job.location, key="k2", fingerprint="2", checkpoint_id="c2", branch="what-if", row=1
     )
@@ -152,5 +152,5 @@ def test_a_jobs_bar_has_the_colour_of_its_branch(reader: Client, job: Job) -> No
     )
     job.branch = "later"
     job.save()
-    assert "job-bar lane-2" in page(reader, job)
-    assert "job-bar lane-2" in reader.get(job.location.get_absolute_url()).content.decode()
+    assert "job-bar lane-2" in page(runner, job)
+    assert "job-bar lane-2" in runner.get(job.location.get_absolute_url()).content.decode()

@@ -16,14 +16,14 @@ from viewer.models import Location, Problem
 Imported = Callable[[str], Location]
 
 
-def test_an_empty_list_says_what_to_do_next(reader: Client) -> None:
-    page = reader.get(reverse("locations")).content.decode()
+def test_an_empty_list_says_what_to_do_next(runner: Client) -> None:
+    page = runner.get(reverse("locations")).content.decode()
     assert "No location yet" in page
     assert 'name="path"' in page
 
 
-def test_the_list_counts_runs_checkpoints_and_problems(reader: Client, crew_location: Location) -> None:
-    page = reader.get(reverse("locations")).content.decode()
+def test_the_list_counts_runs_checkpoints_and_problems(runner: Client, crew_location: Location) -> None:
+    page = runner.get(reverse("locations")).content.decode()
     row = page[page.index("<tbody>") : page.index("</tbody>")]
     assert "1.15.30/json" in row
     assert 'data-label="run">1</td>' in row
@@ -32,29 +32,29 @@ def test_the_list_counts_runs_checkpoints_and_problems(reader: Client, crew_loca
 
 
 def test_the_list_asks_no_more_of_the_database_for_more_locations(
-    reader: Client, imported: Imported, django_assert_num_queries: DjangoAssertNumQueries
+    runner: Client, imported: Imported, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     imported("1.15.30/json")
-    reader.get(reverse("locations"))
-    with django_assert_num_queries(4):
-        reader.get(reverse("locations"))
+    runner.get(reverse("locations"))
+    with django_assert_num_queries(6):
+        runner.get(reverse("locations"))
     imported("1.15.30/flow")
     imported("1.14.7/flow")
-    with django_assert_num_queries(4):
-        reader.get(reverse("locations"))
+    with django_assert_num_queries(6):
+        runner.get(reverse("locations"))
 
 
-def test_a_location_shows_its_runs(reader: Client, crew_location: Location) -> None:
-    page = reader.get(crew_location.get_absolute_url()).content.decode()
+def test_a_location_shows_its_runs(runner: Client, crew_location: Location) -> None:
+    page = runner.get(crew_location.get_absolute_url()).content.decode()
     assert crew_location.runs.get().get_absolute_url() in page
     assert "research" in page
     assert reverse("project", args=[crew_location.uid]) in page
 
 
-def test_a_location_lists_what_it_could_not_read_and_why(reader: Client, crew_location: Location) -> None:
+def test_a_location_lists_what_it_could_not_read_and_why(runner: Client, crew_location: Location) -> None:
     (Path(crew_location.path) / "notes.json").write_text('{"notes": "<b>mine</b>"}')
     (Path(crew_location.path) / "<script>.json").write_text("{}")
-    answer = reader.post(reverse("location-refresh", args=[crew_location.uid]), follow=True)
+    answer = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True)
     page = answer.content.decode()
     assert "2 problems" in page
     assert "notes.json" in page
@@ -62,48 +62,48 @@ def test_a_location_lists_what_it_could_not_read_and_why(reader: Client, crew_lo
     assert "research" in page
 
 
-def test_what_is_broken_is_not_hidden_among_what_is_foreign(reader: Client, crew_location: Location) -> None:
+def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew_location: Location) -> None:
     kind = Problem.Kind
     kinds = [(f"a{number:03}.json", kind.FOREIGN) for number in range(250)]
     kinds += [("m.json", kind.WRITING), ("z.json", kind.BROKEN)]
     Problem.objects.bulk_create(
         Problem(location=crew_location, key=key, kind=one, reason="So it is.") for key, one in kinds
     )
-    page = reader.get(crew_location.get_absolute_url()).content.decode()
+    page = runner.get(crew_location.get_absolute_url()).content.decode()
     assert "252 problems" in page and "The first 200 are shown." in page
     assert page.index("m.json") < page.index("z.json") < page.index("a000.json")
 
 
-def test_a_location_without_checkpoints_says_how_they_come(reader: Client, tmp_path: Path) -> None:
+def test_a_location_without_checkpoints_says_how_they_come(runner: Client, tmp_path: Path) -> None:
     location = Location.objects.create(path=str(tmp_path), provider=Location.Provider.JSON)
-    assert "No checkpoints here yet" in reader.get(location.get_absolute_url()).content.decode()
+    assert "No checkpoints here yet" in runner.get(location.get_absolute_url()).content.decode()
 
 
-def test_an_open_page_asks_for_its_contents_alone(reader: Client, crew_location: Location) -> None:
+def test_an_open_page_asks_for_its_contents_alone(runner: Client, crew_location: Location) -> None:
     address = crew_location.get_absolute_url()
-    part = reader.get(
+    part = runner.get(
         address, headers={"HX-Request": "true", "HX-Target": "location-contents"}
     ).content.decode()
     assert part.strip().startswith('<div id="location-contents"')
-    assert part.strip() in reader.get(address).content.decode()
+    assert part.strip() in runner.get(address).content.decode()
 
 
-def test_adding_a_location_reads_it(reader: Client, tmp_path: Path) -> None:
+def test_adding_a_location_reads_it(runner: Client, tmp_path: Path) -> None:
     store = shutil.copytree(STORES / "1.15.30/json", tmp_path / "store")
-    answer = reader.post(reverse("location-add"), {"path": str(store)})
+    answer = runner.post(reverse("location-add"), {"path": str(store)})
     location = Location.objects.get(path=str(store))
     assert (answer.status_code, answer["Location"]) == (302, location.get_absolute_url())
     assert location.checkpoints.count() == 6
 
 
-def test_adding_a_location_twice_finds_the_first(reader: Client, crew_location: Location) -> None:
-    reader.post(reverse("location-add"), {"path": f"{crew_location.path}/../json/"})
+def test_adding_a_location_twice_finds_the_first(runner: Client, crew_location: Location) -> None:
+    runner.post(reverse("location-add"), {"path": f"{crew_location.path}/../json/"})
     assert Location.objects.count() == 1
 
 
 @pytest.mark.parametrize("path", ["/etc", "/nowhere/at/all", "../../etc", "", "/proc/self\0", "~root/.."])
-def test_a_path_that_may_not_be_opened_is_refused_with_a_reason(reader: Client, path: str) -> None:
-    answer = reader.post(reverse("location-add"), {"path": path})
+def test_a_path_that_may_not_be_opened_is_refused_with_a_reason(runner: Client, path: str) -> None:
+    answer = runner.post(reverse("location-add"), {"path": path})
     assert answer.status_code == 422
     assert 'class="error"' in answer.content.decode()
     assert "autofocus" in answer.content.decode()
@@ -111,7 +111,7 @@ def test_a_path_that_may_not_be_opened_is_refused_with_a_reason(reader: Client, 
 
 
 def test_a_link_out_of_the_allowed_roots_is_refused(
-    reader: Client, settings: Settings, tmp_path: Path
+    runner: Client, settings: Settings, tmp_path: Path
 ) -> None:
     allowed, outside = tmp_path / "allowed", tmp_path / "allowed-not"
     allowed.mkdir()
@@ -119,35 +119,35 @@ def test_a_link_out_of_the_allowed_roots_is_refused(
     (allowed / "link").symlink_to(outside)
     settings.CHECKPOINT_ROOTS = [allowed]
     for path in (outside, allowed / "link", allowed / ".." / "allowed-not"):
-        assert reader.post(reverse("location-add"), {"path": str(path)}).status_code == 422
-    assert reader.post(reverse("location-add"), {"path": str(allowed)}).status_code == 302
+        assert runner.post(reverse("location-add"), {"path": str(path)}).status_code == 422
+    assert runner.post(reverse("location-add"), {"path": str(allowed)}).status_code == 302
 
 
-def test_refreshing_reads_what_is_new_and_says_so(reader: Client, crew_location: Location) -> None:
+def test_refreshing_reads_what_is_new_and_says_so(runner: Client, crew_location: Location) -> None:
     fork = Path(crew_location.path) / "exp-a"
     newest = max(fork.iterdir())
     text = newest.read_text()
     newest.unlink()
     address = reverse("location-refresh", args=[crew_location.uid])
-    assert "Nothing new." in reader.post(address, follow=True).content.decode()
+    assert "Nothing new." in runner.post(address, follow=True).content.decode()
     (fork / newest.name.replace("b537f2f3", "b537f2f4")).write_text(text)
-    assert "1 new checkpoint." in reader.post(address, follow=True).content.decode()
+    assert "1 new checkpoint." in runner.post(address, follow=True).content.decode()
 
 
 def test_a_location_that_is_gone_says_so_and_keeps_what_was_read(
-    reader: Client, crew_location: Location
+    runner: Client, crew_location: Location
 ) -> None:
     shutil.rmtree(crew_location.path)
-    page = reader.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
+    page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
     assert "could not be read" in page
     assert "research" in page
 
 
-def test_refreshing_is_no_link(reader: Client, crew_location: Location) -> None:
-    assert reader.get(reverse("location-refresh", args=[crew_location.uid])).status_code == 405
+def test_refreshing_is_no_link(runner: Client, crew_location: Location) -> None:
+    assert runner.get(reverse("location-refresh", args=[crew_location.uid])).status_code == 405
 
 
-def test_an_unknown_location_is_not_found(reader: Client) -> None:
-    answer = reader.get(reverse("location", args=[uuid4()]))
+def test_an_unknown_location_is_not_found(runner: Client) -> None:
+    answer = runner.get(reverse("location", args=[uuid4()]))
     assert answer.status_code == 404
     assert "There is nothing at this address" in answer.content.decode()

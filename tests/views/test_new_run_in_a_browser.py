@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
@@ -12,6 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import looked_before_new_run, made_location
 from viewer.jobs import locks
+from viewer.login_links import teammate
 from viewer.models import Job, Look, Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -32,7 +32,7 @@ def look(tmp_path: Path) -> Iterator[Look]:
 @pytest.fixture
 def form(browser: Browser, live_server: LiveServer, client: Client, look: Look) -> Iterator[Page]:
     """The form of that crew's new run. It must have broken no script and no policy."""
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     context.add_cookies(
         [

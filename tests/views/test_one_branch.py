@@ -3,12 +3,12 @@
 from urllib.parse import urlencode
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
+from viewer.login_links import teammate
 from viewer.models import Checkpoint, Run
 from viewer.picture.window import Wanted, window_of
 
@@ -73,7 +73,7 @@ def test_what_is_loaded_later_keeps_to_the_branch(reader: Client, crew_run: Run)
 def test_a_branch_is_picked_from_the_menu(
     browser: Browser, live_server: LiveServer, client: Client, crew_run: Run
 ) -> None:
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     for name, morsel in client.cookies.items():
         context.add_cookies([{"name": name, "value": morsel.value, "url": live_server.url}])

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from viewer.login_links import teammate
 from viewer.models import Job, Location, Project
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +35,7 @@ def location(folder: Path) -> Location:
 
 @pytest.fixture
 def person() -> User:
-    return User.objects.create_user("ada")
+    return teammate("ada", "run")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, expect
@@ -11,6 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.importing import import_location
+from viewer.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -23,7 +23,7 @@ def test_the_button_waits_for_an_agreement_or_a_value(
     import_location(checkpoint.location)
     checkpoint.refresh_from_db()
     looked(checkpoint)
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     for name, morsel in client.cookies.items():
         context.add_cookies([{"name": name, "value": morsel.value, "url": live_server.url}])

@@ -66,40 +66,40 @@ def test_who_is_not_logged_in_sees_and_answers_nothing(client: Client, job: Job,
     assert question.is_waiting
 
 
-def test_the_inbox_lists_what_waits_oldest_first_and_each_page_counts_it(reader: Client, job: Job) -> None:
-    assert "Nothing waits for an answer" in text_of(reader, reverse("questions"))
+def test_the_inbox_lists_what_waits_oldest_first_and_each_page_counts_it(runner: Client, job: Job) -> None:
+    assert "Nothing waits for an answer" in text_of(runner, reverse("questions"))
     for number in (1, 2, 3):
         ask(job, number)
     Question.objects.get(number=2).take_answer("yes", None)
-    page = text_of(reader, reverse("questions"))
+    page = text_of(runner, reverse("questions"))
     assert page.index("Is 1 good?") < page.index("Is 3 good?")
     assert "Is 2 good?" not in page
     for address in (reverse("locations"), reverse("questions-count")):
-        assert ">2<span" in text_of(reader, address)
+        assert ">2<span" in text_of(runner, address)
     job.end(Job.Status.INTERRUPTED)
-    assert "questions-count number" not in text_of(reader, reverse("locations"))
+    assert "questions-count number" not in text_of(runner, reverse("locations"))
 
 
 def test_the_open_inbox_asks_for_its_list_again_and_is_sent_what_the_page_includes(
-    reader: Client, job: Job
+    runner: Client, job: Job
 ) -> None:
     address = reverse("questions-waiting")
     for _ in range(2):
-        page, part = text_of(reader, reverse("questions")), text_of(reader, address)
+        page, part = text_of(runner, reverse("questions")), text_of(runner, address)
         assert f'hx-get="{address}" hx-trigger="every' in part and "<html" not in part
         assert part.strip() in page
         ask(job, job.questions.count() + 1)
-    assert "Is 1 good?" in part and "Is 2 good?" in text_of(reader, address)
+    assert "Is 1 good?" in part and "Is 2 good?" in text_of(runner, address)
 
 
-def test_a_question_shows_what_it_is_about_and_what_an_empty_answer_means(reader: Client, job: Job) -> None:
+def test_a_question_shows_what_it_is_about_and_what_an_empty_answer_means(runner: Client, job: Job) -> None:
     question = ask(job, choices=["rejected", "approved"], empty_means="rejected")
-    page = text_of(reader, question.get_absolute_url())
+    page = text_of(runner, question.get_absolute_url())
     for words in ("Is 1 good?", "A &lt;draft&gt;", "The step draft", "Say nothing, which means “rejected”"):
         assert words in page
     assert page.count('name="choice"') == 2
     task = ask(job, 2, kind="human_input", position=3, agent="Writer", method="")
-    page = text_of(reader, task.get_absolute_url())
+    page = text_of(runner, task.get_absolute_url())
     assert "Task 3, Writer" in page
     assert "Accept as it is" in page
 
@@ -114,53 +114,53 @@ def test_a_question_shows_what_it_is_about_and_what_an_empty_answer_means(reader
     ],
 )
 def test_an_answer_is_kept_with_who_gave_it_and_handed_over(
-    reader: Client, job: Job, sent: dict[str, str], answer: str
+    runner: Client, job: Job, sent: dict[str, str], answer: str
 ) -> None:
     question = ask(job, choices=["rejected", "approved"])
-    page = send(reader, question, **sent)
+    page = send(runner, question, **sent)
     question.refresh_from_db()
-    assert (question.answer, str(question.answered_by)) == (answer, "reader")
+    assert (question.answer, str(question.answered_by)) == (answer, "runner")
     assert handed_over(question) == answer
-    assert "reader answered" in page
+    assert "runner answered" in page
     assert "<textarea" not in page
 
 
-def test_the_second_person_is_told_who_answered_first(client: Client, reader: Client, job: Job) -> None:
+def test_the_second_person_is_told_who_answered_first(client: Client, runner: Client, job: Job) -> None:
     question = ask(job)
     assert question.take_answer("mine", User.objects.create_user("otto"))
-    page = send(reader, question, text="too late")
+    page = send(runner, question, text="too late")
     assert "Your answer was not used" in page
     assert "otto answered" in page
     question.refresh_from_db()
     assert question.answer == "mine"
     gone = ask(job, 2)
     job.end(Job.Status.CANCELLED)
-    assert "the run waits for it no more" in send(reader, gone, text="hello?")
+    assert "the run waits for it no more" in send(runner, gone, text="hello?")
 
 
-def test_without_javascript_an_answer_leads_to_the_run(reader: Client, job: Job) -> None:
+def test_without_javascript_an_answer_leads_to_the_run(runner: Client, job: Job) -> None:
     question = ask(job)
     address = reverse("question-answer", args=[job.pk, 1])
-    assert reader.post(address, {"text": "yes"}).headers["Location"] == job.get_absolute_url()
-    assert reader.post(address, {"text": "no"}).headers["Location"] == question.get_absolute_url()
+    assert runner.post(address, {"text": "yes"}).headers["Location"] == job.get_absolute_url()
+    assert runner.post(address, {"text": "no"}).headers["Location"] == question.get_absolute_url()
     assert handed_over(question) == "yes"
 
 
-def test_the_list_the_bar_and_the_page_of_a_job_say_that_it_waits(reader: Client, job: Job) -> None:
+def test_the_list_the_bar_and_the_page_of_a_job_say_that_it_waits(runner: Client, job: Job) -> None:
     ask(job)
-    assert "waits for an answer" in text_of(reader, reverse("jobs"))
-    page = text_of(reader, job.get_absolute_url())
+    assert "waits for an answer" in text_of(runner, reverse("jobs"))
+    page = text_of(runner, job.get_absolute_url())
     assert "waits for an answer" in page
     assert "<textarea" in page
-    assert "waits for an answer" in text_of(reader, job.location.get_absolute_url())
-    send(reader, Question.objects.get(), text="yes")
+    assert "waits for an answer" in text_of(runner, job.location.get_absolute_url())
+    send(runner, Question.objects.get(), text="yes")
     JobEvent.objects.create(job=job, seq=2, kind="answered", at=timezone.now(), data={"number": 1})
-    assert "waits for an answer" not in text_of(reader, reverse("jobs"))
-    assert "waits for an answer" not in text_of(reader, job.get_absolute_url())
+    assert "waits for an answer" not in text_of(runner, reverse("jobs"))
+    assert "waits for an answer" not in text_of(runner, job.get_absolute_url())
 
 
 def test_an_open_page_is_given_each_question_and_what_became_of_it(job: Job) -> None:
-    feed = JobFeed(job.pk, after=0, whole=True)
+    feed = JobFeed(job.pk, after=0, whole=True, may_run=True)
     next_message(feed)
     question = ask(job)
     message = next_message(feed) or ""

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from bench.generated_runs import generated_run
+from viewer.login_links import teammate
 from viewer.models import Job, Run
 from viewer.picture.window import ROWS
 
@@ -24,7 +24,7 @@ Open = Callable[..., Page]
 def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
     """Opens an address in a browser that is logged in."""
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("runner", "run"))
     name = settings.SESSION_COOKIE_NAME
     cookie = {"name": name, "value": client.cookies[name].value, "url": live_server.url}
     opened = []

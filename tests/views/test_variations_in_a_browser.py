@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
+from viewer.login_links import teammate
 from viewer.models import Job, Variations
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -21,7 +21,7 @@ def vary_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
     """The form of a crew's checkpoint. It must have broken no script and no policy."""
     checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
     looked(checkpoint)
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     cookies = client.cookies.items()
     context.add_cookies([{"name": n, "value": m.value, "url": live_server.url} for n, m in cookies])

@@ -1,11 +1,12 @@
 """Somebody who is logged in."""
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
+
+from viewer.login_links import teammate
 
 
 @pytest.fixture
 def reader(client: Client, db: None) -> Client:
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(teammate("reader", "run"))
     return client

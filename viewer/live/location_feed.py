@@ -16,13 +16,15 @@ class LocationFeed:
 
     uid: UUID
     jobs: set[str] = field(default_factory=set)
+    # Whether the page's reader may cancel them.
+    may_run: bool = False
     # What it was last told: the location's revision, and how many of its jobs have ended.
     told: tuple[int, int] | None = None
 
 
-def feed_for(uid: UUID, shown: Collection[str]) -> LocationFeed:
+def feed_for(uid: UUID, shown: Collection[str], *, may_run: bool = False) -> LocationFeed:
     """For a page that shows these jobs' bars already."""
-    return LocationFeed(uid, set(shown))
+    return LocationFeed(uid, set(shown), may_run)
 
 
 def next_message(feed: LocationFeed) -> str | None:
@@ -37,5 +39,11 @@ def next_message(feed: LocationFeed) -> str | None:
         return None
     feed.told = (location.revision, ended)
     feed.jobs |= {str(job.pk) for job in new}
-    context = {"location": location, "ended": ended, "jobs": [shown_job(job) for job in new], "oob": True}
+    context = {
+        "location": location,
+        "ended": ended,
+        "jobs": [shown_job(job) for job in new],
+        "may_run": feed.may_run,
+        "oob": True,
+    }
     return render_to_string("viewer/jobs/_location_news.html", context)

@@ -116,6 +116,7 @@ class Job(models.Model):
     class Meta:
         ordering = ["-created_at"]
         indexes = [models.Index(fields=["status"])]
+        permissions = [("may_run", "May start, cancel and answer runs, and change what they run with")]
 
     def __str__(self) -> str:
         name = self.request.get("name") if self.kind == self.Kind.RUN else self.branch

@@ -1,5 +1,6 @@
 """What templates say of jobs, and the place on a page that stays up to date."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -28,12 +29,13 @@ register.filter("action_word", wording.action_word)
 register.filter("reason_words", wording.reason_words)
 
 
-@register.inclusion_tag("viewer/jobs/_live.html")
-def live(location: Location) -> dict[str, Any]:
+@register.inclusion_tag("viewer/jobs/_live.html", takes_context=True)
+def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
     """The place of a page that follows its location: its jobs' bars, and word of new checkpoints."""
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     return {
         "location": location,
+        "may_run": context["may_run"],
         "ended": Job.objects.ended().filter(location=location).count(),
         "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
     }

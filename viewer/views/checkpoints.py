@@ -18,6 +18,7 @@ from viewer.importing import stored_body, stored_bytes
 from viewer.models import Checkpoint, Run
 from viewer.picture.colours import branch_colours
 from viewer.picture.origin import origin_of
+from viewer.rights import for_readers
 
 TABS: dict[str, str | Promise] = {
     "overview": _("Overview"),
@@ -32,12 +33,14 @@ EVENTS_A_PAGE = 100
 MOST_MARKDOWN = 200_000
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
     """To the checkpoint's place in its run."""
     return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
 
 
+@for_readers
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """The stored copy, redacted, to be saved and never shown by the browser."""

@@ -17,11 +17,13 @@ from viewer.jobs.showing import shown_job
 from viewer.jobs.start import move_start
 from viewer.jobs.waiting import wait_of, waiting
 from viewer.models import DayLimits, Job, Question
+from viewer.rights import for_readers
 from viewer.views.limits import limits_of_day
 
 JOBS_A_PAGE = 50
 
 
+@for_readers
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every job, the newest first, and above them what waits."""
@@ -41,12 +43,14 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     return redirect("jobs")
 
 
+@for_readers
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the list that says what waits, and for what."""
     return render(request, "viewer/jobs/_waiting.html", {"waiting": waiting()})
 
 
+@for_readers
 @require_GET
 def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What one job waits for, in words; without any where it waits no more."""
@@ -77,6 +81,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     return {"page": page, "waiting": waiting()}
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One job: its plan, its events so far, and what it came to."""

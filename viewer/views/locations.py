@@ -23,6 +23,7 @@ from viewer.importing import (
     what_would_be_lost,
 )
 from viewer.models import Location, Problem
+from viewer.rights import for_readers
 from viewer.wording import told
 
 RUNS_A_PAGE = 100
@@ -30,6 +31,7 @@ PROBLEMS_SHOWN = 200
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 
 
+@for_readers
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every location with its counts, and the form that adds one."""
@@ -58,6 +60,7 @@ def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpRespons
     return render(request, "viewer/locations/list.html", context, status=status)
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """One location: its runs, its problems and its project."""
@@ -74,6 +77,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, f"viewer/locations/{'_contents' if part else 'page'}.html", context)
 
 
+@for_readers
 @require_POST
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Read what is new at a location, and say how much that was."""

@@ -11,22 +11,26 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.jobs import questions
 from viewer.models import Question
+from viewer.rights import for_readers
 
 RELATED = ("job", "job__run", "job__location", "answered_by")
 
 
+@for_readers
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """What waits for an answer, the oldest first."""
     return render(request, "viewer/questions/list.html", {"questions": _waiting()})
 
 
+@for_readers
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the inbox that is asked for anew while it is open."""
     return render(request, "viewer/questions/_waiting.html", {"questions": _waiting()})
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """One question, and the form for its answer while it waits."""
@@ -52,6 +56,7 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     return redirect(question.job)
 
 
+@for_readers
 @require_GET
 def count(request: HttpRequest) -> HttpResponse:
     """The link of every page's head, with how many questions wait now."""

@@ -15,6 +15,7 @@ from viewer.picture.branches import branches_of
 from viewer.picture.faults import fault_words
 from viewer.picture.overview import overview_of
 from viewer.picture.window import Wanted, window_of
+from viewer.rights import for_readers
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 from viewer.wording import told
 
@@ -23,6 +24,7 @@ FILTERS = ("failed",)
 MOST_GROUPS = 5
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The whole page, or the detail alone where only that is swapped."""
@@ -39,6 +41,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return response
 
 
+@for_readers
 @require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     """More rows of the list, or rows that are shown already, as they are now."""

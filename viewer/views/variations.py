@@ -21,6 +21,7 @@ from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
 from viewer.jobs.variations import Planned, start_variations
 from viewer.models import Checkpoint, Job, Variations
+from viewer.rights import for_readers
 from viewer.views import forks
 from viewer.wording import told
 
@@ -56,6 +57,7 @@ def plan(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"viewer/variations/{template}", context)
 
 
+@for_readers
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The branches of a group beside each other, and what came of each."""

@@ -1,7 +1,7 @@
-"""``manage.py login_link [NAME]``: one more link that logs in, once."""
+"""``manage.py login_link [NAME [--may run]]``: one more link that logs in, once."""
 
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, get_args
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.login_links import login_link, owner, teammate
+from viewer.rights import May
 
 
 class Command(BaseCommand):
@@ -18,11 +19,21 @@ class Command(BaseCommand):
         parser.add_argument(
             "name", nargs="?", help=_("Whom it logs in, entered where that is somebody new. Without: you.")
         )
+        parser.add_argument(
+            "--may",
+            choices=get_args(May),
+            help=_(
+                "What they may do from now on: look, or run as well, which is to start, cancel and answer"
+                " runs, and to change locations, projects and limits. Somebody new may look."
+            ),
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["may"] and not options["name"]:
+            raise CommandError(_("Say whose right it is: login_link NAME --may run. You may do everything."))
         make_ready()
         try:
-            user = teammate(options["name"]) if options["name"] else owner()
+            user = teammate(options["name"], options["may"]) if options["name"] else owner()
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
         self.stdout.write(login_link(user))

@@ -1,0 +1,44 @@
+"""Who may do what: whoever is logged in may look, and only who was given the right may run."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permission, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+View = Callable[..., HttpResponseBase]
+# To start, cancel and answer runs, and to change what they run with: locations, projects and limits.
+RIGHT = "viewer.may_run"
+May = Literal["look", "run"]
+
+
+def for_readers(view: View) -> View:
+    """The view, which whoever is logged in may ask for. Any other needs the right to run."""
+    view.for_readers = True  # type: ignore[attr-defined]
+    return view
+
+
+def check_right(user: AbstractBaseUser | AnonymousUser, view: View) -> None:
+    """Raise PermissionDenied where somebody who is logged in may not ask for this view."""
+    if not (getattr(view, "for_readers", False) or may_run(user)):
+        raise PermissionDenied
+
+
+def may_run(user: AbstractBaseUser | AnonymousUser) -> bool:
+    return isinstance(user, User | AnonymousUser) and user.has_perm(RIGHT)
+
+
+def allow(user: User, may: May) -> None:
+    """Let the user do this from now on, and no more than this."""
+    right = Permission.objects.get(content_type__app_label="viewer", codename="may_run")
+    if may == "run":
+        user.user_permissions.add(right)
+    else:
+        user.user_permissions.remove(right)
+
+
+def told_to_pages(request: HttpRequest) -> dict[str, bool]:
+    """What every template knows of its reader."""
+    return {"may_run": may_run(request.user)}
