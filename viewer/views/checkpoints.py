@@ -78,11 +78,12 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     }
     if checkpoint is None:
         return context
-    contents = contents_of(stored_body(checkpoint))
+    body = stored_body(checkpoint)
+    contents = contents_of(body)
     # Together they must not keep the page waiting.
     outputs = [task.output for task in contents.tasks] + [method.output for method in contents.methods]
     context["reads_markdown"] &= sum(len(str(output)) for output in outputs) <= MOST_MARKDOWN
-    context |= {"contents": contents, "colours": branch_colours(run)}
+    context |= {"contents": contents, "is_too_deep": not body, "colours": branch_colours(run)}
     if context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "tasks":
