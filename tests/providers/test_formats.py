@@ -27,7 +27,8 @@ def test_a_flow_is_named_after_its_class_and_counts_its_methods(version: str) ->
     assert {snapshot.entity for snapshot in found.values()} == {"flow"}
     assert {snapshot.name for snapshot in found.values()} <= {"ArticleFlow", "MyFlow"}
     assert max(snapshot.tasks_done for snapshot in found.values()) == 3
-    assert all(snapshot.tasks_done <= snapshot.tasks_total for snapshot in found.values())
+    # None of them was written after the flow's end, so none says that its methods are all.
+    assert all(snapshot.tasks_total in (0, snapshot.tasks_done + 1) for snapshot in found.values())
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,23 @@ def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.Captu
     )
     assert answer["flow_state"]["id"] == "01175c58-2d71-4a40-951a-a824a09b191c"
     assert answer["edge"] == "recorded"
+
+
+def test_a_flows_methods_are_counted_over_its_whole_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of("1.14.2/flow", tmp_path)
+    (run,) = asked(capsys, "checkpoints", "list", str(folder))["runs"]
+    counts = [(row["tasks_done"], row["tasks_total"]) for row in run["checkpoints"]]
+    # Nothing at the location says that the flow has finished.
+    assert counts == [(1, 3), (2, 3), (3, None)]
+    call_command("checkpoints", "list", str(folder))
+    assert re.findall(r" UTC +(.+?)  main", capsys.readouterr().out) == ["1/3", "2/3", "3 done"]
+    for row, words in zip(run["checkpoints"], ("1 of 3 done,", "2 of 3 done,", "  3 done,"), strict=True):
+        target = f"{folder}#{row['id']}"
+        assert asked(capsys, "checkpoints", "info", target)["tasks_total"] == row["tasks_total"]
+        call_command("checkpoints", "info", target)
+        assert words in capsys.readouterr().out
 
 
 def test_nothing_printed_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None:

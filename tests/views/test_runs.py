@@ -1,5 +1,7 @@
 """The page of a run: the list, the lanes, the selection, and what is loaded later."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +13,7 @@ from django.urls import reverse
 
 from bench.generated_runs import generated_run
 from viewer.importing import import_location
-from viewer.models import Checkpoint, Job, Run
+from viewer.models import Checkpoint, Job, Location, Run
 from viewer.picture.window import ROWS, Wanted, window_of
 
 PART = {"HX-Request": "true", "HX-Target": "detail"}
@@ -29,6 +31,34 @@ def test_a_run_lists_its_checkpoints_newest_first(reader: Client, crew_run: Run)
     places = [page.index(f"?at={checkpoint_id}") for checkpoint_id in ids]
     assert len(ids) == 6 and places == sorted(places)
     assert "2 branches" in page and "6 checkpoints" in page
+
+
+def test_a_flows_checkpoints_count_against_the_methods_of_the_whole_run(
+    reader: Client, imported: Callable[[str], Location]
+) -> None:
+    run = imported("1.14.7/flow").runs.get()
+    page = page_of(reader, run)
+    assert re.findall(r'class="row-count"[^>]*>([^<]*)<', page) == ["3 done", "2/3", "1/3"]
+    # Full bars would look complete, and so would the number of itself.
+    assert re.findall(r'class="bar ([^"]*)"', page) == ["is-done", "is-done", "", "is-done", "", ""]
+    assert "<dt>Progress</dt><dd>3 done</dd>" in page
+    oldest = run.checkpoints.earliest("row")
+    assert "<dt>Progress</dt><dd>1 of 3</dd>" in page_of(reader, run, f"at={oldest.checkpoint_id}")
+
+
+def test_a_flows_progress_costs_no_query_for_each_row(
+    reader: Client, imported: Callable[[str], Location]
+) -> None:
+    run = imported("1.14.7/flow").runs.get()
+    with CaptureQueriesContext(connection) as before:
+        page_of(reader, run)
+    rows = list(run.checkpoints.all())
+    for number, row in enumerate(rows * 5):
+        row.pk, row.row, row.key, row.checkpoint_id = None, 3 + number, f"made {number}", f"made {number}"
+        row.save()
+    with CaptureQueriesContext(connection) as after:
+        page_of(reader, run, f"at={run.checkpoints.get(row=2).checkpoint_id}")
+    assert run.checkpoints.count() == 18 and len(after) <= len(before) + 1
 
 
 def test_a_branchs_name_stands_once_in_the_list(reader: Client, crew_run: Run) -> None:

@@ -23,7 +23,7 @@ LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints tell, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
-    *("tokens", "lineage_faults"),
+    *("tokens", "methods_known", "methods_are_all", "lineage_faults"),
 )
 Told = list[Any]
 
@@ -82,8 +82,18 @@ def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, 
         len({member.branch for member in mine}),
         lane_count,
         tokens,
+        *methods_of(mine),
         [_stored_fault(fault) for fault in lineage.faults],
     ]
+
+
+def methods_of(members: Sequence[Member]) -> tuple[int, bool]:
+    """As many methods as a flow's checkpoint knows, and whether a flow has finished with so many."""
+    flows = [member for member in members if member.entity == "flow"]
+    known = max((max(member.tasks_done, member.tasks_total) for member in flows), default=0)
+    # A flow's checkpoint tells that nothing is left to do only where the flow has finished.
+    finished = (member.tasks_done for member in flows if member.tasks_done == member.tasks_total)
+    return known, 0 < known == max(finished, default=0)
 
 
 def _as_stored(told: Told) -> tuple[Any, ...]:

@@ -27,6 +27,8 @@ class Member:
     event_count: int
     entity: str
     name: str
+    tasks_done: int
+    tasks_total: int
     read: Packed | None = None
     before: Standing | None = None
 
@@ -112,12 +114,13 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             "created_at",
             "event_count",
         ),
-        *("entity", "name", "run_id", "parent_id", "edge", "lane", "row", "is_branch_head"),
+        *("entity", "name", "tasks_done", "tasks_total"),
+        *("run_id", "parent_id", "edge", "lane", "row", "is_branch_head"),
     )
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
-            member = Member(*row[:10])
-            member.parent_id, member.before = member.parent_id or None, Standing(*row[10:])
+            member = Member(*row[:12])
+            member.parent_id, member.before = member.parent_id or None, Standing(*row[12:])
             yield member
 
 
@@ -134,6 +137,8 @@ def _member(pk: int, read: Packed, before: Standing | None) -> Member:
         read.event_count,
         told.entity,
         told.name,
+        told.tasks_done,
+        told.tasks_total,
         read,
         before,
     )

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F
 from django.urls import reverse
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location
@@ -30,6 +31,10 @@ class Run(models.Model):
     branch_count = models.PositiveIntegerField(default=0)
     lane_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
+    # As many methods as one of its checkpoints knows, if it is a flow's, and whether a flow of it has
+    # finished with so many: each checkpoint knows only those that had begun.
+    methods_known = models.PositiveIntegerField(default=0)
+    methods_are_all = models.BooleanField(default=False)
     # Faults of the lineage, such as a cycle: each a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
 
@@ -94,6 +99,7 @@ class Checkpoint(models.Model):
     entity = models.CharField(max_length=20)
     name = models.CharField(max_length=300, blank=True)
     tasks_done = models.PositiveIntegerField(default=0)
+    # As the checkpoint itself tells; 0 where it does not.
     tasks_total = models.PositiveIntegerField(default=0)
     event_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
@@ -125,6 +131,23 @@ class Checkpoint(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("run", args=[self.run.uid], query={"at": self.checkpoint_id})
+
+    @property
+    def total(self) -> int | None:
+        """How many tasks or methods there are, as far as its whole run knows; None where nothing says so."""
+        if self.entity != "flow" or 0 < self.tasks_done == self.tasks_total:
+            return self.tasks_total
+        if self.tasks_done < self.run.methods_known or self.run.methods_are_all:
+            return self.run.methods_known
+        return None
+
+    @property
+    def progress(self) -> str:
+        """What is done: ``1/3``, or ``2 done`` where nothing says of how many."""
+        total = self.total
+        if total is None:
+            return gettext("%(done)d done") % {"done": self.tasks_done}
+        return f"{self.tasks_done}/{total}"
 
     @property
     def source(self) -> str:

@@ -60,7 +60,7 @@ def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
 
     ``at`` is the checkpoint that is selected.
     """
-    running = row.pk in looks.running
+    running, total = row.pk in looks.running, row.total
     why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
     return Line(
         checkpoint=row,
@@ -70,9 +70,10 @@ def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
         failed=is_failure(row.trigger),
         running=running,
         selected=row.checkpoint_id == at,
-        progress=f"{row.tasks_done}/{row.tasks_total}" if row.tasks_total else "",
+        progress="" if total == 0 else row.progress,
         moment=_moment(row.created_at) if row.created_at else None,
-        bars=bars_of(row.tasks_done, row.tasks_total, running) if row.tasks_total <= MOST_BARS else None,
+        # Full bars alone would say that nothing is left to do.
+        bars=() if total is None else bars_of(row.tasks_done, total, running) if total <= MOST_BARS else None,
         folded=count if count > 1 else 0,
     )
 

@@ -170,6 +170,11 @@ def name_of(root: Entity | None, document: Document) -> str:
         return (root.role or "").strip()
     if root.name or root.entity_type != "flow":
         return root.name or ""
+    return _flow_class(document)
+
+
+def _flow_class(document: Document) -> str:
+    """The class of the flow that was started first: those that it starts itself come after it."""
     for node in document.event_record.nodes.values():
         event = node.event
         is_start = event.type in ("flow_started", "flow_created")
@@ -204,25 +209,39 @@ def _flow_id(root: Entity) -> str | None:
 
 
 def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
-    """Done and known: a crew's tasks, a flow's methods, or an agent's one run."""
+    """Done, and how many there are: a crew's tasks, a flow's methods, or an agent's one run.
+
+    Of a flow's methods the second is 0 where nothing says how many there will be.
+    """
     if root is None:
         return 0, 0
     if root.entity_type == "crew":
         tasks = root.tasks or []
         return sum(task.is_done for task in tasks), len(tasks)
-    events = [node.event for node in document.event_record.nodes.values()]
     if root.entity_type == "agent":
+        events = [node.event for node in document.event_record.nodes.values()]
         return int(any(event.type == "lite_agent_execution_completed" for event in events)), 1
+    return _methods_of(root, document)
+
+
+def _methods_of(root: Entity, document: Document) -> tuple[int, int]:
+    """A flow's methods. It knows only those that have begun: that these are all, its end alone tells."""
+    name = _flow_class(document)
+    events = [node.event for node in document.event_record.nodes.values()]
+    # Flows that it starts itself have methods of their own.
+    own = [event for event in events if event.flow_name and event.flow_name == name]
     done = set(root.checkpoint_completed_methods or ())
-    known = done | set(root.checkpoint_method_counts or ())
-    known |= {
-        event.method_name
-        for event in events
-        if event.type == "method_execution_started"
-        and event.method_name
-        and event.flow_name not in INTERNAL_FLOWS
-    }
-    return len(done), len(known)
+    ended = _named(own, "method_execution_finished") | set(root.checkpoint_method_counts or ())
+    if own and own[-1].type == "flow_finished" and ended <= done:
+        # One that has begun and never ended was overtaken by another: nothing waits for it.
+        return len(done), len(done)
+    known = done | ended | _named(own, "method_execution_started")
+    return len(done), len(known) if len(known) > len(done) else 0
+
+
+def _named(events: Iterable[Event], kind: str) -> set[str]:
+    """The methods that events of this kind are about."""
+    return {event.method_name for event in events if event.type == kind and event.method_name}
 
 
 def trigger_of(document: Document) -> str:

@@ -65,10 +65,7 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
         "edge": row.get_edge_display(),
         "trigger": row.trigger or "-",
     }
-    done = _("%(done)d of %(total)d done") % {"done": row.tasks_done, "total": row.tasks_total}
-    events = ngettext("%(count)d event", "%(count)d events", row.event_count) % {"count": row.event_count}
-    tokens = ngettext("%(count)d token", "%(count)d tokens", row.tokens) % {"count": row.tokens}
-    yield f"  {done}, {events}, {tokens}"
+    yield f"  {_counts(row)}"
     yield from (f"  {name} = {value!r}" for name, value in contents.inputs.items())
     for task in contents.tasks:
         yield f"  {'✓' if task.done else '·'} {task.position}. {_short(task.description)}  [{task.agent}]"
@@ -77,6 +74,16 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
     if contents.flow_state is not None:
         yield from (f"  {name}: {_short(str(value))}" for name, value in contents.flow_state.items())
     yield from (f"  {agent.role}: {_short(agent.goal)} ({agent.model})" for agent in contents.agents)
+
+
+def _counts(row: Checkpoint) -> str:
+    total = row.total
+    done = row.progress
+    if total is not None:
+        done = _("%(done)d of %(total)d done") % {"done": row.tasks_done, "total": total}
+    events = ngettext("%(count)d event", "%(count)d events", row.event_count) % {"count": row.event_count}
+    tokens = ngettext("%(count)d token", "%(count)d tokens", row.tokens) % {"count": row.tokens}
+    return f"{done}, {events}, {tokens}"
 
 
 def _short(text: str) -> str:

@@ -57,15 +57,16 @@ def _lines(
         yield ""
         tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
         yield f"{run}  ({run.entity}, {tokens})"
-        yield from (_line(row) for row in checkpoints)
+        width = max((len(row.progress) for row in checkpoints), default=0)
+        yield from (_line(row, max(width, 5)) for row in checkpoints)
     if problems:
         yield ""
         yield _("Not readable:")
         yield from (f"  {key}: {reason}" for key, reason in problems)
 
 
-def _line(row: Checkpoint) -> str:
+def _line(row: Checkpoint, width: int) -> str:
+    """One checkpoint; ``width`` is that of its progress."""
     at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
     state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
-    progress = f"{row.tasks_done}/{row.tasks_total}"
-    return f"  {row.checkpoint_id:<26} {at}  {progress:>5}  {row.branch:<12} {row.trigger}{state}"
+    return f"  {row.checkpoint_id:<26} {at}  {row.progress:>{width}}  {row.branch:<12} {row.trigger}{state}"

@@ -7,7 +7,10 @@ from viewer.models import Checkpoint
 
 
 def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
-    """Its ids as the engine writes them; ``created_at`` is ISO, in UTC."""
+    """Its ids as the engine writes them; ``created_at`` is ISO, in UTC.
+
+    ``tasks_total`` is null where nothing says how many methods a flow will have.
+    """
     return {
         "id": row.checkpoint_id,
         "parent_id": _parent_id(row),
@@ -18,7 +21,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "entity": row.entity,
         "name": row.name,
         "tasks_done": row.tasks_done,
-        "tasks_total": row.tasks_total,
+        "tasks_total": row.total,
         "event_count": row.event_count,
         "tokens": row.tokens,
         "size": row.size,
