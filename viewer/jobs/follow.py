@@ -14,6 +14,7 @@ from viewer.importing import import_location, import_one
 from viewer.jobs import keeping, locks, processes
 from viewer.jobs.cancel import Cancelling
 from viewer.jobs.child import Child, Lost
+from viewer.jobs.finishing import note_finished_flow
 from viewer.jobs.launch import launch, make_folder
 from viewer.jobs.limits import reached_shared
 from viewer.jobs.linking import link_run
@@ -210,6 +211,9 @@ def settle(state: Following) -> None:
         spoke=state.spoke,
         cancelled=state.job.cancel_requested_at is not None or bool(state.job.stopped_by),
     )
+    if came_to.status == Job.Status.SUCCEEDED:
+        # Before its end, at which open pages look again.
+        note_finished_flow(state.job)
     state.job.end(
         came_to.status,
         result=state.hide(came_to.result),

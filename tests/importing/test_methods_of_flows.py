@@ -1,0 +1,142 @@
+"""How many methods a flow has: each of its checkpoints knows only those that had begun."""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db.models import F
+from django.utils import timezone
+
+from tests.real_stores import copy_of, write_checkpoint
+from viewer.importing import import_location, open_location
+from viewer.jobs.finishing import note_finished_flow
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run
+
+pytestmark = pytest.mark.django_db
+
+FIRST, SECOND, THIRD, FOURTH = (f"20260101T00000{number}_aaaaaaaa" for number in range(4))
+
+
+def flow(done: Sequence[str], begun: Sequence[str] = (), *ends: str, inner: str = "") -> dict[str, Any]:
+    """What a flow's checkpoint holds: methods that are done, others that have begun, then further events.
+
+    ``inner`` is what was the last to happen in a flow that it had started itself.
+    """
+    events: list[tuple[str, str, str | None]] = [("flow_started", "Press", None)]
+    for name in done:
+        events += [("method_execution_started", "Press", name), ("method_execution_finished", "Press", name)]
+    events += [("method_execution_started", "Press", name) for name in begun]
+    if inner:
+        events += [("flow_started", "Inner", None), ("method_execution_started", "Inner", "within")]
+        events += [(inner, "Inner", None)]
+    events += [(end, "Press", None) for end in ends]
+    nodes = {
+        f"event {number}": {"event": {"type": kind, "flow_name": name, "method_name": method}}
+        for number, (kind, name, method) in enumerate(events)
+    }
+    entity = {
+        "entity_type": "flow",
+        "checkpoint_state": {"id": "press"},
+        "checkpoint_completed_methods": list(done),
+        "checkpoint_method_counts": dict.fromkeys(done, 1),
+    }
+    return {"entities": [entity], "event_record": {"nodes": nodes}, "trigger": "method_execution_finished"}
+
+
+def progress(folder: Path) -> list[str]:
+    """That of each checkpoint there, oldest first, after an import."""
+    location = open_location(folder)
+    import_location(location)
+    return shown(location)
+
+
+def shown(location: Location) -> list[str]:
+    return [row.progress for row in location.checkpoints.select_related("run").order_by("row")]
+
+
+@pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.14.7"])
+def test_earlier_checkpoints_count_against_what_later_ones_know(version: str, tmp_path: Path) -> None:
+    assert progress(copy_of(f"{version}/flow", tmp_path)) == ["1/3", "2/3", "3 done"]
+
+
+def test_a_total_grows_as_the_flow_goes_on(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, FIRST, **flow(["a"]))
+    assert progress(tmp_path) == ["1 done"]
+    write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b"], ["c"]))
+    assert progress(tmp_path) == ["1/3", "2/3"]
+    write_checkpoint(tmp_path, THIRD, SECOND, **flow(["a", "b", "c"]))
+    assert progress(tmp_path) == ["1/3", "2/3", "3 done"]
+    write_checkpoint(tmp_path, FOURTH, THIRD, **flow(["a", "b", "c"], [], "flow_finished"))
+    assert progress(tmp_path) == ["1/3", "2/3", "3/3", "3/3"]
+
+
+def test_another_branch_counts_against_the_same_methods(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, FIRST, **flow(["a"]))
+    write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b", "c"], [], "flow_finished"))
+    write_checkpoint(tmp_path, THIRD, FIRST, "other", **flow(["a", "b"]))
+    assert progress(tmp_path) == ["1/3", "3/3", "2/3"]
+
+
+def test_a_flow_that_has_finished_is_complete_although_another_branch_needed_more(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, FIRST, **flow(["a"]))
+    write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b"], ["overtaken"], "flow_finished"))
+    write_checkpoint(tmp_path, THIRD, FIRST, "other", **flow(["a", "c", "d"]))
+    assert progress(tmp_path) == ["1/3", "2/2", "3 done"]
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [
+        flow(["a"], [], "flow_failed"),
+        flow(["a"], [], "flow_finished", "flow_started"),
+        flow(["a"], inner="flow_finished"),
+        {**flow(["a", "b"], [], "flow_finished"), **{"entities": flow(["a"])["entities"]}},
+    ],
+    ids=["failed", "started again", "a flow inside finished", "a method is to run again"],
+)
+def test_what_has_not_finished_does_not_look_complete(unfinished: dict[str, Any], tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, FIRST, **unfinished)
+    assert progress(tmp_path) in (["1 done"], ["1/2"])
+
+
+def test_the_methods_of_a_flow_inside_are_not_the_flows_own(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, FIRST, **flow(["a"], ["b"], inner="method_execution_finished"))
+    assert progress(tmp_path) == ["1/2"]
+
+
+def test_a_data_folder_of_before_gets_the_same_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "finished"
+    write_checkpoint(folder, FIRST, **flow(["a"]))
+    write_checkpoint(folder, SECOND, FIRST, **flow(["a", "b"], ["c"]))
+    last = {**flow(["a", "b", "c"], [], "flow_finished"), "trigger": "flow_finished"}
+    write_checkpoint(folder, THIRD, SECOND, **last)
+    others = [copy_of("1.14.7/flow", tmp_path / name) for name in ("elsewhere", "here")]
+    locations = [open_location(path) for path in (folder, *others)]
+    for location in locations:
+        import_location(location)
+    note_finished_flow(job_that_wrote(locations[2].checkpoints.latest("row")))
+    now = stored()
+    Checkpoint.objects.filter(tasks_total=0).update(tasks_total=F("tasks_done"))
+    Run.objects.update(methods_known=0, methods_are_all=False)
+    importlib.import_module("viewer.migrations.0004_methods_of_flows").store_methods(apps, None)
+    assert stored() == now
+    assert [shown(location)[2] for location in locations] == ["3/3", "3 done", "3/3"]
+
+
+def job_that_wrote(checkpoint: Checkpoint) -> Job:
+    """One that has succeeded."""
+    job = Job.objects.create(
+        kind="run", location=checkpoint.location, run=checkpoint.run, status=Job.Status.SUCCEEDED
+    )
+    JobEvent.objects.create(
+        job=job, seq=1, kind="checkpoint", at=timezone.now(), data={"id": checkpoint.checkpoint_id}
+    )
+    return job
+
+
+def stored() -> tuple[list[Any], list[Any]]:
+    runs = Run.objects.order_by("pk").values_list("methods_known", "methods_are_all")
+    return list(runs), list(Checkpoint.objects.order_by("pk").values_list("tasks_done", "tasks_total"))
