@@ -9,7 +9,7 @@ from viewer.models import Checkpoint
 def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     """Its ids as the engine writes them; ``created_at`` is ISO, in UTC.
 
-    ``tasks_total`` is null where nothing says how many methods a flow will have.
+    ``tasks_total`` counts what is known of: a flow of which nothing says that it has finished may have more.
     """
     return {
         "id": row.checkpoint_id,
@@ -21,7 +21,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "entity": row.entity,
         "name": row.name,
         "tasks_done": row.tasks_done,
-        "tasks_total": row.total,
+        "tasks_total": row.tasks_done if row.total is None else row.total,
         "event_count": row.event_count,
         "tokens": row.tokens,
         "size": row.size,
