@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from viewer.providers import crewai_format
+from viewer.providers import crewai_format, crewai_row
 from viewer.providers.redacted_json import redacted_json
 from viewer.providers.redaction import redact_text
 from viewer.providers.scanning import scan
@@ -58,9 +58,9 @@ def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, sta
 
 
 def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
-    root = crewai_format.root_of(document.entities)
-    done, total = crewai_format.progress_of(root, document)
-    trigger = crewai_format.trigger_of(document)
+    root = crewai_row.root_of(document.entities)
+    done, total = crewai_row.progress_of(root, document)
+    trigger = crewai_row.trigger_of(document)
     return Snapshot(
         key=entry.key,
         fingerprint=entry.fingerprint,
@@ -69,16 +69,16 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
         parent_id=document.parent_id or (redact_text(outside.parent_id) if outside.parent_id else None),
         branch=document.branch or redact_text(outside.branch) or "main",
         trigger=trigger,
-        subject=crewai_format.subject_of(document, trigger),
+        subject=crewai_row.subject_of(document, trigger),
         created_at=crewai_format.created_at(outside.checkpoint_id),
         engine_version=document.crewai_version or "",
-        entity=crewai_format.entity_type_of(root),
-        name=crewai_format.name_of(root, document),
-        run_key=crewai_format.run_key_of(root, document),
+        entity=crewai_row.entity_type_of(root),
+        name=crewai_row.name_of(root, document),
+        run_key=crewai_row.run_key_of(root, document),
         tasks_done=done,
         tasks_total=total,
         event_ids=tuple(document.event_record.nodes),
-        calls=crewai_format.calls_of(document),
+        calls=crewai_row.calls_of(document),
         body=body,
     )
 
