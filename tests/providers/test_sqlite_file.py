@@ -164,6 +164,19 @@ def test_damaged_pages_cost_only_the_rows_on_them(tmp_path: Path) -> None:
     assert faults
 
 
+@pytest.mark.parametrize("column", ["id", "created_at", "parent_id", "branch", "data"])
+def test_a_damaged_byte_in_a_columns_type_costs_no_row(column: str, tmp_path: Path) -> None:
+    path = copy_of("1.15.30/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    count = len(read_all(path)[0])
+    schema = bytearray(path.read_bytes())
+    at = schema.index(f"    {column} ".encode()) + len(column) + 6
+    schema[at] = 0xCC
+    path.write_bytes(schema)
+    read, faults = read_all(path)
+    assert (len(read), faults) == (count, {}) and count
+
+
 def test_an_empty_table_is_said_in_words(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     edit(path, "DELETE FROM checkpoints")

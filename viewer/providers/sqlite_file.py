@@ -93,8 +93,7 @@ class SqliteFile:
         return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self._limits, started)
 
     def _row(self, key: str) -> tuple[bytes, str | None, str]:
-        parent = "parent_id" if "parent_id" in self._columns else "NULL"
-        branch = "branch" if "branch" in self._columns else "NULL"
+        parent, branch = self._selected("parent_id"), self._selected("branch")
         where, value = ("rowid", self._rows[key]) if key in self._rows else ("id", key)
         data = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
         try:
@@ -130,8 +129,13 @@ class SqliteFile:
         return columns
 
     def _select_entry(self) -> str:
-        written = "created_at" if "created_at" in self._columns else "NULL"
-        return f"SELECT rowid, id, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
+        written, key = self._selected("created_at"), self._selected("id")
+        return f"SELECT +rowid, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
+
+    def _selected(self, column: str) -> str:
+        """A column's value, or nothing where it has no such column."""
+        # An expression has no declared type: Python fails on one that is no UTF-8.
+        return f"+{column}" if column in self._columns else "NULL"
 
     def _listed(self) -> list[Entry | Fault]:
         """Every row that can be listed: from both ends, where a page in between is damaged."""
