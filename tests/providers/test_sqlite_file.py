@@ -177,6 +177,14 @@ def test_a_damaged_byte_in_a_columns_type_costs_no_row(column: str, tmp_path: Pa
     assert (len(read), faults) == (count, {}) and count
 
 
+def test_a_schema_that_is_no_text_any_more_is_said_in_words(tmp_path: Path) -> None:
+    path = copy_of("1.15.30/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    path.write_bytes(path.read_bytes().replace(b"NOT NULL", b"NOT \xceULL"))
+    with pytest.raises(LocationUnreadable, match="damaged"):
+        read_all(path)
+
+
 def test_an_empty_table_is_said_in_words(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     edit(path, "DELETE FROM checkpoints")

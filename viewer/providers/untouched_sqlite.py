@@ -81,7 +81,11 @@ class UntouchedDatabase:
         """The rows of a statement, one by one. Raises sqlite3.Error."""
         assert self._connection is not None, "The database is not open."
         self._deadline = time.monotonic() + self._most_seconds
-        cursor = self._connection.execute(statement, values)
+        try:
+            cursor = self._connection.execute(statement, values)
+        except UnicodeDecodeError:
+            # SQLite's own error quotes what stands in the file.
+            raise sqlite3.DatabaseError("The file is damaged.") from None
         try:
             yield from cursor
         finally:
