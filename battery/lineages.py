@@ -1,0 +1,178 @@
+"""A hundred thousand generated lineages, with every fault that one may hold.
+
+It holds where each of them ends, holds each node once and behind its parent, comes out the same in whatever
+order its nodes came, has lines that do not lie on each other, and tells each of its faults.
+"""
+
+import os
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.lineage.forests import chain, node, random_nodes
+from viewer.lineage.lanes import lay_out
+from viewer.lineage.tree import FaultCode, Forest, Node, build_forest
+
+LINEAGES, A_TURN, LONG_CHAINS, LENGTH = 100_000, 500, 20, 50_000
+
+
+@dataclass
+class Found:
+    """What came of some lineages. ``wrong`` are the seeds of those that do not hold, with what is wrong."""
+
+    lineages: int = 0
+    nodes: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, other: "Found") -> None:
+        self.lineages += other.lineages
+        self.nodes += other.nodes
+        self.faults += other.faults
+        self.slowest = max(self.slowest, other.slowest)
+        self.wrong += other.wrong
+
+
+def main() -> int:
+    """Print a table; 1 where one does not hold."""
+    some, long = Found(), Found()
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        for found in processes.map(tried, range(0, LINEAGES, A_TURN)):
+            some.add(found)
+        for found in processes.map(tried_long, range(LONG_CHAINS)):
+            long.add(found)
+    print("| lineages | tried | nodes | self-parents | circles | ids twice | slowest | wrong |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name, found in (("of up to 60, with faults", some), (f"chains of {LENGTH:,}", long)):
+        faults = [found.faults[code] for code in ("self_parent", "cycle", "duplicate_id")]
+        cells = (
+            name,
+            found.lineages,
+            found.nodes,
+            *faults,
+            f"{found.slowest * 1000:.0f} ms",
+            len(found.wrong),
+        )
+        print(f"| {' | '.join(map(str, cells))} |")
+    print(*(some.wrong + long.wrong)[:20], sep="\n")
+    return 1 if some.wrong or long.wrong else 0
+
+
+def tried(first: int) -> Found:
+    """A turn of random lineages, from this seed on."""
+    found = Found()
+    for seed in range(first, first + A_TURN):
+        try_one(random_nodes(seed), seed, found)
+    return found
+
+
+def tried_long(seed: int) -> Found:
+    """A chain, whole or with a fault somewhere: every other one is a circle, or has an id twice."""
+    found, nodes = Found(), chain(LENGTH)
+    at = random.Random(seed).randrange(LENGTH)
+    if seed % 4 == 1:
+        nodes[0] = node("c0", f"c{at}")
+    elif seed % 4 == 2:
+        nodes[at] = node(f"c{max(at - 1, 0)}", None, key="again", second=at)
+    elif seed % 4 == 3:
+        nodes = [node(one.key, one.parent_id) for one in nodes]
+    try_one(nodes, seed, found)
+    return found
+
+
+def try_one(nodes: list[Node], seed: int, found: Found) -> None:
+    """Build it twice, the second time from another order, and note what does not hold."""
+    started = time.perf_counter()
+    forest = build_forest(nodes)
+    found.slowest = max(found.slowest, time.perf_counter() - started)
+    found.lineages += 1
+    found.nodes += len(nodes)
+    found.faults.update(fault.code.value for lineage in forest.lineages for fault in lineage.faults)
+    shuffled = random.Random(seed).sample(nodes, len(nodes))
+    checks = {
+        "a node is missing, or there twice": holds_each_once(forest, nodes),
+        "a node stands before its parent": stands_behind_parents(forest),
+        "another order gives another forest": build_forest(shuffled) == forest,
+        "a fault is not told": told_of(forest) >= faults_of(nodes),
+        "lines lie on each other": lines_are_apart(forest),
+    }
+    found.wrong += [f"{seed}: {words}" for words, is_so in checks.items() if not is_so]
+
+
+def holds_each_once(forest: Forest, nodes: list[Node]) -> bool:
+    keys = [place.key for lineage in forest.lineages for place in lineage.places]
+    return sorted(keys) == sorted(node.key for node in nodes)
+
+
+def stands_behind_parents(forest: Forest) -> bool:
+    seen: set[str] = set()
+    for lineage in forest.lineages:
+        for place in lineage.places:
+            if place.parent is not None and place.parent not in seen:
+                return False
+            seen.add(place.key)
+    return True
+
+
+def told_of(forest: Forest) -> set[tuple[FaultCode, str]]:
+    """Each fault that is told, with the ids that it is about."""
+    return {
+        (fault.code, one)
+        for lineage in forest.lineages
+        for fault in lineage.faults
+        for one in fault.checkpoint_ids
+    }
+
+
+def faults_of(nodes: list[Node]) -> set[tuple[FaultCode, str]]:
+    """Those that can be told by looking at ids alone; a circle only where no id is there twice."""
+    ids = Counter(one.checkpoint_id for one in nodes)
+    faults = {(FaultCode.DUPLICATE_ID, one) for one, count in ids.items() if count > 1}
+    itself = {one.checkpoint_id for one in nodes if one.parent_id == one.checkpoint_id}
+    faults |= {(FaultCode.SELF_PARENT, one) for one in itself}
+    if not any(code == FaultCode.DUPLICATE_ID for code, _ in faults):
+        faults |= {(FaultCode.CYCLE, one) for one in in_circles(nodes) - itself}
+    return faults
+
+
+def in_circles(nodes: list[Node]) -> set[str]:
+    """The ids that their recorded parents lead back to."""
+    parents = {one.checkpoint_id: one.parent_id for one in nodes}
+    found: set[str] = set()
+    done: set[str] = set()
+    for start in parents:
+        walk: dict[str, None] = {}
+        step: str | None = start
+        while step is not None and step in parents and step not in walk and step not in done:
+            walk[step] = None
+            step = parents[step]
+        if step in walk:
+            order = list(walk)
+            found.update(order[order.index(step) :])
+        done.update(walk)
+    return found
+
+
+def lines_are_apart(forest: Forest) -> bool:
+    """Whether each node has a row of its own, and no row of a lane holds two lines."""
+    for lineage in forest.lineages:
+        positions = lay_out(lineage.places)
+        if sorted(position.row for position in positions.values()) != list(range(len(lineage.places))):
+            return False
+        taken: set[tuple[int, int]] = set()
+        for place in lineage.places:
+            at = positions[place.key]
+            parent = positions[place.parent] if place.parent else at
+            rows = {(at.lane, row) for row in range(min(parent.row + 1, at.row), at.row + 1)}
+            if taken & rows:
+                return False
+            taken |= rows
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
