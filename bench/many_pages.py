@@ -1,38 +1,50 @@
-"""How soon many pages that watch one job are told of an event."""
+"""How soon many pages that watch one job, or several, are told of an event."""
 
 import http.cookiejar
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+import psutil
+
 from bench.live_latency import queued_job, served
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (1, 20, 60)
-EVENTS = 300
+# Jobs, pages of each, events of each, and the seconds from one to the next.
+MEASURED = ((1, 1, 300, 0.03), (1, 20, 300, 0.03), (1, 60, 300, 0.03), (20, 10, 1000, 0.02))
+# As many as the worker of a served instance carries out at once.
+JOBS_A_WORKER = 4
 # Events that no page shows as rows.
 NOT_SHOWN = ("steps", "ended")
 
+# Of each page, what it was told: an event's seq, and when that was.
+Told = list[list[tuple[int, float]]]
+
 
 def main() -> None:
-    print("| pages | events each | p50 ms | p95 ms | missed or told twice |")
-    print("|---:|---:|---:|---:|---:|")
-    for count in PAGES:
+    print("| jobs | pages | events a second | p50 ms | p95 ms | missed | told twice | memory of the server |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---|")
+    for measured in MEASURED:
         # Django's settings are read once in a process.
-        code = f"from bench.many_pages import measure; measure({count})"
+        code = f"from bench.many_pages import measure; measure{measured}"
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def measure(count: int) -> None:
+def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     """Print one line of the table."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        cookie, job = cookie_of(link), queued_job(Path(folder), EVENTS)
-        report(count, job, watched(count, link.split("/login")[0], cookie, job))
+        cookie, queued = cookie_of(link), queued_jobs(Path(folder), jobs, events, pause)
+        with workers(jobs):
+            told, memory = watched(queued, pages, link.split("/login")[0], cookie)
+        report(queued, pages, told, memory)
 
 
 def cookie_of(link: str) -> str:
@@ -42,25 +54,77 @@ def cookie_of(link: str) -> str:
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def watched(count: int, site: str, cookie: str, job: Any) -> list[list[tuple[int, float]]]:
-    """What each page was told, and when: the job is offered once all of them are open."""
+def queued_jobs(folder: Path, count: int, events: int, pause: float) -> list[Any]:
+    """So many jobs of one location, that wait for their pages to be open."""
+    first = queued_job(folder, events)
+    request = {"inputs": {"events": events, "pause": pause}}
+    values = {name: getattr(first, name) for name in ("kind", "location", "project", "branch")}
+    first.delete()
+    return [type(first).objects.create(**values, request=request) for _ in range(count)]
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[None]:
+    """A second worker for the jobs that the first has no place for."""
+    more = jobs - JOBS_A_WORKER
+    if more <= 0:
+        yield
+        return
+    worker = subprocess.Popen([sys.executable, "manage.py", "worker", "--jobs", str(more)], cwd=ROOT)
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Told, list[int]]:
+    """What each page was told, and the server's memory before and behind that.
+
+    The jobs are offered once all pages are open.
+    """
     from viewer.jobs.tasks import offer
 
-    address = f"{site.replace('http', 'ws')}/ws/jobs/{job.pk}/?after=0&show=page"
-    command = [sys.executable, "-m", "bench.live.watchers", str(count), address, site, cookie]
+    server, socket = web_server(), site.replace("http", "ws")
+    addresses = ",".join(f"{socket}/ws/jobs/{job.pk}/?after=0&show=page" for job in jobs)
+    command = [sys.executable, "-m", "bench.live.watchers", str(pages), addresses, site, cookie]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watchers:
         assert watchers.stdout and watchers.stdout.readline() == "open\n"
-        offer(job)
-        told: list[list[tuple[int, float]]] = json.loads(watchers.stdout.readline())
-    return told
+        memory = [megabytes(server)]
+        for job in jobs:
+            offer(job)
+        told: Told = json.loads(watchers.stdout.readline())
+        memory.append(megabytes(server))
+    return told, memory
 
 
-def report(count: int, job: Any, told: list[list[tuple[int, float]]]) -> None:
-    written = {seq: at.timestamp() for seq, at in job.events.values_list("seq", "at")}
-    shown = sorted(job.events.exclude(kind__in=NOT_SHOWN).values_list("seq", flat=True))
-    wrong = sum(sorted(seq for seq, _ in seen) != shown for seen in told)
-    cuts = [cut * 1000 for cut in quantiles([at - written[seq] for seen in told for seq, at in seen], n=100)]
-    print(f"| {count} | {len(shown)} | {cuts[49]:.0f} | {cuts[94]:.0f} | {wrong} |", flush=True)
+def web_server() -> psutil.Process:
+    """The web server's process, before any other comes and goes."""
+    ours = psutil.Process(os.getpid()).children(recursive=True)
+    return next(process for process in ours if "daphne" in process.cmdline())
+
+
+def megabytes(process: psutil.Process) -> int:
+    return int(process.memory_info().rss) // 1_000_000
+
+
+def report(jobs: Sequence[Any], pages: int, told: Told, memory: Sequence[int]) -> None:
+    late: list[float] = []
+    moments: list[float] = []
+    missed = twice = 0
+    for number, job in enumerate(jobs):
+        written = {seq: at.timestamp() for seq, at in job.events.values_list("seq", "at")}
+        shown = set(job.events.exclude(kind__in=NOT_SHOWN).values_list("seq", flat=True))
+        moments += written.values()
+        for seen in told[number * pages : (number + 1) * pages]:
+            seqs = [seq for seq, _ in seen]
+            missed += len(shown - set(seqs))
+            twice += len(seqs) - len(set(seqs))
+            late += [at - written[seq] for seq, at in seen]
+    cuts = [cut * 1000 for cut in quantiles(late, n=100)]
+    rate = len(moments) / (max(moments) - min(moments))
+    counts = f"{len(jobs)} | {len(told)} | {rate:.0f} | {cuts[49]:.0f} | {cuts[94]:.0f} | {missed} | {twice}"
+    print(f"| {counts} | {memory[0]} MB, then {memory[1]} MB |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes events as a run with streamed text does: one about every 30 ms, for as long as it is asked to."""
+"""Writes events as a run with streamed text does: one about every 30 ms, unless it is asked for others."""
 
 import importlib.util
 import json
@@ -16,11 +16,12 @@ assert spec and spec.loader
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 spool = module.Spool(FOLDER)
-events = int(json.loads((FOLDER / "request.json").read_text())["inputs"]["events"])
+inputs = json.loads((FOLDER / "request.json").read_text())["inputs"]
+events, pause = int(inputs["events"]), float(inputs.get("pause", 0.03))
 
 spool.write("started", pid=os.getpid(), engine="bench", engine_version="1", python_version="3")
 pauses = random.Random(1)
 for number in range(events):
-    time.sleep(pauses.uniform(0.005, 0.055))
+    time.sleep(pauses.uniform(pause / 6, pause * 11 / 6))
     spool.write("tool_completed", tool=f"tool {number}", agent="Writer")
 spool.write("ended", status="succeeded", result="", error="", traceback="")

@@ -1,4 +1,4 @@
-"""Opens many sockets of one job, and notes when each event came: watchers.py COUNT ADDRESS ORIGIN COOKIE.
+"""Opens many sockets of each job, and notes when each event came: watchers.py COUNT ADDRESSES ORIGIN COOKIE.
 
 Says ``open`` once all of them are; at the end one list for each socket, of [event's seq, seconds since 1970].
 Its library is the one that Daphne speaks with: here on asyncio, so in a process of its own.
@@ -13,7 +13,7 @@ import time
 from autobahn.asyncio.websocket import WebSocketClientFactory, WebSocketClientProtocol
 
 EVENT = re.compile(r'data-event="(\d+)"')
-MOST_SECONDS = 120
+MOST_SECONDS = 300
 
 
 class Watcher(WebSocketClientProtocol):
@@ -36,19 +36,27 @@ class Watcher(WebSocketClientProtocol):
         self.closed.set_result(None)
 
 
-async def main(count: int, address: str, origin: str, cookie: str) -> None:
+async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
+    opening = [
+        await opened(address, origin, cookie) for address in addresses.split(",") for _ in range(count)
+    ]
+    await asyncio.gather(*(watcher.opened for watcher in opening))
+    print("open", flush=True)
+    # The server closes them once all has been told.
+    async with asyncio.timeout(MOST_SECONDS):
+        await asyncio.gather(*(watcher.closed for watcher in opening))
+    print(json.dumps([watcher.seen for watcher in opening]), flush=True)
+
+
+async def opened(address: str, origin: str, cookie: str) -> Watcher:
+    """A socket of this address, that is about to open."""
     factory = WebSocketClientFactory(address, origin=origin, headers={"Cookie": cookie})
     factory.protocol = Watcher
     factory.setProtocolOptions(openHandshakeTimeout=MOST_SECONDS)
     loop = asyncio.get_running_loop()
-    opening = [await loop.create_connection(factory, factory.host, factory.port) for _ in range(count)]
-    watchers = [watcher for _, watcher in opening]
-    await asyncio.gather(*(watcher.opened for watcher in watchers))
-    print("open", flush=True)
-    # The server closes them once all has been told.
-    async with asyncio.timeout(MOST_SECONDS):
-        await asyncio.gather(*(watcher.closed for watcher in watchers))
-    print(json.dumps([watcher.seen for watcher in watchers]), flush=True)
+    watcher: Watcher
+    _transport, watcher = await loop.create_connection(factory, factory.host, factory.port)
+    return watcher
 
 
 if __name__ == "__main__":
