@@ -28,7 +28,8 @@ bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m scripts.bench
 
-battery: development ## Kill what writes checkpoints and what runs jobs, hundreds of times, and count what is lost
+battery: development ## Kill writers and jobs, break files and stores, and show hostile texts, thousands of times
+	@scripts/system-packages browser
 	@.venv/bin/python -m battery
 
 matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…

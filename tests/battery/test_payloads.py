@@ -40,7 +40,7 @@ def test_no_payload_runs_on_any_page(
     payloads = {n: filled(form, n, NOWHERE) for n, form in enumerate(payload_forms()[::EVERY], 1)}
     (group,) = made_groups(tmp_path, payloads)
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(User.objects.create_superuser("owner"))
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     seen = asyncio.run(looked_at(live_server.url, session, group, with_policy))
     assert seen.ran == seen.requests == seen.reports == seen.markup == seen.failed == []
