@@ -28,6 +28,14 @@ def test_a_slice_ends_where_another_run_begins(first: str, monkeypatch: pytest.M
     assert list(importing._slices(chain.from_iterable(runs))) == runs
 
 
+def test_a_run_begins_where_what_it_continues_was_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "WORTH_STORING", 1)
+    pruned = read("1.14.2/flow")[1:]
+    assert isinstance(pruned[0], Packed) and pruned[0].snapshot.parent_id
+    runs = [read("1.15.30/json"), pruned]
+    assert list(importing._slices(chain.from_iterable(runs))) == runs
+
+
 def test_few_checkpoints_and_a_full_slice_are_stored_together(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [*read("1.14.1/flow"), *read("1.14.7/flow")]
     assert list(importing._slices(iter(results))) == [results]

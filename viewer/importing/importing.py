@@ -26,7 +26,7 @@ from viewer.words import Words
 SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
 # From so many on, they are stored where the next run begins, while another process reads on: a run that
 # comes in one slice is settled once.
-WORTH_STORING = 200
+WORTH_STORING = 400
 # An import that found nothing new is only noted this often: open locations are looked at every second.
 NOTED_EVERY = timedelta(seconds=20)
 
@@ -191,10 +191,10 @@ def _store(
 def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]:
     """The results that are stored together."""
     some: list[Packed | Fault] = []
-    size, kickoffs = 0, set[str]()
+    size, kickoffs, ids = 0, set[str](), set[str]()
     for result in results:
         is_full = len(some) >= SLICE or size >= SLICE_BYTES
-        if is_full or (len(some) >= WORTH_STORING and _begins_a_run(result, kickoffs)):
+        if is_full or (len(some) >= WORTH_STORING and _begins_a_run(result, kickoffs, ids)):
             yield some
             some, size = [], 0
             kickoffs.clear()
@@ -202,15 +202,16 @@ def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]
         if isinstance(result, Packed):
             size += len(result.data)
             kickoffs.add(result.snapshot.run_key)
+            ids.add(result.snapshot.checkpoint_id)
     if some:
         yield some
 
 
-def _begins_a_run(result: Packed | Fault, kickoffs: set[str]) -> bool:
-    """Whether it continues nothing, and is of none of these: the first versions tell no parents at all."""
+def _begins_a_run(result: Packed | Fault, kickoffs: set[str], ids: set[str]) -> bool:
+    """Whether it continues none of these, and is of no kickoff of theirs: the first versions tell no parents."""
     if not isinstance(result, Packed):
         return False
-    return result.snapshot.parent_id is None and result.snapshot.run_key not in kickoffs - {""}
+    return result.snapshot.parent_id not in ids and result.snapshot.run_key not in kickoffs - {""}
 
 
 def _note(location: Location, summary: ImportSummary) -> None:
