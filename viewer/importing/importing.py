@@ -208,7 +208,7 @@ def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]
 
 
 def _begins_a_run(result: Packed | Fault, kickoffs: set[str], ids: set[str]) -> bool:
-    """Whether it continues none of these, and is of no kickoff of theirs: the first versions tell no parents."""
+    """Whether it continues none of these, nor is of a kickoff of theirs: old versions tell no parents."""
     if not isinstance(result, Packed):
         return False
     return result.snapshot.parent_id not in ids and result.snapshot.run_key not in kickoffs - {""}
