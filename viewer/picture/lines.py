@@ -4,11 +4,13 @@ A page has more than a hundred of them: what a template would work out again for
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from django.utils.dateformat import format as formatted
 from django.utils.timezone import localtime
+from django.utils.translation import get_language
 
 from viewer.models import Checkpoint
 from viewer.picture.triggers import is_failure, written_words
@@ -91,4 +93,12 @@ def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
 
 def _moment(at: datetime) -> Moment:
     here = localtime(at)
-    return Moment(here.isoformat(), formatted(here, "j M Y, H:i:s T"), f"{here:%H:%M:%S}")
+    clock = f"{here:%H:%M:%S}"
+    day = _day_words(here.date(), get_language())
+    return Moment(here.isoformat(), f"{day}, {clock} {here.tzname()}", clock)
+
+
+@lru_cache(maxsize=1000)
+def _day_words(day: date, language: str | None) -> str:
+    """The day in this language, which is the one that is shown now."""
+    return formatted(day, "j M Y")
