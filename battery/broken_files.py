@@ -6,7 +6,6 @@ of ours, the healthy ones are read, the location's page answers, and nothing in 
 
 import os
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from battery.malformed import make_no_files, malformed_files
+from battery.own_data import own_data
 from tests.real_stores import hashes_below
 
 if TYPE_CHECKING:
@@ -44,16 +44,8 @@ class Found:
 
 def main() -> int:
     """Print a table; 1 where it does not hold."""
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
-        os.environ["DATA_DIR"] = f"{folder}/data"
-        os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
-        import django
-
-        django.setup()
-        from viewer.data_folder import make_ready
-
-        make_ready()
-        found = tried(Path(folder))
+    with own_data() as folder:
+        found = tried(folder)
     print("| files | tried | read | listed with a reason | slowest | most often told |")
     print("|---|---:|---:|---:|---:|---|")
     for kind, count in found.files.items():

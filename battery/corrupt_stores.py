@@ -49,6 +49,7 @@ class Found:
 
 def main() -> int:
     """Print a table; 1 where it does not hold."""
+    # Puts the newer SQLite in the place of Python's own.
     import_module("checkpoint_site")
     with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
         found = tried(Path(folder))

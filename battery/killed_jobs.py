@@ -9,7 +9,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from battery.own_data import own_data
 
 ROOT = Path(__file__).resolve().parent.parent
 JOBS, WORKERS = 1_000, 2
@@ -49,13 +50,9 @@ class Found:
 
 def main() -> int:
     """Print a table; 1 where it does not hold."""
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
-        os.environ["DATA_DIR"] = f"{folder}/data"
-        os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings", "TINY_CHILD": "pauses.py"}
-        import django
-
-        django.setup()
-        found = tried(Path(folder))
+    os.environ["TINY_CHILD"] = "pauses.py"
+    with own_data("tests.jobs.worker_settings") as folder:
+        found = tried(folder)
     print("| jobs | kills | succeeded | interrupted | otherwise | started | twice | left over | recovery |")
     print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     kills = ", ".join(f"{count} of {target}" for target, count in sorted(found.kills.items()))
@@ -68,10 +65,8 @@ def main() -> int:
 
 def tried(folder: Path) -> Found:
     """Have the jobs asked for and carried out, and kill."""
-    from viewer.data_folder import make_ready
     from viewer.models import Job
 
-    make_ready()
     make_location(folder)
     found = Found()
     processes = {"askers": [started(ASKER)], "workers": [started(WORKER) for _ in range(WORKERS)]}

@@ -4,12 +4,10 @@ It holds where no committed checkpoint is missing five seconds after the last ki
 while it is being written, and no writer is told that its store is locked.
 """
 
-import os
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import closing
@@ -17,6 +15,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from battery.own_data import own_data
 
 if TYPE_CHECKING:
     from viewer.models import Location
@@ -50,16 +50,8 @@ class Found:
 
 def main() -> int:
     """Print a table of both providers; 1 where something was lost."""
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
-        os.environ["DATA_DIR"] = f"{folder}/data"
-        os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
-        import django
-
-        django.setup()
-        from viewer.data_folder import make_ready
-
-        make_ready()
-        results = [tried(provider, Path(folder)) for provider in ("json", "sqlite")]
+    with own_data() as folder:
+        results = [tried(provider, folder) for provider in ("json", "sqlite")]
     print("| writers | kills | imports | committed | missing | called broken | refused |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for one in results:

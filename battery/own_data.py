@@ -1,0 +1,21 @@
+"""A data folder for one run of the battery, and Django on it."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
+    """A folder that is thrown away at the end. Django is set up with a data folder in it, and only then."""
+    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
+        os.environ |= {"DATA_DIR": f"{folder}/data", "DJANGO_SETTINGS_MODULE": settings}
+        import django
+
+        django.setup()
+        from viewer.data_folder import make_ready
+
+        make_ready()
+        yield Path(folder)
