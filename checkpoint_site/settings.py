@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from platformdirs import user_data_path
+
 from checkpoint_site.environment import (
     env_flag,
     env_folder,
@@ -14,10 +16,12 @@ from checkpoint_site.environment import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-
+IS_CHECKOUT = (ROOT / "manage.py").is_file()
+# A wheel has the top-level folders of a checkout inside this package.
+ASSETS = ROOT if IS_CHECKOUT else Path(__file__).resolve().parent
 
 # Everything that is ours: database, stored copies, jobs.
-DATA_DIR = env_folder("DATA_DIR", ROOT / "var")
+DATA_DIR = env_folder("DATA_DIR", ROOT / "var" if IS_CHECKOUT else user_data_path("forkline"))
 PORT = env_number("PORT", 8000)
 DEBUG = env_flag("DEBUG", False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or kept_secret(DATA_DIR)
@@ -94,7 +98,7 @@ ASGI_APPLICATION = "checkpoint_site.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [ROOT / "templates"],
+        "DIRS": [ASSETS / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -165,7 +169,7 @@ CONTENT_SECURITY_POLICY = {
 }
 
 STATIC_URL = "static/"
-STATICFILES_DIRS = [ROOT / "static"]
+STATICFILES_DIRS = [ASSETS / "static"]
 # Served from where they are installed: nothing to collect before the first page.
 WHITENOISE_USE_FINDERS = True
 

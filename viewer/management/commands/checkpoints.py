@@ -16,6 +16,8 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
+        # The forkline command leaves the word out.
+        parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
         for name, subcommand in SUBCOMMANDS.items():
             subparser = subparsers.add_parser(

@@ -98,7 +98,7 @@ def start(location: Location | None) -> dict[str, Child]:
     commands = {
         # Quiet, as its log of requests would hold the login link.
         _("web server"): [sys.executable, *server, "checkpoint_site.asgi:application"],
-        _("worker"): [sys.executable, str(settings.ROOT / "manage.py"), "worker"],
+        _("worker"): [sys.executable, "-m", "django", "worker"],
     }
     return {
         name: subprocess.Popen(command, cwd=settings.ROOT, env=environment, start_new_session=True)

@@ -1,0 +1,76 @@
+"""The ``forkline`` command. It runs the same commands as ``manage.py``.
+
+forkline                    serve the checkpoints of the current folder
+forkline up LOCATION        serve a location
+forkline list LOCATION      any subcommand of ``manage.py checkpoints``
+forkline login-link NAME    any other command of ``manage.py``
+"""
+
+import os
+import sys
+from pathlib import Path
+
+PROGRAM = "forkline"
+# Where CrewAI writes checkpoints, and looks for them, unless a location is given.
+DEFAULT_LOCATIONS = (".checkpoints", ".checkpoints.db")
+# The commands of manage.py, by the names they have here.
+COMMANDS = {
+    "up": "up",
+    "worker": "worker",
+    "import": "import_checkpoints",
+    "login-link": "login_link",
+}
+USAGE = """\
+usage: forkline [COMMAND] [OPTIONS]
+
+Without a command, serve .checkpoints or .checkpoints.db of the current folder.
+
+  up [LOCATION]           Serve a folder or database of checkpoints.
+  import LOCATION         Import a location without serving it.
+  login-link [NAME]       Print a link that logs in, once.
+  worker                  Run queued jobs.
+  {subcommands}
+                          Work with checkpoints in the terminal.
+
+"forkline COMMAND --help" shows the options of a command."""
+
+
+def main() -> None:
+    """Run the command line of this process, and exit with its status."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+    arguments = sys.argv[1:]
+    if not arguments:
+        arguments = ["up", default_location(Path.cwd())]
+    if arguments[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(f"{usage()}\n")
+        return
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line([PROGRAM, *django_arguments(arguments)])
+
+
+def default_location(folder: Path) -> str:
+    """The checkpoints of this folder. Raises SystemExit with the usage where it has none."""
+    for name in DEFAULT_LOCATIONS:
+        if (folder / name).exists():
+            return str(folder / name)
+    names = " or ".join(DEFAULT_LOCATIONS)
+    sys.exit(f"There is no {names} in {folder}. Name a location: forkline up LOCATION\n\n{usage()}")
+
+
+def django_arguments(arguments: list[str]) -> list[str]:
+    """The arguments of ``manage.py`` that do what these ask for."""
+    command, *rest = arguments
+    if command in COMMANDS:
+        return [COMMANDS[command], *rest]
+    return ["checkpoints", *arguments]
+
+
+def usage() -> str:
+    """The text of ``forkline --help``."""
+    import django
+
+    django.setup()
+    from viewer.terminal import SUBCOMMANDS
+
+    return USAGE.format(subcommands=" | ".join(SUBCOMMANDS))

@@ -1,0 +1,124 @@
+"""The ``forkline`` command of a wheel, installed into an empty environment and used from another folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
+
+import pytest
+
+from scripts.served_demo import LINK, free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+STORE = ROOT / "tests/stores/1.15.30/json"
+UV = Path(sys.executable).parent / "uv"
+
+
+@pytest.fixture(scope="module")
+def forkline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, installed from a wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    for arguments in (
+        ["build", "-q", "--wheel", "-o", str(folder / "wheel"), str(ROOT)],
+        ["venv", "-q", "-p", sys.executable, str(folder / "environment")],
+    ):
+        subprocess.run([UV, *arguments], check=True)
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    python = folder / "environment/bin/python"
+    subprocess.run([UV, "pip", "install", "-q", "-p", python, wheel], check=True)
+    return folder / "environment/bin/forkline"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with checkpoints, where a person types ``forkline``."""
+
+    folder: Path
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    folder = tmp_path / "project"
+    shutil.copytree(STORE, folder / ".checkpoints")
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return Project(folder, {**kept, "XDG_DATA_HOME": str(tmp_path / "data"), "PORT": str(free_port())})
+
+
+@pytest.fixture
+def served(forkline: Path, project: Project) -> Iterator[str]:
+    """The login link of ``forkline``, typed without arguments in the project's folder."""
+    server = subprocess.Popen(
+        [forkline],
+        cwd=project.folder,
+        env=project.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout
+    try:
+        printed = ""
+        for line in server.stdout:
+            printed += line
+            if link := LINK.search(line):
+                yield link[0]
+                return
+        pytest.fail(f"It ended without a login link: {printed}")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def run(forkline: Path, project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [forkline, *arguments], cwd=project.folder, env=project.environment, capture_output=True, text=True
+    )
+
+
+def test_it_lists_the_checkpoints_of_another_folder(forkline: Path, project: Project) -> None:
+    listed = run(forkline, project, "list", ".checkpoints", "--json")
+
+    assert listed.returncode == 0, listed.stderr
+    stored = len(list((project.folder / ".checkpoints").rglob("*.json")))
+    assert sum(len(found["checkpoints"]) for found in json.loads(listed.stdout)["runs"]) == stored
+
+
+def test_it_keeps_its_data_in_the_folder_of_the_user(forkline: Path, project: Project) -> None:
+    run(forkline, project, "list", ".checkpoints")
+
+    assert (Path(project.environment["XDG_DATA_HOME"]) / "forkline/forkline.sqlite3").exists()
+
+
+def test_without_arguments_it_serves_the_checkpoints_of_the_folder(served: str) -> None:
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    page = browser.open(served).read().decode()
+
+    assert ".checkpoints" in page
+    styles = re.findall(r'href="(/static/[^"]+\.css)"', page)
+    assert styles, page[:2000]
+    site = served.partition("/login")[0]
+    assert all(browser.open(site + style).status == 200 for style in styles)
+
+
+def test_without_checkpoints_it_says_how_to_name_a_location(forkline: Path, project: Project) -> None:
+    shutil.rmtree(project.folder / ".checkpoints")
+
+    refused = run(forkline, project)
+
+    assert refused.returncode == 1
+    assert "forkline up LOCATION" in refused.stderr
+
+
+def test_help_names_every_subcommand(forkline: Path, project: Project) -> None:
+    told = run(forkline, project, "--help").stdout
+
+    assert all(name in told for name in ("up", "list", "info", "fork", "resume", "run", "answer"))
+    assert "usage: forkline list " in run(forkline, project, "list", "--help").stdout
