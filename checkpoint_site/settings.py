@@ -185,7 +185,7 @@ LOGGING = {
     # An error's text may quote what was read.
     "formatters": {
         "plain": {
-            "()": "viewer.providers.redaction.RedactingFormatter",
+            "()": "viewer.redaction.values.RedactingFormatter",
             "format": "%(levelname)s %(name)s: %(message)s",
         }
     },

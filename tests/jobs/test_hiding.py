@@ -7,11 +7,11 @@ import pytest
 
 from forkline_crewai.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
-from tests.providers.canaries import TEXTS, TOKENS
+from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for, keys_in
 from viewer.jobs.spool import LOG, Spool, read_lines
 from viewer.models import Job, Project
-from viewer.providers.redaction import redact
+from viewer.redaction.values import redact
 
 KEY = "canary-0123456789-canary"
 PRIVATE_KEY = f"-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----"

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
-from tests.providers.canaries import TEXTS, TOKENS
+from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.jobs.follow import carry
 from viewer.jobs.looks import look_at, make
 from viewer.jobs.questions import answer

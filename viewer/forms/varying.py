@@ -17,8 +17,8 @@ from viewer.forms.values import same
 from viewer.forms.varied import SentTexts, Varied, varied_model, varied_output, varied_value
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.plan import Edits
-from viewer.providers.redaction import redact
-from viewer.providers.secret_names import MARKER
+from viewer.redaction.names import MARKER
+from viewer.redaction.values import redact
 from viewer.wording import told
 
 MOST_BRANCHES = 20

@@ -6,7 +6,7 @@ import zstandard
 
 from viewer.importing.limits import limits
 from viewer.models import Checkpoint
-from viewer.providers.redacted_json import decoded
+from viewer.redaction.json_bytes import decoded
 
 
 def stored_bytes(checkpoint: Checkpoint) -> bytes:

@@ -10,7 +10,6 @@ from typing import Literal, Self
 
 from viewer.providers.crewai_format import id_and_parent
 from viewer.providers.reading import Outside, snapshot_of, too_large, too_slow
-from viewer.providers.redaction import shown_name
 from viewer.providers.snapshot import (
     Broken,
     Entry,
@@ -21,6 +20,7 @@ from viewer.providers.snapshot import (
     Snapshot,
     StillWritten,
 )
+from viewer.redaction.values import shown_name
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 

@@ -9,8 +9,8 @@ from struct import iter_unpack
 
 import zstandard
 
-from viewer.providers.redaction import is_clean, shown_name
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
+from viewer.redaction.values import is_clean, shown_name
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from viewer.providers import crewai_format, crewai_row
-from viewer.providers.redacted_json import redacted_json
-from viewer.providers.redaction import redact_text
-from viewer.providers.scanning import scan
 from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, StillWritten
+from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.scanning import scan
+from viewer.redaction.values import redact_text
 from viewer.words import gettext_noop as _
 
 # Python itself refuses longer ones.

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.providers.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from tests.real_stores import STORES
-from viewer.providers.redacted_json import redacted_json
-from viewer.providers.redaction import redact
-from viewer.providers.scanning import scan
-from viewer.providers.secret_names import MARKER
+from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
+from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.names import MARKER
+from viewer.redaction.scanning import scan
+from viewer.redaction.values import redact
 
 
 @pytest.mark.parametrize(

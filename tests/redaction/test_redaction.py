@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.providers.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
+from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.providers.reading import Outside, snapshot_of
-from viewer.providers.redaction import RedactingFormatter, redact, redact_text
-from viewer.providers.secret_names import MARKER, secrecy_of
 from viewer.providers.snapshot import Entry, Limits
+from viewer.redaction.names import MARKER, secrecy_of
+from viewer.redaction.values import RedactingFormatter, redact, redact_text
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
@@ -134,7 +134,7 @@ def test_names_are_told_apart_by_their_words() -> None:
 
 
 def test_the_servers_log_quotes_no_secret() -> None:
-    assert "viewer.providers.redaction.RedactingFormatter" in str(settings.LOGGING)
+    assert "viewer.redaction.values.RedactingFormatter" in str(settings.LOGGING)
     try:
         raise ValueError(f"cannot read {TOKENS['openai']}")
     except ValueError:

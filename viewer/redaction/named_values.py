@@ -10,7 +10,7 @@ from string import ascii_lowercase
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from viewer.providers.secret_names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
+from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
 
 
 def _cased(*words: str) -> list[str]:

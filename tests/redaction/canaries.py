@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from viewer.providers.redacted_json import redacted_json
-from viewer.providers.redaction import redact
-from viewer.providers.scanning import scan
+from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.scanning import scan
+from viewer.redaction.values import redact
 
 # Put together here, so that no scanner takes this file itself for a leak.
 JWT = ".".join(

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from viewer.providers.named_values import without_named_values
-from viewer.providers.secret_names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
+from viewer.redaction.named_values import without_named_values
+from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
 
 # Keys that tell by themselves what they are. Nothing in them needs escaping in JSON.
 _KNOWN = (

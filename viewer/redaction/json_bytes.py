@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.providers.redaction import is_clean, redact
-from viewer.providers.scanning import Findings
-from viewer.providers.secret_names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
+from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
+from viewer.redaction.scanning import Findings
+from viewer.redaction.values import is_clean, redact
 
 _MARKER = MARKER.encode()
 # How much around a place tells one field from another.
