@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check bench battery matrix screenshots clean-demo web development
+.PHONY: help setup demo up test check lock bench battery matrix screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## Say what can be made
@@ -23,6 +23,9 @@ test: setup development ## Run the whole test suite
 
 check: development ## Lint, check the format and the types
 	@scripts/check
+
+lock: development ## Pin the web application's packages, with hashes
+	@scripts/lock
 
 bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser

@@ -1,0 +1,65 @@
+"""The lock file pins what the requirements ask for, and its known vulnerabilities fail the check."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from scripts.check_vulnerabilities import report
+
+ROOT = Path(__file__).resolve().parents[2]
+PIN = re.compile(r"^([A-Za-z0-9_.\-]+)(?:\[[^\]]*\])?==(\S+)((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+
+
+def pins() -> dict[str, list[tuple[str, str]]]:
+    """Each locked package's versions, and what follows them: markers and hashes."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, version, rest in PIN.findall((ROOT / "requirements.lock").read_text()):
+        found.setdefault(canonicalize_name(name), []).append((version, rest))
+    return found
+
+
+def test_every_requirement_is_pinned_within_its_range() -> None:
+    locked = pins()
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        requirement = Requirement(line)
+        versions = [version for version, _rest in locked.get(canonicalize_name(requirement.name), [])]
+        assert versions, f"{requirement.name} is not locked: run scripts/lock"
+        assert all(requirement.specifier.contains(version) for version in versions), (
+            f"{requirement} is locked at {versions}: run scripts/lock"
+        )
+
+
+def test_every_pin_has_a_hash() -> None:
+    for name, versions in pins().items():
+        assert all("--hash=sha256:" in rest for _version, rest in versions), name
+
+
+def test_the_lock_names_no_registry() -> None:
+    assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_a_known_vulnerability_fails_the_check() -> None:
+    vulnerability = {"id": "PYSEC-1", "fix_versions": ["2.0"]}
+    lines, status = report([{"name": "example", "version": "1.0", "vulns": [vulnerability]}])
+
+    assert status == 1
+    assert lines[0] == "example 1.0: PYSEC-1, fixed in 2.0"
+
+
+def test_a_check_that_could_not_be_made_says_so() -> None:
+    lines, status = report([{"name": "example", "skip_reason": "not found"}])
+
+    assert status == 0
+    assert "not checked" in lines[0]
+
+
+def test_packages_without_vulnerabilities_pass() -> None:
+    packages: list[dict[str, Any]] = [
+        {"name": "one", "version": "1", "vulns": []},
+        {"name": "two", "skip_reason": "not found"},
+    ]
+
+    assert report(packages) == (["Known vulnerabilities: none in 1 packages, 1 not checked."], 0)
