@@ -14,10 +14,18 @@ DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp",
 # Room -> what it may import beside the standard library and itself. The longest match counts.
 ROOMS: dict[str, set[str]] = {
     "viewer/redaction": {"msgspec", "ahocorasick_rs", "re2"},
-    "viewer/providers": {"msgspec", "zstandard", "ahocorasick_rs", "viewer.redaction", "viewer.words"},
+    "viewer/providers": {
+        "msgspec",
+        "zstandard",
+        "ahocorasick_rs",
+        "viewer.redaction",
+        "viewer.titles",
+        "viewer.words",
+    },
     "viewer/words.py": set(),
+    "viewer/titles.py": set(),
     "viewer/lineage": {"graphviz", "viewer.words"},
-    "viewer/contents": set(),
+    "viewer/contents": {"viewer.titles"},
     "viewer/picture": DJANGO | {"viewer.models", "viewer.lineage", "viewer.contents"},
     "viewer/markdown.py": {"django", "markdown_it", "nh3"},
     "viewer/jobs/plan.py": {"viewer.words"},
@@ -36,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.wording",
         "viewer.words",
     },
-    "viewer/jobs/progress.py": set(),
+    "viewer/jobs/progress.py": {"viewer.titles"},
     "viewer/jobs": DJANGO
     | {
         "viewer.models",

@@ -49,6 +49,27 @@ def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
     assert (job.request["entity"], job.request["entry_point"]) == ("crew", "press_crew:make_crew")
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("README.md", "README.md"),
+        ("AI in 2026", "AI in 2026"),
+        ("1e", "1e"),
+        ("", ""),
+        ("NaN", "NaN"),
+        ("2026", 2026),
+        ("true", True),
+        ('"2026"', "2026"),
+    ],
+)
+def test_an_input_that_is_not_json_is_a_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, written: str, value: object
+) -> None:
+    run(capsys, tmp_path / "new", *CREW, "--input", f"topic={written}")
+
+    assert Job.objects.get().request["inputs"] == {"topic": value}
+
+
 def test_a_flows_state_and_an_agents_message_are_their_inputs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -65,7 +86,7 @@ def test_a_flows_state_and_an_agents_message_are_their_inputs(
         (("--entrypoint", "press_crew:Fact"), "--kind"),
         ((*CREW, "--state", "{}"), "Only a flow has a state"),
         ((*AGENT, "--input", "topic=1"), "asked one thing"),
-        ((*CREW, "--input", "year=nineteen"), "must be JSON"),
+        ((*CREW, "--input", "year=[nineteen"), "must be JSON"),
         ((*FLOW, "--model", "o3"), "for a crew only"),
         ((*CREW, "--most", "0"), "--most must be"),
         ((*CREW, "--events", ","), "--events needs a name"),

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from viewer.contents.events import Event, events_of
 from viewer.contents.shapes import listed, mapping, text, whole
+from viewer.titles import short_title
 
 Kind = Literal["crew", "flow", "agent", "unknown"]
 
@@ -53,7 +54,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        return self.name or self.description or self.id
+        return self.name or short_title(self.description) or self.id
 
     @property
     def is_stale(self) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from viewer.titles import short_title
+
 # What happens to a step without its being run.
 NOT_RUN = frozenset({"kept", "edited", "pinned"})
 # The streamed text that is kept for the one line that shows it.
@@ -72,7 +74,7 @@ def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
         ShownStep(
             unit=str(step.get("unit", "")),
             position=int(step.get("position") or position),
-            title=str(step.get("title", "")),
+            title=short_title(str(step.get("title", ""))),
             agent=str(step.get("agent") or ""),
             action=str(step.get("action", "")),
             reason=str(step.get("reason", "")),
@@ -130,7 +132,7 @@ def move_step(progress: Progress, subject: str, happened: str, data: Mapping[str
     unit = str(data.get(subject) or "")
     step = next((step for step in progress.steps if step.unit == unit), None)
     if step is None:
-        title = str(data.get("description") or unit)
+        title = short_title(str(data.get("description") or "")) or unit
         agent = str(data.get("agent") or "")
         step = ShownStep(unit, len(progress.steps) + 1, title, agent, "runs", "", "waiting")
         progress.steps.append(step)

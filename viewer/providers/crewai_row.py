@@ -7,6 +7,7 @@ import msgspec
 
 from viewer.providers.crewai_format import Document, Entity, Event
 from viewer.providers.snapshot import EntityType
+from viewer.titles import short_title
 
 # CrewAI runs agents with flows of its own, whose events stand between the user's.
 INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
@@ -134,7 +135,7 @@ def subject_of(document: Document, trigger: str) -> str:
     if not about:
         return ""
     last = max(about, key=lambda event: event.emission_sequence or 0)
-    return " ".join((last.method_name or _name.decode(last.task_name) or "").split())
+    return short_title(last.method_name or _name.decode(last.task_name) or "")
 
 
 def calls_of(document: Document) -> dict[str, int]:

@@ -55,7 +55,7 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
 def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The values of ``--input``, each of the type that was written. Raises CommandError."""
     pairs = [_pair(text, "--input") for text in options["input"]]
-    return {name: _json(text, f"--input {name}") for name, text in pairs}
+    return {name: _json_or_text(text, f"--input {name}") for name, text in pairs}
 
 
 def unit_named(contents: Contents, name: str) -> str:
@@ -106,6 +106,24 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     if not mark or not name:
         raise CommandError(_("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": text})
     return name, value
+
+
+def _json_or_text(text: str, option: str) -> Any:
+    """The JSON value, or the text itself if it cannot be meant as JSON, such as a file name.
+
+    Raises CommandError for an object, list or quoted text that is not valid JSON.
+    """
+    if text.lstrip()[:1] in {"{", "[", '"'}:
+        return _json(text, option)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError:
+        return text
+
+
+def _refuse_constant(name: str) -> Any:
+    """NaN and Infinity, which Python reads, are no JSON."""
+    raise ValueError(name)
 
 
 def _json(text: str, option: str) -> Any:

@@ -9,9 +9,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.contents import Contents
-from viewer.entry_points import entry_point_for, find_entry_points
+from viewer.entry_points import entry_point_for, entry_point_kinds, find_entry_points
 from viewer.models import Location, Project
 from viewer.proposing import find_interpreter, propose_project
+
+KINDS = ("crew", "flow", "agent")
 
 
 def add_project_arguments(parser: CommandParser) -> None:
@@ -20,6 +22,9 @@ def add_project_arguments(parser: CommandParser) -> None:
     parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
     parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
     parser.add_argument("--entrypoint", metavar="module:Class", help=_("What the run starts from."))
+    parser.add_argument(
+        "--kind", choices=KINDS, help=_("What the entry point gives, if its source does not say.")
+    )
 
 
 def project_for(location: Location, options: Mapping[str, Any]) -> Project:
@@ -47,11 +52,23 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
     return project
 
 
-def entry_point_of(project: Project, contents: Contents, named: str | None) -> str:
-    """The named entry point, else the project's only one for this checkpoint; empty where unclear."""
+def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
+    """The named entry point, else the project's only one for this checkpoint; empty where unclear.
+
+    Raises CommandError if ``--kind`` is not the checkpoint's.
+    """
+    named, kind = options["entrypoint"], options["kind"]
+    if kind and kind != contents.kind:
+        message = _("This is a checkpoint of a %(found)s: --kind %(kind)s does not fit it.")
+        raise CommandError(message % {"found": contents.kind, "kind": kind})
     if named is not None:
-        return named
-    return entry_point_for(Path(project.folder), project.entry_points, contents.kind, contents.name)
+        return str(named)
+    folder = Path(project.folder)
+    found = entry_point_for(folder, project.entry_points, contents.kind, contents.name)
+    unknown = [name for name, one in entry_point_kinds(folder, project.entry_points).items() if not one]
+    if not found and kind and len(unknown) == 1:
+        return unknown[0]
+    return found
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

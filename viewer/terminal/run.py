@@ -26,7 +26,6 @@ from viewer.terminal.terms import add_terms_arguments, terms_of
 from viewer.wording import told
 
 HELP = gettext_lazy("Run a project's crew, flow or agent from its start, and write its checkpoints here.")
-KINDS = ("crew", "flow", "agent")
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -43,9 +42,6 @@ def add_arguments(parser: CommandParser) -> None:
         help=_("An input; a lone agent has one, messages."),
     )
     parser.add_argument("--state", metavar="JSON|@FILE", help=_("A flow's inputs, as one object."))
-    parser.add_argument(
-        "--kind", choices=KINDS, help=_("What the entry point gives, where its source does not tell.")
-    )
     add_choice_arguments(parser)
     add_checkpoint_arguments(parser)
     add_terms_arguments(parser)

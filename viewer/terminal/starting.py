@@ -63,7 +63,7 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         if options["plan"]:
             return _planned(branch, steps)
         project = project_for(checkpoint.location, options)
-        entry_point = entry_point_of(project, contents, options["entrypoint"])
+        entry_point = entry_point_of(project, contents, options)
         refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
         choices = choices_of(options, contents)
         choices.update(answers_of(options, contents))

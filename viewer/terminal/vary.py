@@ -62,7 +62,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     checkpoint = checkpoint_at(options["checkpoint"])
     contents = contents_of(stored_body(checkpoint))
     project = None if options["plan"] else project_for(checkpoint.location, options)
-    entry_point = entry_point_of(project, contents, options["entrypoint"]) if project else ""
+    entry_point = entry_point_of(project, contents, options) if project else ""
     form = _form(checkpoint, contents, options)
     if form.errors:
         words = " ".join(f"{error.label}: {error.message}" for error in form.errors)
