@@ -16,14 +16,34 @@ BODY = b'{"entities": [{"entity_type": "crew", "name": "made", "tasks": []}], "e
 
 def generated_run(length: int) -> Run:
     """A stored run of so many checkpoints, of which every fiftieth or so begins a fork."""
-    location = Location.objects.create(path=f"/generated/{length}", provider=Location.Provider.JSON)
-    (lineage,) = build_forest(_nodes(length)).lineages
+    return stored_run(f"generated {length}", _nodes(length))
+
+
+def branched_run(branches: Sequence[str], length: int = 6) -> Run:
+    """A stored run whose branches are all open at once, each with ``length`` checkpoints after main's."""
+    nodes: list[Node] = []
+    for number in range(length * len(branches)):
+        step, column = divmod(number, len(branches))
+        parent = nodes[number - len(branches)].key if step else nodes[0].key if number else None
+        at = START + timedelta(seconds=number)
+        name = f"{at:%Y%m%dT%H%M%S}_{number:08x}"
+        nodes.append(Node(name, name, parent, "branched", branches[column], at))
+    return stored_run(f"{len(branches)} branches", nodes)
+
+
+def stored_run(name: str, nodes: Sequence[Node]) -> Run:
+    """The run of these nodes, which all descend from the first, as rows. ``name`` is the run's."""
+    length = len(nodes)
+    location = Location.objects.create(
+        path=f"/generated/{name.removeprefix('generated ')}", provider=Location.Provider.JSON
+    )
+    (lineage,) = build_forest(nodes).lineages
     positions = lay_out(lineage.places)
     run = Run.objects.create(
         location=location,
-        key=f"generated {length}",
+        key=name,
         entity="crew",
-        name=f"generated {length}",
+        name=name,
         first_at=START,
         last_at=START + timedelta(seconds=length),
         checkpoint_count=length,

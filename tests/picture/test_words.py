@@ -74,7 +74,9 @@ def test_sizes_are_short(value: int, text: str) -> None:
     [
         ("main", "main"),
         ("fork/20261120T093843_5e8a2c", "fork/…5e8a2c"),
-        ("a-long-name-without-end", "a-long-na…hout-end"),
+        ("fork/tone-3-of-voice", "fork/tone-3-of-voice"),
+        ("fork/20261120T232827_877b0992_5e8a2c", "fork/…5e8a2c"),
+        ("a-long-name-without-end", "a-long-nam…thout-end"),
     ],
 )
 def test_long_branch_names_keep_their_ends(branch: str, text: str) -> None:

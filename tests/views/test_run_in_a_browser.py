@@ -1,45 +1,25 @@
 """What a real browser makes of a run's page: selecting, keys, going back, a phone, no scripts."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from django.conf import settings
-from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
 from bench.generated_runs import generated_run
-from viewer.login_links import teammate
+from tests.views.browsing import Open, opening
 from viewer.models import Job, Run
 from viewer.picture.window import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-Open = Callable[..., Page]
-
 
 @pytest.fixture
 def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
-    """Opens an address in a browser that is logged in."""
-    client = Client()
-    client.force_login(teammate("runner", "run"))
-    name = settings.SESSION_COOKIE_NAME
-    cookie = {"name": name, "value": client.cookies[name].value, "url": live_server.url}
-    opened = []
-
-    def open_in_browser(address: str, **how: object) -> Page:
-        context = browser.new_context(base_url=live_server.url, **how)  # type: ignore[arg-type]
-        context.add_cookies([cookie])  # type: ignore[list-item]
-        opened.append(context)
-        page = context.new_page()
-        page.goto(address)
-        return page
-
-    yield open_in_browser
-    for context in opened:
-        context.close()
+    with opening(browser, live_server.url) as open_in_browser:
+        yield open_in_browser
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Numbers, sizes and texts as the pages write them."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,9 @@ register = template.Library()
 register.filter("event_words", trigger_words)
 register.filter("markdown", as_html)
 
-MOST_BRANCH = 18
+MOST_BRANCH = 20
+# As the engine names a fork: only its end tells it from another.
+GENERATED_BRANCH = re.compile(r"fork/\d{8}T\d{6}_")
 
 
 def _rounded(value: float, places: int) -> str:
@@ -93,11 +96,12 @@ def since(at: datetime | None, start: datetime | None) -> str:
 
 @register.filter
 def short_branch(branch: str) -> str:
-    """The branch's name in at most 18 characters: ``fork/…5e8`` for a long one, whose ends tell most."""
+    """The branch's name in at most 20 characters, cut in its middle: ``fork/…a1b2c3``."""
     if len(branch) <= MOST_BRANCH:
         return branch
-    folder, slash, _ = branch[:8].partition("/")
-    return f"{folder}/…{branch[-6:]}" if slash else f"{branch[:9]}…{branch[-8:]}"
+    if GENERATED_BRANCH.match(branch):
+        return f"fork/…{branch[-6:]}"
+    return f"{branch[:10]}…{branch[-9:]}"
 
 
 @register.filter

@@ -1,0 +1,35 @@
+"""Pages in a real browser for a person who is logged in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, Page
+
+from viewer.login_links import teammate
+from viewer.rights import May
+
+Open = Callable[..., Page]
+
+
+@contextmanager
+def opening(browser: Browser, site: str, right: May | None = "run") -> Iterator[Open]:
+    """A function that opens an address of the site; its keywords are the browser context's options."""
+    client = Client()
+    client.force_login(teammate("runner", right))
+    name = settings.SESSION_COOKIE_NAME
+    cookie = {"name": name, "value": client.cookies[name].value, "url": site}
+    opened = []
+
+    def open_in_browser(address: str, **how: object) -> Page:
+        context = browser.new_context(base_url=site, **how)  # type: ignore[arg-type]
+        context.add_cookies([cookie])  # type: ignore[list-item]
+        opened.append(context)
+        page = context.new_page()
+        page.goto(address)
+        return page
+
+    yield open_in_browser
+    for context in opened:
+        context.close()

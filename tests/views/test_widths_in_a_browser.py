@@ -1,0 +1,163 @@
+"""What can be read at each width, from a phone to a large screen, in both themes."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Browser, Page
+from pytest_django.live_server_helper import LiveServer
+
+from bench.generated_runs import branched_run
+from tests.views.browsing import Open, opening
+from viewer.models import Checkpoint, Job, Location, Question, Run
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDTHS = (390, 820, 1024, 1440, 1920)
+THEMES = ("light", "dark")
+LONG = "fork/20261120T232827_877b0992_a-name-that-goes-on"
+BRANCHES = (
+    "main",
+    "year-2030",
+    "shorter-tone",
+    LONG,
+    *(f"fork/tone-{number}-of-voice" for number in range(4)),
+)
+SUBJECT = "Research {topic} and list what has changed since the last article about it, with sources"
+# A text may be cut, but never to less than this.
+READABLE = 11
+
+# What of each row is cut, outside of it, or below another text.
+READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(row => {
+  const boxOf = (element) => element.getBoundingClientRect();
+  const inside = boxOf(row);
+  const said = (words, part) => `${words}: ${part.textContent}`;
+  const faults = [];
+  for (const part of row.querySelectorAll('.branch, .row-count, .chip, time')) {
+    const [wide, high] = [part.scrollWidth - part.clientWidth, part.scrollHeight - part.clientHeight];
+    if (!part.checkVisibility() || wide > 1 || high > 3) faults.push(said('cut', part));
+    const box = boxOf(part);
+    const isOut = box.left < inside.left || box.right > inside.right + 1 || box.bottom > inside.bottom + 1;
+    if (isOut) faults.push(said('outside', part));
+  }
+  for (const part of row.querySelectorAll('.row-trigger, .row-subject')) {
+    const range = document.createRange();
+    range.setStart(part.firstChild, 0);
+    range.setEnd(part.firstChild, Math.min(readable, part.textContent.length));
+    const words = boxOf(range);
+    const isShown = words.right <= boxOf(part).right + 1 && words.bottom <= inside.bottom + 1;
+    if (!part.checkVisibility() || !isShown) faults.push(said('unreadable', part));
+  }
+  const parts = [...row.querySelectorAll('.row-words > :not(.visually-hidden), .row-count, time')];
+  parts.forEach((one, number) => parts.slice(0, number).forEach(other => {
+    const [a, b] = [boxOf(one), boxOf(other)];
+    const meet = a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+    if (a.width && b.width && meet) faults.push(`${one.textContent} is on ${other.textContent}`);
+  }));
+  return faults;
+})"""
+# Each dot is round, in the middle of its row, and left of its words.
+MISPLACED_DOTS = """() => {
+  const rows = [...document.querySelectorAll('.row a')].map(row => row.getBoundingClientRect());
+  const words = [...document.querySelectorAll('.row-words')].map(part => part.getBoundingClientRect());
+  const shapes = [...document.querySelectorAll('.dot > :last-child')];
+  const dots = shapes.map(shape => shape.getBoundingClientRect());
+  const isMisplaced = (dot, number) => {
+    const off = dot.top + dot.height / 2 - rows[number].top - rows[number].height / 2;
+    return Math.abs(off) > 2 || dot.right > words[number].left + 1 || Math.abs(dot.width - dot.height) > 3;
+  };
+  return dots.length === rows.length ? dots.filter(isMisplaced).length : -1;
+}"""
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
+    with opening(browser, live_server.url) as open_in_browser:
+        yield open_in_browser
+
+
+@pytest.fixture
+def run(transactional_db: None) -> Run:
+    """Eight branches, of which one has a long name, with a failure, an edit's row and pruned ones."""
+    run = branched_run(BRANCHES)
+    run.checkpoints.update(subject=SUBJECT)
+    run.checkpoints.filter(row=9).update(trigger="crew_kickoff_started", subject="")
+    run.checkpoints.filter(row__in=(20, 47)).update(state=Checkpoint.State.PRUNED)
+    run.checkpoints.filter(row=30).update(state=Checkpoint.State.BROKEN)
+    return run
+
+
+def overflow(page: Page) -> int:
+    return int(page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_row_says_what_it_is(open_page: Open, run: Run, width: int, theme: str) -> None:
+    page = open_page(
+        f"{run.get_absolute_url()}?pruned=shown",
+        viewport={"width": width, "height": 900},
+        color_scheme=theme,
+    )
+    assert page.locator(".row").count() == run.checkpoints.count()
+    assert page.evaluate(READ_ROWS, READABLE) == []
+    assert page.evaluate(MISPLACED_DOTS) == 0
+    assert page.locator(".branch[title]").filter(has_text="fork/…").first.is_visible()
+    assert overflow(page) <= 0
+
+
+@pytest.fixture
+def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
+    """The address of each screen, with something long on each of them."""
+    job = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=location,
+        project=location.project,
+        run=checkpoint.run,
+        checkpoint=checkpoint,
+        branch=LONG * 3,
+        status=Job.Status.RUNNING,
+        started_at=timezone.now(),
+        plan=[{"unit": "a", "title": SUBJECT, "agent": "Researcher", "action": "runs"}],
+    )
+    failed = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=location,
+        project=location.project,
+        run=checkpoint.run,
+        checkpoint=checkpoint,
+        branch=LONG,
+        status=Job.Status.FAILED,
+        ended_at=timezone.now(),
+        error="RuntimeError: " + "x" * 300,
+        traceback="Traceback " + "y" * 300,
+    )
+    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which of them? " * 30)
+    return {
+        "locations": reverse("locations"),
+        "location": location.get_absolute_url(),
+        "run": checkpoint.run.get_absolute_url(),
+        "checkpoint": checkpoint.get_absolute_url(),
+        "fork": reverse("fork", args=[checkpoint.pk]),
+        "resume": reverse("resume", args=[checkpoint.pk]),
+        "vary": reverse("vary", args=[checkpoint.pk]),
+        "new run": reverse("new-run", args=[location.uid]),
+        "project": reverse("project", args=[location.uid]),
+        "jobs": reverse("jobs"),
+        "job": job.get_absolute_url(),
+        "failed job": failed.get_absolute_url(),
+        "inbox": reverse("questions"),
+        "question": reverse("question", args=[job.pk, 1]),
+    }
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_wider_than_the_window(open_page: Open, everything: dict[str, str], width: int) -> None:
+    page = open_page("/", viewport={"width": width, "height": 900})
+    wide = {}
+    for name, address in everything.items():
+        page.goto(address)
+        if overflow(page) > 0:
+            wide[name] = overflow(page)
+    assert wide == {}
