@@ -85,6 +85,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs.progress",
         "viewer.jobs.timeline",
         "viewer.jobs.showing",
+        "viewer.rights",
     },
     "viewer/addresses.py": set(),
     "viewer/consumers.py": DJANGO | {"viewer.addresses", "viewer.models", "viewer.live", "viewer.rights"},

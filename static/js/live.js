@@ -1,6 +1,10 @@
 // Keeps an open page up to date. What is sent are the page's own parts; htmx puts them in their places.
 
 const ABNORMAL = [1006, 1011, 1012, 1013];
+// Codes of viewer/live/admission.py and viewer/consumers.py. The socket is not opened again after them.
+const LOGGED_OUT = 4401;
+const RIGHT_CHANGED = 4403;
+const NOT_THERE = 4404;
 
 /** The number of the last event of a job that this page shows. */
 function lastSeen(job) {
@@ -17,6 +21,7 @@ function goingOn(address) {
     const bars = [...document.querySelectorAll("[data-job-bar]")].map((bar) => bar.dataset.jobBar);
     url.searchParams.set("shown", bars.join(","));
   }
+  url.searchParams.set("may", document.body.dataset.may);
   return url;
 }
 
@@ -26,7 +31,24 @@ htmx.config.wsReconnectDelay = (tries) => Math.min(250 * 2 ** tries, 8000) * (0.
 
 document.addEventListener("htmx:wsOpen", ({ target }) => target.classList.remove("is-lost"));
 document.addEventListener("htmx:wsClose", ({ target, detail }) => {
-  if (ABNORMAL.includes(detail.event.code)) target.classList.add("is-lost");
+  const { code } = detail.event;
+  if (ABNORMAL.includes(code)) target.classList.add("is-lost");
+  if (code === LOGGED_OUT) showEnd("logged-out");
+  if (code === NOT_THERE) showEnd("not-there");
+  // The page shows buttons for another right.
+  if (code === RIGHT_CHANGED) location.reload();
+});
+
+/** Says why the page no longer follows anything. What is on it stays to be read. */
+function showEnd(id) {
+  document.body.dataset.ended = id;
+  for (const lost of document.querySelectorAll(".is-lost")) lost.classList.remove("is-lost");
+  document.getElementById(id).hidden = false;
+}
+const hasEnded = () => "ended" in document.body.dataset;
+document.addEventListener("htmx:beforeRequest", (event) => {
+  // The answer would be the login page.
+  if (hasEnded() && event.detail.elt.matches('[hx-trigger*="every"], [hx-trigger*="location-changed"]')) event.preventDefault();
 });
 
 // A part that follows its location fetches itself again. What changes meanwhile is told when it is there.
@@ -81,6 +103,7 @@ function asClock(seconds) {
 }
 
 setInterval(() => {
+  if (hasEnded()) return;
   for (const clock of document.querySelectorAll("[data-elapsed-since]")) {
     clock.textContent = asClock(Math.max(0, Date.now() / 1000 - Number(clock.dataset.elapsedSince)));
   }

@@ -11,7 +11,9 @@ from pytest_django import Settings
 
 from tests.live.conftest import Connect, event
 from tests.wording.catalogue import write_catalogue
+from viewer.consumers import NOT_THERE
 from viewer.jobs.progress import NOT_RUN
+from viewer.live.admission import LOGGED_OUT
 from viewer.models import Job, JobEvent
 
 SEQ = re.compile(r'data-event="(\d+)"')
@@ -33,9 +35,11 @@ async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
 
 
 @pytest.mark.parametrize("path", ["/ws/jobs/{job}/", "/ws/locations/{location}/"])
-async def test_who_is_not_logged_in_is_refused(connect: Connect, job: Job, path: str) -> None:
+async def test_who_is_not_logged_in_is_sent_nothing_but_that(connect: Connect, job: Job, path: str) -> None:
     path = path.format(job=job.pk, location=job.location.uid)
-    assert (await connect(path, as_cookie="").connect())[0] is False
+    socket = connect(path, as_cookie="")
+    assert (await socket.connect())[0] is True
+    assert await socket.receive_output() == {"type": "websocket.close", "code": LOGGED_OUT}
     assert (await connect(path).connect())[0] is True
 
 
@@ -57,7 +61,9 @@ async def test_another_origin_is_refused_be_it_only_another_port(
 
 @pytest.mark.parametrize("kind", ["jobs", "locations"])
 async def test_what_is_not_there_is_refused(connect: Connect, kind: str) -> None:
-    assert (await connect(f"/ws/{kind}/{uuid.uuid4()}/").connect())[0] is False
+    socket = connect(f"/ws/{kind}/{uuid.uuid4()}/")
+    await socket.connect()
+    assert await socket.receive_output() == {"type": "websocket.close", "code": NOT_THERE}
 
 
 @pytest.mark.parametrize("path", ["/", "/ws/", "/ws/jobs/1/", "/ws/jobs/../jobs/", "/jobs/"])

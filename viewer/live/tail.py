@@ -38,6 +38,8 @@ class Tail:
 
     groups: Counter[str] = field(default_factory=Counter)
     task: asyncio.Task[None] | None = None
+    # The database's version at the last look; -1 where it is not known.
+    version: int = -1
     last_event: int | None = None
     # The group of each job and location that is shown, with what it looked like.
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
@@ -71,20 +73,25 @@ async def leave(group: str, channel: str) -> None:
         tail.task.cancel()
 
 
+def last_version() -> int | None:
+    """The database's version that the tail of this event loop saw last. None where no socket is open."""
+    tail = tails.get(asyncio.get_running_loop())
+    return tail.version if tail else None
+
+
 async def keep_waking(tail: Tail) -> None:
     """Look whether any process has committed, some 60 times a second (7 µs each), and read what, if so."""
     version_of = data_version()
-    version = -1
     while True:
         try:
             latest = version_of()
-            if latest != version:
+            if latest != tail.version:
                 # Remembered before reading: what is committed meanwhile is seen at the next look.
-                version = latest
+                tail.version = latest
                 await wake_changed(tail)
         except Exception:
             logger.exception("looking for what has changed")
-            version = -1
+            tail.version = -1
             await asyncio.sleep(1)
         await asyncio.sleep(POLL_SECONDS)
 
@@ -124,6 +131,10 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     for uid, *numbers in shown_locations.values_list("uid", "revision", "made", "ended"):
         present[location_group(uid)] = tuple(numbers)
     found |= {group for group, row in present.items() if tail.seen.get(group) != row}
+    gone = {group for group in groups if group in tail.seen and group not in present}
+    found |= gone
+    for group in gone:
+        tail.seen.pop(group, None)
     tail.seen |= present
     return found
 

@@ -1,0 +1,213 @@
+"""Open sockets close when their session, their user or the right behind them is gone."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.jobs.conftest import ROOT
+from tests.live.conftest import Connect, event
+from viewer.live.admission import LOGGED_OUT, RIGHT_CHANGED, access_of, guards
+from viewer.login_links import teammate
+from viewer.models import Job
+
+# One second is what a page may be shown more; a busy machine may need more to notice.
+SECONDS = 1.0
+
+
+def log_out() -> None:
+    client = Client()
+    client.cookies[settings.SESSION_COOKIE_NAME] = Session.objects.get().session_key
+    assert client.post(reverse("logout")).status_code == 302
+
+
+def deactivate() -> None:
+    User.objects.update(is_active=False)
+
+
+def change_password() -> None:
+    user = User.objects.get()
+    user.set_password("another")
+    user.save()
+
+
+def delete_session() -> None:
+    Session.objects.all().delete()
+
+
+def delete_user() -> None:
+    User.objects.all().delete()
+
+
+def log_in_as_another() -> None:
+    client = Client()
+    client.cookies[settings.SESSION_COOKIE_NAME] = Session.objects.get().session_key
+    client.force_login(teammate("another", "run"))
+
+
+def deactivate_elsewhere() -> None:
+    shell = "from django.contrib.auth.models import User; User.objects.update(is_active=False)"
+    elsewhere("shell", "-c", shell)
+
+
+def expire_session() -> None:
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+
+
+def let_look() -> None:
+    teammate("runner", "look")
+
+
+def let_look_elsewhere() -> None:
+    elsewhere("login_link", "runner", "--may", "look")
+
+
+def elsewhere(*command: str) -> None:
+    """Run a command of manage.py in a process of its own, on this test's database."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+ENDS: dict[Callable[[], None], int] = {
+    log_out: LOGGED_OUT,
+    deactivate: LOGGED_OUT,
+    change_password: LOGGED_OUT,
+    delete_session: LOGGED_OUT,
+    delete_user: LOGGED_OUT,
+    log_in_as_another: LOGGED_OUT,
+    deactivate_elsewhere: LOGGED_OUT,
+    expire_session: LOGGED_OUT,
+    let_look: RIGHT_CHANGED,
+    let_look_elsewhere: RIGHT_CHANGED,
+}
+
+
+async def opened(connect: Connect, job: Job) -> list[WebsocketCommunicator]:
+    """A socket of each kind, and what it is sent at first taken in."""
+    paths = [f"/ws/jobs/{job.pk}/", f"/ws/jobs/{job.pk}/?show=page", f"/ws/locations/{job.location.uid}/"]
+    sockets = [connect(path) for path in paths]
+    for socket in sockets:
+        await socket.connect()
+        await socket.receive_from(timeout=30)
+    return sockets
+
+
+async def close_of(socket: WebsocketCommunicator) -> int:
+    """The code that the socket is closed with, whatever it was sent before."""
+    while (output := await socket.receive_output(timeout=30))["type"] == "websocket.send":
+        pass
+    return int(output["code"])
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+async def test_every_socket_closes_within_a_second(
+    connect: Connect, job: Job, end: Callable[[], None]
+) -> None:
+    sockets = await opened(connect, job)
+    await sync_to_async(end, thread_sensitive=False)()
+    began = time.monotonic()
+    codes = [await close_of(socket) for socket in sockets]
+    assert time.monotonic() - began < SECONDS
+    assert codes == [ENDS[end]] * 3
+    # Nothing follows, however much happens.
+    await event(job, 1).asave()
+    assert all([await socket.receive_nothing(timeout=0.2) for socket in sockets])
+
+
+async def test_a_session_that_expires_by_itself_closes_its_sockets(connect: Connect, job: Job) -> None:
+    await Session.objects.aupdate(expire_date=timezone.now() + timedelta(seconds=2))
+    sockets = await opened(connect, job)
+    began = time.monotonic()
+    assert [await close_of(socket) for socket in sockets] == [LOGGED_OUT] * 3
+    assert time.monotonic() - began < 2 + SECONDS
+
+
+async def test_a_right_that_comes_from_a_group_goes_with_it(connect: Connect, job: Job) -> None:
+    def move_right_into_group() -> None:
+        group = Group.objects.create(name="runners")
+        group.permissions.add(Permission.objects.get(codename="may_run"))
+        user = User.objects.get()
+        user.groups.add(group)
+        user.user_permissions.clear()
+
+    await sync_to_async(move_right_into_group, thread_sensitive=False)()
+    sockets = await opened(connect, job)
+    await Group.objects.all().adelete()
+    assert [await close_of(socket) for socket in sockets] == [RIGHT_CHANGED] * 3
+
+
+async def test_a_long_replay_ends_with_the_session(connect: Connect, job: Job) -> None:
+    from viewer.models import JobEvent
+
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 20_001)])
+    socket = connect(f"/ws/jobs/{job.pk}/?show=page")
+    await socket.connect()
+    await socket.receive_from(timeout=30)
+    await Session.objects.all().adelete()
+    sent = []
+    while (output := await socket.receive_output(timeout=30))["type"] == "websocket.send":
+        sent.append(output["text"])
+    assert output["code"] == LOGGED_OUT
+    assert not any('data-seq="20000"' in text for text in sent)
+
+
+async def test_other_commits_close_nothing(connect: Connect, job: Job) -> None:
+    sockets = await opened(connect, job)
+    await sync_to_async(teammate, thread_sensitive=False)("bob", "run")
+    await event(job, 1).asave()
+    for socket in sockets[:2]:
+        assert "data-seq" in await socket.receive_from(timeout=30)
+    assert all([await socket.receive_nothing(timeout=0.6) for socket in sockets])
+
+
+async def test_a_page_made_with_another_right_is_told_at_once(connect: Connect, job: Job) -> None:
+    for shown, code in (("look", RIGHT_CHANGED), ("run", None), ("", None)):
+        socket = connect(f"/ws/jobs/{job.pk}/?may={shown}")
+        await socket.connect()
+        if code:
+            assert await close_of(socket) == code
+        else:
+            assert "job-actions" in await socket.receive_from(timeout=30)
+
+
+async def test_a_hundred_sockets_cost_a_few_queries_and_leave_nothing_behind(
+    connect: Connect, job: Job
+) -> None:
+    sockets = [connect(f"/ws/jobs/{job.pk}/") for _ in range(100)]
+    for socket in sockets:
+        await socket.connect()
+        await socket.receive_from(timeout=30)
+    (guard,) = guards.values()
+    assert len(guard.sockets) == 100
+    sessions = {admission.session for admission in guard.sockets.values()}
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            access_of(sessions)
+        return len(captured)
+
+    # The session, its user, and the rights of the user and of the user's groups.
+    assert await sync_to_async(queries, thread_sensitive=False)() == 4
+    for socket in sockets:
+        await socket.disconnect()
+    assert not guards

@@ -1,0 +1,149 @@
+"""Closes open sockets once their session, their user or the right behind them is gone.
+
+Whatever process ends a session or changes a right commits to the database. So the sockets of this web process
+are checked after a commit, with a few queries for all of them, and when a session expires.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from viewer.live import tail
+from viewer.rights import may_run
+
+logger = logging.getLogger(__name__)
+
+# Close codes. The page reads them in static/js/live.js.
+LOGGED_OUT = 4401
+RIGHT_CHANGED = 4403
+CHECK_SECONDS = 0.25
+
+
+class Admission(NamedTuple):
+    """What a socket was opened with."""
+
+    session: str
+    user: str
+    may_run: bool
+
+
+class Socket(Protocol):
+    """An open socket that can be closed at any moment."""
+
+    async def end(self, code: int) -> None: ...
+
+
+class Access(NamedTuple):
+    """What a session allows now, and until when."""
+
+    user: str
+    may_run: bool
+    expires: datetime
+
+
+@dataclass
+class Guard:
+    """The open sockets of one event loop. ``version`` is the database's at the last check."""
+
+    sockets: dict[Socket, Admission] = field(default_factory=dict)
+    version: int | None = None
+    expires: datetime | None = None
+    task: asyncio.Task[None] | None = None
+
+
+# One for each event loop: a web process has one.
+guards: dict[asyncio.AbstractEventLoop, Guard] = {}
+
+
+def watch(socket: Socket, admission: Admission) -> None:
+    """Check this socket from now on. It has joined the tail."""
+    guard = guards.setdefault(asyncio.get_running_loop(), Guard())
+    guard.sockets[socket] = admission
+    # Whatever changed since the socket was opened is found at the next check.
+    guard.version = None
+    if guard.task is None:
+        guard.task = asyncio.create_task(keep_checking(guard))
+
+
+def unwatch(socket: Socket) -> None:
+    """Forget this socket. The last one ends the checks."""
+    loop = asyncio.get_running_loop()
+    guard = guards.get(loop)
+    if guard is None:
+        return
+    guard.sockets.pop(socket, None)
+    if not guard.sockets and guard.task is not None:
+        del guards[loop]
+        guard.task.cancel()
+
+
+async def keep_checking(guard: Guard) -> None:
+    """Check all sockets after each commit, at most four times a second, and when a session expires."""
+    while True:
+        version = tail.last_version()
+        if version != guard.version or (guard.expires and guard.expires <= timezone.now()):
+            try:
+                guard.version = version
+                await check(guard)
+            except Exception:
+                guard.version = None
+                logger.exception("checking who may still read")
+        await asyncio.sleep(CHECK_SECONDS)
+
+
+async def check(guard: Guard) -> None:
+    """Close the sockets that were opened with more than their session allows now, or with less."""
+    sockets = dict(guard.sockets)
+    sessions = {admission.session for admission in sockets.values()}
+    allowed = await database_sync_to_async(access_of, thread_sensitive=False)(sessions)
+    guard.expires = min((access.expires for access in allowed.values()), default=None)
+    for socket, admission in sockets.items():
+        code = close_code(admission, allowed.get(admission.session))
+        if code and guard.sockets.pop(socket, None):
+            await socket.end(code)
+
+
+def close_code(admission: Admission, access: Access | None) -> int | None:
+    """Why a socket with this admission has to be closed; None where it may stay open."""
+    if access is None or access.user != admission.user:
+        return LOGGED_OUT
+    return RIGHT_CHANGED if access.may_run != admission.may_run else None
+
+
+def access_of(sessions: Collection[str]) -> dict[str, Access]:
+    """What each of these sessions allows; one that allows nothing is left out. Changes nothing."""
+    users: dict[tuple[str, str], User | None] = {}
+    found = {}
+    for session in Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now()):
+        data = session.get_decoded()
+        key = (str(data.get(BACKEND_SESSION_KEY)), str(data.get(SESSION_KEY)))
+        if key not in users:
+            users[key] = user_of(*key)
+        user = users[key]
+        if user is not None and is_signed_by(user, str(data.get(HASH_SESSION_KEY, ""))):
+            found[session.session_key] = Access(key[1], may_run(user), session.expire_date)
+    return found
+
+
+def user_of(backend: str, pk: str) -> User | None:
+    """The user of a session, as a request would find it; None for one who was deactivated or deleted."""
+    if backend not in settings.AUTHENTICATION_BACKENDS or not pk.isdigit():
+        return None
+    return load_backend(backend).get_user(int(pk))
+
+
+def is_signed_by(user: User, mark: str) -> bool:
+    """Whether the session was made with the user's present password."""
+    marks = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
+    return any(constant_time_compare(mark, one) for one in marks)
