@@ -221,7 +221,7 @@ def test_what_a_checkpoint_holds_is_no_order_to_the_terminal(
             printed = capsys.readouterr().out
             assert not set(order) & set(printed) - set("]0;mine31"), (arguments, form)
     call_command("checkpoints", "info", target)
-    assert "Look�]0;mine��31m� at it 🧪" in capsys.readouterr().out
+    assert r"Look\x1b]0;mine\x07\x9b31m\u202e at it 🧪" in capsys.readouterr().out
     described = asked(capsys, "checkpoints", "info", target)["tasks"][2]["description"]
     assert described == f"Look{order} at it 🧪"
 

@@ -1,5 +1,6 @@
 """Checkpoints at a location -> rows, again and again. What is there is only ever read."""
 
+from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.forgetting import WouldBeLost, forget_location, what_would_be_lost
 from viewer.importing.importing import ImportSummary, import_location, import_one
 from viewer.importing.locations import UnknownLocation, open_location
@@ -9,6 +10,7 @@ from viewer.importing.stored import stored_body, stored_bytes
 
 __all__ = [
     "ImportSummary",
+    "NotLocal",
     "Place",
     "UnknownLocation",
     "WouldBeLost",
@@ -18,6 +20,7 @@ __all__ = [
     "import_one",
     "open_location",
     "open_place",
+    "path_of",
     "place_at",
     "place_of",
     "stored_body",

@@ -6,6 +6,7 @@ from pathlib import Path
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import limits
 from viewer.models import Location
 from viewer.providers import provider_for
@@ -36,9 +37,11 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
 def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
     """The path without links, inside one of the roots where there are any. Raises UnknownLocation."""
     try:
-        found = Path(path).expanduser().resolve()
+        found = path_of(path).expanduser().resolve()
         # A name that is no UTF-8 cannot be stored, or shown.
         str(found).encode()
+    except NotLocal as error:
+        raise UnknownLocation(str(error)) from None
     except (OSError, ValueError, RuntimeError):
         raise UnknownLocation(_("This is no path that can be opened.")) from None
     # Links are resolved by now, so that one inside a root cannot lead out of it.

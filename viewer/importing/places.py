@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.utils.translation import gettext as _
 
+from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import limits
 from viewer.importing.locations import UnknownLocation, permitted_path
 from viewer.models import Location, Project
@@ -31,7 +32,11 @@ def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -
 
     Without roots any path is trusted. Raises UnknownLocation where nothing may be written there.
     """
-    found = permitted_path(Path(project.folder) / Path(text).expanduser(), roots)
+    try:
+        named = path_of(text)
+    except NotLocal as error:
+        raise UnknownLocation(str(error)) from None
+    found = permitted_path(Path(project.folder) / named.expanduser(), roots)
     known = Location.objects.filter(path=str(found)).select_related("project").first()
     if known and known.project and known.project.folder != project.folder:
         raise UnknownLocation(_("The runs at this location belong to another project."))

@@ -47,14 +47,14 @@ def given(question: Question, text: str) -> Answer:
         "answered": is_first,
         "answer": questions.answer_shown(question),
     }
-    return Answer(document, words, status=0 if is_first else 1)
+    return Answer(document, [words], status=0 if is_first else 1)
 
 
 def listed(waiting: list[Question]) -> Answer:
     """What waits, the oldest first."""
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
-    text = "\n".join(lines) or _("Nothing waits for an answer.")
-    return Answer({"questions": [question_document(one) for one in waiting]}, text)
+    document = {"questions": [question_document(one) for one in waiting]}
+    return Answer(document, lines or [_("Nothing waits for an answer.")])
 
 
 def question_document(question: Question) -> dict[str, Any]:

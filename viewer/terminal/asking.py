@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.jobs.questions import answer
 from viewer.models import Question
-from viewer.terminal.answer import plain
+from viewer.terminal.answer import one_line, plain
 
 POLL_SECONDS = 0.2
 # What of a question a person is told, beside its prompt.
@@ -56,11 +56,11 @@ def _keep_asking(job: UUID, left: threading.Event) -> None:
 def _tell(question: Question) -> None:
     about = [str(question.context[name]) for name in ABOUT if question.context.get(name)]
     output = str(question.context.get("output") or "")
-    for part in (", ".join(about), output, question.prompt):
+    for part in (one_line(", ".join(about)), output, question.prompt):
         if part:
             _say(f"\n{part}")
     if question.choices:
-        _say(_("Outcomes: %(choices)s") % {"choices": ", ".join(question.choices)})
+        _say(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
 
 
 def _read(question: Question, left: threading.Event) -> None:

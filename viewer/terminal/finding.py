@@ -7,9 +7,9 @@ from pathlib import Path
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.importing import NotLocal, UnknownLocation, import_location, open_location, path_of
 from viewer.models import Checkpoint, Location
-from viewer.terminal.answer import plain
+from viewer.terminal.answer import one_line
 from viewer.wording import told
 
 
@@ -26,7 +26,7 @@ def imported_location(path: str | Path) -> Location:
         # What was read of it before is still worth showing; a document has no place for what is wrong now.
         words = _("%(location)s is shown as it was read before. Now: %(reason)s")
         warning = words % {"location": location.path, "reason": told(summary.unreadable)}
-        sys.stderr.write(plain(warning) + "\n")
+        sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
     return location
 
@@ -36,12 +36,20 @@ def checkpoint_at(target: str) -> Checkpoint:
     path, mark, identifier = target.rpartition("#")
     if mark and identifier and path and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)
-    file = Path(target).absolute()
+    file = typed_path(target).absolute()
     if not file.is_file():
         raise CommandError(
             _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % target
         )
     return _by_file(file.resolve())
+
+
+def typed_path(text: str) -> Path:
+    """The path that was typed, also as a file:// URL. Raises CommandError for another machine's."""
+    try:
+        return path_of(text)
+    except NotLocal as error:
+        raise CommandError(str(error)) from None
 
 
 def _by_id(location: Location, identifier: str) -> Checkpoint:

@@ -53,7 +53,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
             for agent in contents.agents
         ],
     }
-    return Answer(document, "\n".join(_lines(row, contents)))
+    return Answer(document, list(_lines(row, contents)))
 
 
 def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:

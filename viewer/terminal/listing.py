@@ -31,7 +31,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
-    return Answer(document, "\n".join(_lines(location, runs, problems)))
+    return Answer(document, list(_lines(location, runs, problems)))
 
 
 def _runs(location: Location) -> Iterable[Run]:

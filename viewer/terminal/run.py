@@ -20,6 +20,7 @@ from viewer.terminal.answer import Answer
 from viewer.terminal.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
 from viewer.terminal.choices import add_choice_arguments, new_choices_of
 from viewer.terminal.edits import inputs_of, state_of
+from viewer.terminal.finding import typed_path
 from viewer.terminal.projects import add_project_arguments, project_for
 from viewer.terminal.starting import outcome_of, refusal
 from viewer.terminal.terms import add_terms_arguments, terms_of
@@ -53,7 +54,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def answer(options: Mapping[str, Any]) -> Answer:
     """The job, and its outcome where it was waited for. Raises CommandError for senseless arguments."""
-    path = Path(options["location"]).expanduser().absolute()
+    path = typed_path(options["location"]).expanduser().absolute()
     known = Location.objects.select_related("project").filter(path=str(path.resolve())).first()
     settings, terms = checkpoint_settings_of(options), terms_of(options)
     project = project_for(known or Location(path=str(path)), options)

@@ -19,7 +19,7 @@ from viewer.jobs.request import request_for
 from viewer.jobs.sentences import hint
 from viewer.jobs.start import run_here, start_job
 from viewer.models import Checkpoint, Job
-from viewer.terminal.answer import Answer
+from viewer.terminal.answer import Answer, lines_of
 from viewer.terminal.asking import questions_asked
 from viewer.terminal.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
 from viewer.terminal.choices import choices_of
@@ -96,12 +96,12 @@ def _wait(job: Job) -> None:
 
 def _planned(branch: str, steps: Sequence[Step]) -> Answer:
     lines = [*(step_words(step) for step in steps), "", _("Nothing has been started.")]
-    return Answer(_document("planned", branch, steps), "\n".join(lines))
+    return Answer(_document("planned", branch, steps), lines)
 
 
 def refusal(branch: str, steps: Sequence[Step], reason: str) -> Answer:
     """What is told where nothing was started, and why."""
-    return Answer(_document("refused", branch, steps, error=reason), reason, status=1)
+    return Answer(_document("refused", branch, steps, error=reason), [reason], status=1)
 
 
 def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         f"{job.get_status_display()}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
     ]
+    if ending := (job.result or told(job.why)).rstrip():
+        lines += lines_of(ending)
     is_good = job.status == Job.Status.SUCCEEDED or not job.has_ended
-    return Answer(
-        document, "\n".join([*lines, job.result or told(job.why)]).rstrip(), status=0 if is_good else 1
-    )
+    return Answer(document, lines, status=0 if is_good else 1)

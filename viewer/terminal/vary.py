@@ -21,7 +21,7 @@ from viewer.jobs.request import request_for
 from viewer.jobs.start import run_here
 from viewer.jobs.variations import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Variations
-from viewer.terminal.answer import Answer
+from viewer.terminal.answer import Answer, lines_of
 from viewer.terminal.asking import questions_asked
 from viewer.terminal.edits import read_text, unit_named
 from viewer.terminal.finding import checkpoint_at
@@ -66,14 +66,14 @@ def answer(options: Mapping[str, Any]) -> Answer:
     form = _form(checkpoint, contents, options)
     if form.errors:
         words = " ".join(f"{error.label}: {error.message}" for error in form.errors)
-        return Answer(_document(None, form, [], error=words), words, status=1)
+        return Answer(_document(None, form, [], error=words), [words], status=1)
     if project is None:
         lines = [line for branch in form.branches for line in _plan_lines(branch)]
-        return Answer(_document(None, form, []), "\n".join([*lines, _("Nothing has been started.")]))
+        return Answer(_document(None, form, []), [*lines, _("Nothing has been started.")])
     try:
         group = _started(checkpoint, project, entry_point, contents, form, options)
     except JobRefused as refused:
-        return Answer(_document(None, form, [], error=told(refused)), told(refused), status=1)
+        return Answer(_document(None, form, [], error=told(refused)), [told(refused)], status=1)
     jobs = list(group.jobs.order_by("created_at"))
     if options["wait"]:
         _wait(jobs)
@@ -153,9 +153,9 @@ def _answer(group: Variations, form: VaryingForm, jobs: Sequence[Job]) -> Answer
     lines = []
     for job in jobs:
         lines += [f"{job.get_status_display()}: {job.variation} ({job.branch}, {job.pk})"]
-        lines += [f"  {line}" for line in (job.result or told(job.why)).splitlines()]
+        lines += [f"  {line}" for line in lines_of(job.result or told(job.why))]
     is_good = all(job.status == Job.Status.SUCCEEDED or not job.has_ended for job in jobs)
-    return Answer(_document(group, form, jobs), "\n".join(lines), status=0 if is_good else 1)
+    return Answer(_document(group, form, jobs), lines, status=0 if is_good else 1)
 
 
 def _document(

@@ -3,17 +3,16 @@
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
+from viewer.management.command import OwnCommand
 from viewer.terminal import SUBCOMMANDS
-from viewer.terminal.answer import as_json, plain
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = "List, show, fork and resume checkpoints, and answer what their runs ask."
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         # The forkline command leaves the word out.
@@ -30,12 +29,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
-        try:
-            answer = SUBCOMMANDS[options["subcommand"]].answer(options)
-        except CommandError as error:
-            if options["json"]:
-                self.stdout.write(as_json({"error": str(error)}))
-            raise
-        self.stdout.write(as_json(answer.document) if options["json"] else plain(answer.text))
+        answer = SUBCOMMANDS[options["subcommand"]].answer(options)
+        if options["json"]:
+            self.say_json(answer.document)
+        else:
+            self.say(answer.lines)
         if answer.status:
             sys.exit(answer.status)

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
-from viewer.terminal.answer import as_json, plain
+from viewer.management.command import OwnCommand
 from viewer.wording import told
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = "Import the checkpoints of a folder or SQLite file. Only what is new or has changed is read."
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("location", metavar="LOCATION")
@@ -22,13 +21,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
-        try:
-            counts = _imported(options["location"])
-        except CommandError as error:
-            if options["json"]:
-                self.stdout.write(as_json({"error": str(error)}))
-            raise
-        self.stdout.write(as_json(counts) if options["json"] else plain(_sentence(counts)))
+        counts = _imported(options["location"])
+        if options["json"]:
+            self.say_json(counts)
+        else:
+            self.say([_sentence(counts)])
 
 
 def _imported(path: str) -> dict[str, Any]:

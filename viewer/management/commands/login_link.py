@@ -4,15 +4,16 @@ from argparse import ArgumentParser
 from typing import Any, get_args
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.login_links import login_link, owner, teammate
+from viewer.management.command import OwnCommand
 from viewer.rights import May
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = "Print a link that logs in, once. It holds for a day."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,4 +37,4 @@ class Command(BaseCommand):
             user = teammate(options["name"], options["may"]) if options["name"] else owner()
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
-        self.stdout.write(login_link(user))
+        self.say([login_link(user)])

@@ -14,12 +14,13 @@ from types import FrameType
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.login_links import login_link, owner
+from viewer.management.command import OwnCommand
 from viewer.models import Location
 
 HOST = "127.0.0.1"
@@ -30,10 +31,8 @@ POLL_SECONDS = 0.05
 Child = subprocess.Popen[bytes]
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     help = "Serve the dashboard on this machine, run its jobs, and print a link that logs in, once."
-    # The server checks.
-    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("location", nargs="?", help=_("A folder or database of checkpoints to open."))
@@ -56,9 +55,8 @@ class Command(BaseCommand):
             wait_for_server(children, stopped)
             if not stopped.is_set():
                 served = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
-                self.stdout.write(served % {"address": f"http://{HOST}:{settings.PORT}"})
-                self.stdout.write(login_link(owner(), location.get_absolute_url() if location else "/"))
-                self.stdout.flush()
+                self.say([served % {"address": f"http://{HOST}:{settings.PORT}"}])
+                self.say([login_link(owner(), location.get_absolute_url() if location else "/")])
             serve(children, stopped)
         finally:
             stop_all(children)

@@ -5,19 +5,17 @@ from argparse import ArgumentParser
 from types import FrameType
 from typing import Any
 
-from django.core.management.base import BaseCommand
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
 from viewer.jobs.follow import stopping
 from viewer.jobs.work import work
+from viewer.management.command import OwnCommand
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     """One process for a data folder is enough; several do no harm."""
 
-    # Its start is waited for, and what they check has been checked by the server.
-    requires_system_checks = []
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -1,0 +1,42 @@
+"""Output that cannot be written ends a command with one line, or none, and never with a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.real_stores import copy_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """That of a command on a data folder of its own."""
+    own = {"DATA_DIR": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    return {**os.environ, **own}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_device_is_one_line(tmp_path: Path, environment: dict[str, str], form: list[str]) -> None:
+    store = copy_of("1.15.30/json", tmp_path)
+    command = [sys.executable, "manage.py", "checkpoints", "list", str(store), *form]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE)
+    words = "CommandError: The output could not be written: No space left on device.\n"
+    assert (ended.returncode, ended.stderr.decode()) == (1, words)
+
+
+def test_a_reader_that_leaves_is_no_failure_to_tell_of(tmp_path: Path, environment: dict[str, str]) -> None:
+    store = copy_of("1.15.30/json", tmp_path)
+    command = [sys.executable, "manage.py", "checkpoints", "list", str(store)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    told = process.stderr.read().decode()
+    # As the shell reports a program that SIGPIPE has ended.
+    assert (process.wait(), told) == (141, "")

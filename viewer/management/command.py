@@ -1,0 +1,70 @@
+"""What every command of ours has in common: safe output, and one line instead of a traceback."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from viewer.terminal.answer import as_json, one_line
+
+# As a program has that a closed pipe ends: 128 and the number of SIGPIPE.
+PIPE_CLOSED = 141
+
+
+class OutputFailed(Exception):
+    """Standard output takes nothing more. Its cause is the system's error."""
+
+
+class OwnCommand(BaseCommand):
+    """Prints whole lines that a terminal obeys in nothing, and ends with one line where it fails."""
+
+    # What they check has no part in most commands, and takes as long as many of them.
+    requires_system_checks = []
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command. Raises CommandError with one line; with --json, it is printed as well."""
+        try:
+            return super().execute(*args, **options)
+        except CommandError as error:
+            words = one_line(str(error))
+            self._say_failure(words, options)
+            raise CommandError(words, returncode=error.returncode) from error
+        except OutputFailed as failed:
+            let_go_of_stdout()
+            if isinstance(failed.__cause__, BrokenPipeError):
+                sys.exit(PIPE_CLOSED)
+            words = _("The output could not be written: %(reason)s.")
+            reason = getattr(failed.__cause__, "strerror", None) or str(failed.__cause__)
+            raise CommandError(words % {"reason": reason}) from failed
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Print each as one line. Raises OutputFailed."""
+        self._write("\n".join(map(one_line, lines)))
+
+    def say_json(self, document: Mapping[str, Any]) -> None:
+        """Print one JSON document. Raises OutputFailed."""
+        self._write(as_json(document))
+
+    def _write(self, text: str) -> None:
+        try:
+            self.stdout.write(text)
+            self.stdout.flush()
+        except OSError as error:
+            raise OutputFailed from error
+
+    def _say_failure(self, words: str, options: Mapping[str, Any]) -> None:
+        if options.get("json"):
+            with suppress(OutputFailed):
+                self.say_json({"error": words})
+
+
+def let_go_of_stdout() -> None:
+    """Have what is left of the output go nowhere, so that the interpreter's last flush cannot fail."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
