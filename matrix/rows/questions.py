@@ -8,8 +8,8 @@ from pathlib import Path
 from matrix.rows import row
 from matrix.rows.crews import after
 from matrix.rows.flows import after_method, ran
-from matrix.stage import Stage, grown, holds, missing, same, succeeded, tasks_called
-from tests.engines.children import Saved, marks, request_for, saved_in
+from matrix.stage import INPUTS, Stage, grown, holds, missing, same, succeeded, tasks_called
+from tests.engines.children import Saved, marks, new_run_request, request_for, saved_in
 
 
 @row("orders", "human_input")
@@ -120,3 +120,30 @@ def pending_output(states: Path, saved: Saved) -> object:
         query = "SELECT context_json FROM pending_feedback WHERE flow_uuid = ?"
         found = database.execute(query, (saved.root["checkpoint_state"]["id"],)).fetchone()
     return json.loads(found[0])["method_output"] if found else None
+
+
+@row("new run", "input() in the project's code asks a person")
+def program_input(stage: Stage) -> None:
+    location = stage.folder / "store"
+    made = new_run_request(location, "crew", "press_input:crew_of_a_word", INPUTS)
+    run = stage.ask(made, "bees")
+    succeeded(run)
+    (question,) = run.of("question")
+    same("question", (question["kind"], question["prompt"]), ("program_input", "Which word?"))
+    holds("the answer is used", "with <bees>" in stage.model.prompts()[0])
+    stage.model.forget()
+    run = stage.ask(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
+    succeeded(run)
+    same("prompts", [question["prompt"] for question in run.of("question")], ["First word?", "Input"])
+    same("model calls", stage.model.prompts(), ["Second after <ONE> with <two>, piped <>"])
+
+
+@row("flow", "input() in a method that is left asks a person")
+def program_input_later(stage: Stage) -> None:
+    location = stage.recorded("words")
+    start, before = after_method(location, "first"), marks(location)
+    request = request_for(start, location, entity="flow", entry_point="press_input:WordFlow")
+    run = stage.ask(request, "two")
+    succeeded(run)
+    same("model calls", stage.model.prompts(), ["Second after <> with <two>, piped <>"])
+    holds("checkpoints", grown(location, before, start, "try-it"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import children
-from tests.engines.children import KEY, request_for, saved_in
+from tests.engines.children import KEY, new_run_request, request_for, saved_in
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
 
@@ -36,3 +36,20 @@ def test_a_flow_is_cancelled_while_it_waits_and_asks_again(
     assert run.end["status"] == "succeeded", run.end
     assert [question["prompt"] for question in run.of("question")] == ["What of it?"]
     assert model.prompts() == [f"Close <>: Fine with {KEY}"]
+
+
+def test_a_password_is_never_asked_for(engine: Engine, model: ModelServer, tmp_path: Path) -> None:
+    run = engine.run(new_run_request(tmp_path / "store", "flow", "press_input:PasswordFlow", {}))
+
+    assert run.end["status"] == "failed"
+    assert "environment file" in run.end["error"]
+    assert not run.of("question")
+
+
+def test_a_preflight_asks_nobody(engine: Engine, tmp_path: Path) -> None:
+    request = new_run_request(tmp_path / "store", "crew", "press_input:crew_of_a_word", {})
+    run = engine.run({**request, "kind": "look"})
+
+    assert run.end["status"] == "failed"
+    assert "The run will ask you" in run.end["error"]
+    assert not run.of("question")

@@ -20,7 +20,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from forkline_crewai import edits, original, project, sanitising
+from forkline_crewai import edits, original, program_input, project, sanitising
 from forkline_crewai.limits import Limits
 from forkline_crewai.questions import Questions
 from forkline_crewai.refusal import Refused
@@ -44,6 +44,10 @@ def main(folder: Path) -> int:
     request: Request = json.loads((folder / spool.REQUEST).read_text())
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
     reporter.questions = Questions(folder, reporter, spool.answer_name)
+    if request["kind"] == "look":
+        program_input.refuse_during_preflight()
+    else:
+        program_input.ask_a_person(reporter.questions)
     signal.signal(signal.SIGINT, lambda *_: _interrupt(reporter))
     signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter, 143))
     most = (request.get("options") or {}).get("limits") or {}
@@ -228,7 +232,7 @@ def _end(reporter: Reporter, error: BaseException) -> int:
         reporter.end("cancelled")
         return 130
     message: str | Words = f"{type(error).__name__}: {error}"
-    if isinstance(error, Refused):
+    if isinstance(error, Refused | program_input.InputDuringPreflight):
         message = error.words
     elif isinstance(error, SystemExit):
         ended = _("The project's code ended the program itself (sys.exit(%(code)s)).")

@@ -29,6 +29,7 @@ class Question(models.Model):
         HUMAN_INPUT = "human_input", _("a task's output to be looked over")
         HUMAN_FEEDBACK = "human_feedback", _("feedback for a flow")
         FLOW_INPUT = "flow_input", _("input for a flow")
+        PROGRAM_INPUT = "program_input", _("input for the project's program")
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
     # Counts from 1 in each job; the child names its questions so.

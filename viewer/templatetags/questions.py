@@ -38,6 +38,8 @@ def wish(question: Question) -> str:
         return _("Look over what came out. Say what should be better, and it is done again; or accept it.")
     if question.kind == Question.Kind.FLOW_INPUT:
         return _("The run asks for your words.")
+    if question.kind == Question.Kind.PROGRAM_INPUT:
+        return _("The project's program waits for a line of input, as it would in a terminal.")
     if question.choices:
         return _("Choose how it goes on, or say it in your own words: then a model picks the outcome.")
     return _("Say what you think of it. What you say is handed to the next step.")
@@ -48,6 +50,8 @@ def meaning_of_nothing(question: Question) -> str:
     """What an empty answer does, as the words of its button."""
     if question.kind == Question.Kind.HUMAN_INPUT:
         return _("Accept as it is")
+    if question.kind == Question.Kind.PROGRAM_INPUT:
+        return _("Send an empty line")
     outcome = str(question.context.get("empty_means") or "")
     if outcome:
         return _("Say nothing, which means “%(outcome)s”") % {"outcome": outcome}
