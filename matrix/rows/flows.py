@@ -1,5 +1,6 @@
 """Flows: what has finished does not run again, and what it returned reaches those that listen."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,51 @@ def crew_finished(stage: Stage) -> None:
     run, _ = resumed(stage, "crew flow", "press_flows:CrewFlow", "work")
     same("methods", ran(run), ["after"])
     same("model calls", len(stage.model.requests), 1)
+
+
+@row("flow", "a loop through a router: resume from each checkpoint")
+def loop(stage: Stage) -> None:
+    recorded = stage.recorded("loop")
+    originals = saved_in(recorded)
+    same("checkpoints of three rounds", len(originals), 7)
+    last = originals[-1].root
+    for number, original in enumerate(originals):
+        location = Path(shutil.copytree(recorded, recorded.with_name(f"loop-{number}")))
+        start = next(saved for saved in saved_in(location) if saved.id == original.id)
+        before = marks(location)
+        stage.model.forget()
+        run = stage.run(
+            request_for(start, location, entity="flow", kind="resume", entry_point="press_loop:LoopFlow")
+        )
+        succeeded(run)
+        same(f"model calls from checkpoint {number + 1}", len(stage.model.requests), 6 - number)
+        new = grown(location, before, start, "main")
+        same(f"checkpoints from checkpoint {number + 1}", len(new), 6 - number)
+        for field in ("checkpoint_state", "checkpoint_method_outputs", "checkpoint_method_counts"):
+            same(f"{field} at the end", (new[-1] if new else start).root[field], last[field])
+
+
+@row("flow", "a loop through a router: fork with an edited state from its middle")
+def loop_on(stage: Stage) -> None:
+    location = stage.recorded("loop")
+    before = marks(location)
+    start = next(
+        saved
+        for saved in saved_in(location)
+        if saved.root["checkpoint_method_counts"] == {"write": 2, "judge": 2}
+    )
+    edits = Edits(state={"enough": 4, "topic": "tea"})
+    run = stage.run(
+        request_for(start, location, entity="flow", edits=edits, entry_point="press_loop:LoopFlow")
+    )
+    succeeded(run)
+    methods = [line["method"] for line in run.of("method_started")]
+    same("methods, in order", methods, ["write", "judge", "write", "judge", "publish"])
+    same("model calls", len(stage.model.requests), 5)
+    holds("the edit reaches what runs", "Write tea, round 3" in stage.model.prompts()[0])
+    new = grown(location, before, start, "try-it")
+    counts = {"write": 4, "judge": 4, "publish": 1}
+    same("counts at the end", new[-1].root["checkpoint_method_counts"], counts)
 
 
 @row("flow", "without its class it is refused")

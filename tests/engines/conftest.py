@@ -20,6 +20,7 @@ RECORDINGS = {
     "crew": ("crew", "json"),
     "store.db": ("crew", "sqlite"),
     "flow": ("flow", "json"),
+    "loop": ("loop", "json"),
     "agent": ("agent", "json"),
     "plain": ("plain", "json"),
 }

@@ -1,10 +1,11 @@
 """What really happens when a flow is resumed or forked."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.engines.children import marks, request_for
+from tests.engines.children import marks, request_for, saved_in
 from tests.engines.conftest import Engine
 from tests.engines.model_server import ModelServer
 from tests.engines.reading import after_method, is_chain, written
@@ -99,3 +100,48 @@ def test_events_of_a_continued_flow_come_behind_the_recorded_ones(engine: Engine
     highest = max(node["event"]["emission_sequence"] for node in old.values())
     nodes = written(location, before)[-1].body["event_record"]["nodes"]
     assert all(node["event"]["emission_sequence"] > highest for key, node in nodes.items() if key not in old)
+
+
+LOOP = "press_loop:LoopFlow"
+
+
+def test_from_every_checkpoint_of_a_loop_the_run_ends_as_the_original_did(
+    engine: Engine, model: ModelServer, stores: Path
+) -> None:
+    originals = saved_in(stores / "loop")
+    assert len(originals) == 7
+    last = originals[-1].root
+    for number, start in enumerate(originals):
+        location = Path(shutil.copytree(stores / "loop", stores / f"loop-{number}"))
+        start, before = saved_in(location)[number], marks(location)
+        model.forget()
+        request = request_for(start, location, entity="flow", kind="resume", entry_point=LOOP)
+        run = engine.run(request)
+        assert run.end["status"] == "succeeded", run.end
+        assert run.end["result"] == last["checkpoint_method_outputs"][-1]["output"]
+        assert len(model.requests) == 6 - number
+        new = written(location, before)
+        assert len(new) == 6 - number
+        assert not new or is_chain(start.id, new)
+        for field in ("checkpoint_state", "checkpoint_method_outputs", "checkpoint_method_counts"):
+            assert (new[-1] if new else start).root[field] == last[field]
+
+
+def test_a_fork_from_behind_the_router_goes_as_many_rounds_as_its_edited_state_says(
+    engine: Engine, model: ModelServer, stores: Path
+) -> None:
+    location, before = stores / "loop", marks(stores / "loop")
+    start = saved_in(location)[3]
+    assert start.root["checkpoint_method_counts"] == {"write": 2, "judge": 2}
+    edits = Edits(state={"enough": 4, "topic": "tea"})
+    run = engine.run(request_for(start, location, entity="flow", edits=edits, entry_point=LOOP))
+    assert run.end["status"] == "succeeded", run.end
+    ran = [line["method"] for line in run.of("method_started")]
+    assert ran == ["write", "judge", "write", "judge", "publish"]
+    assert len(model.requests) == 5
+    assert "Write tea, round 3" in model.prompts()[0]
+    assert written(location, before)[-1].root["checkpoint_method_counts"] == {
+        "write": 4,
+        "judge": 4,
+        "publish": 1,
+    }

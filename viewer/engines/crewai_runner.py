@@ -154,6 +154,7 @@ def _run_on(
         flow = flows.prepare(state, root, body, request, reporter)
         asking.stand_in_for_methods(flow, reporter.questions)
         pending.take_up(flow, root, body, request, reporter.questions)
+        flows.replay_finished(flow, root, body, reporter)
         reporter.write("steps", steps=flows.steps_of(flow))
         return flows.run(flow)
     agent = agents.prepare(state, root, body, request, reporter)

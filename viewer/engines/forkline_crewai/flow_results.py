@@ -1,4 +1,4 @@
-"""What a flow's finished methods returned: as the types that they had, and handed on to what still runs."""
+"""What a flow's finished methods returned, as the types that they had."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from crewai.flow.flow import Flow
+from crewai.flow.human_feedback import HumanFeedbackResult
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from forkline_crewai.words import gettext_noop as _
@@ -17,29 +17,61 @@ if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
 
 
-def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What each finished method returned, as JSON holds it. Older engines keep it without the names."""
-    finished = [event for event in events if event.get("type") == "method_execution_finished"]
-    results = {str(event.get("method_name")): event.get("result") for event in finished}
-    kept = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
-    named = {str(entry["method"]): entry["output"] for entry in kept if entry.keys() >= {"method", "output"}}
-    return {**results, **named}
+def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """What each method returned, once for each time that it finished, as JSON holds it.
+
+    Newer engines save every output with its method's name, older ones the outputs alone.
+    """
+    outputs = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
+    named = [entry for entry in outputs if entry.keys() >= {"method", "output"}]
+    results: dict[str, list[Any]] = {}
+    for entry in named:
+        results.setdefault(str(entry["method"]), []).append(_handed_on(entry))
+    if named:
+        return results
+    starts = [event for event in events if event.get("type") == "flow_started"]
+    flow = next((event.get("flow_name") for event in starts if not event.get("parent_event_id")), None)
+    for event in events:
+        if event.get("type") == "method_execution_finished" and flow in (None, event.get("flow_name")):
+            results.setdefault(str(event.get("method_name")), []).append(event.get("result"))
+    return results
 
 
-def typed(flow: Any, results: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
+def _handed_on(entry: Mapping[str, Any]) -> Any:
+    """A saved output; of a method that asked a person for one of several outcomes, the outcome."""
+    feedback = entry.get("human_feedback")
+    outcome = feedback.get("outcome") if isinstance(feedback, dict) else None
+    return entry["output"] if outcome is None else outcome
+
+
+def restore_feedback(flow: Any, saved: Mapping[str, Any]) -> None:
+    """Give the flow the last feedback of a person, which listeners of its outcomes are handed."""
+    feedback = saved.get("last_human_feedback")
+    if not isinstance(feedback, dict):
+        return
+    try:
+        flow.last_human_feedback = TypeAdapter(HumanFeedbackResult).validate_python(feedback)
+    except ValidationError:
+        # Of a version with other fields: listeners are handed the outcome alone.
+        return
+
+
+def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> dict[str, list[Any]]:
     """The results as what their methods say that they return; what none says stays as JSON holds it.
 
     A checkpoint keeps a model's values and not its class, which a listener would miss.
     """
-    return {name: _typed(flow, name, value, reporter) for name, value in results.items()}
+    return {name: _typed(flow, name, values, reporter) for name, values in results.items()}
 
 
-def _typed(flow: Any, name: str, value: Any, reporter: Reporter) -> Any:
-    if not isinstance(value, dict | list) or name not in {str(method) for method in flow._methods}:
-        return value
+def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[Any]:
+    if not any(isinstance(value, dict | list) for value in values):
+        return values
+    if name not in {str(method) for method in flow._methods}:
+        return values
     promised = _promised(getattr(type(flow), name, None))
     if promised is None:
-        if isinstance(value, dict):
+        if any(isinstance(value, dict) for value in values):
             reporter.warn(
                 _(
                     "The checkpoint does not keep the class of what the method %(method)s has returned: what "
@@ -48,9 +80,13 @@ def _typed(flow: Any, name: str, value: Any, reporter: Reporter) -> Any:
                 ),
                 method=name,
             )
-        return value
+        return values
     try:
-        return TypeAdapter(promised).validate_json(json.dumps(value))
+        adapter = TypeAdapter(promised)
+        return [
+            adapter.validate_json(json.dumps(value)) if isinstance(value, dict | list) else value
+            for value in values
+        ]
     except (ValidationError, PydanticUserError, PydanticSchemaGenerationError):
         reporter.warn(
             _(
@@ -60,7 +96,7 @@ def _typed(flow: Any, name: str, value: Any, reporter: Reporter) -> Any:
             method=name,
             type=repr(promised),
         )
-        return value
+        return values
 
 
 def _promised(method: Any) -> Any:
@@ -71,46 +107,3 @@ def _promised(method: Any) -> Any:
     except Exception:
         # A name that is known to type checkers alone, for one.
         return None
-
-
-def hand_on(flow: Any, results: Mapping[str, Any]) -> None:
-    """Have finished methods hand their own results on to those that still run.
-
-    The engine hands on None, or the last result of all, and does not follow a finished router's route.
-    """
-    execute_listeners, execute_listener = Flow._execute_listeners, Flow._execute_single_listener
-    execute_start = Flow._execute_start_method
-    finished = {str(name) for name in flow._completed_methods}
-
-    def is_replayed(self: Any, method: Any) -> bool:
-        return (
-            self is flow
-            and self._is_execution_resuming
-            and str(method) in finished
-            and str(method) in results
-        )
-
-    async def listeners(self: Any, method: Any, result: Any, *rest: Any, **named: Any) -> Any:
-        if is_replayed(self, method):
-            result = results[str(method)]
-        return await execute_listeners(self, method, result, *rest, **named)
-
-    async def listener(self: Any, method: Any, *rest: Any, **named: Any) -> Any:
-        replayed = is_replayed(self, method)
-        outcome = await execute_listener(self, method, *rest, **named)
-        return (results[str(method)], outcome[1]) if replayed else outcome
-
-    async def start(self: Any, method: Any, *rest: Any, **named: Any) -> Any:
-        route = results[str(method)] if is_replayed(self, method) and _is_router(self, method) else None
-        outcome = await execute_start(self, method, *rest, **named)
-        if route is not None:
-            # Only a start that runs has its route followed by the engine.
-            await execute_listeners(self, type(method)(route), route)
-        return outcome
-
-    Flow._execute_listeners, Flow._execute_single_listener = listeners, listener
-    Flow._execute_start_method = start
-
-
-def _is_router(flow: Any, method: Any) -> bool:
-    return bool(flow._is_router(method) if hasattr(flow, "_is_router") else method in flow._routers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crewai.flow.flow import Flow
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import flow_results, inner_crews, parts, project, restoring
+from forkline_crewai import flow_replay, flow_results, inner_crews, parts, project, restoring
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import gettext_noop as _
 
@@ -30,16 +30,21 @@ def prepare(
     flow = made_by(request["entry_point"])
     parts.account(parts.of_own_flow(flow, saved), request, reporter)
     take_over(flow, saved)
+    flow_results.restore_feedback(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
-    events = restoring.events_in(body)
-    flow_results.hand_on(flow, flow_results.typed(flow, flow_results.results_of(saved, events), reporter))
     inner_crews.go_on(body, request, reporter)
     restoring.attach(state, flow)
     if request["kind"] == "fork":
         _rename_state(flow)
     restoring.leave(state, request, edited=request["state"] is not None)
-    restoring.continue_numbering(events, "flow_started")
+    restoring.continue_numbering(restoring.events_in(body), "flow_started")
     return flow
+
+
+def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reporter: Reporter) -> None:
+    """Have the finished methods return what they had returned, instead of running again."""
+    results = flow_results.results_of(saved, restoring.events_in(body))
+    flow_replay.install(flow, flow_results.typed(flow, results, reporter))
 
 
 def made_by(entry_point: str) -> Any:

@@ -66,6 +66,7 @@ KINDS = {
     "facts": ("press_results:FactFlow", METHODS, {"topic": "AI"}),
     "at once": ("press_results:AtOnceFlow", METHODS, {"topic": "AI"}),
     "desk": ("press_results:DeskFlow", METHODS, {"topic": "AI"}),
+    "loop": ("press_loop:LoopFlow", METHODS, {"topic": "AI"}),
 }
 
 
