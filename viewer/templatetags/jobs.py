@@ -10,6 +10,7 @@ from viewer.jobs import sentences
 from viewer.jobs.limits import stopped_words
 from viewer.jobs.showing import branch_url, limits_shown, next_step, shown_job
 from viewer.jobs.waiting import wait_of
+from viewer.jobs.warnings import warnings_of
 from viewer.models import Job, Location
 from viewer.picture.colours import job_colour
 
@@ -24,6 +25,7 @@ register.filter("job_next", next_step)
 register.filter("job_limits", limits_shown)
 register.filter("job_stopped", stopped_words)
 register.filter("job_wait", wait_of)
+register.filter("job_warnings", warnings_of)
 register.filter("job_colour", job_colour)
 register.filter("action_word", wording.action_word)
 register.filter("reason_words", wording.reason_words)

@@ -18,6 +18,7 @@ from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
 from viewer.jobs.request import request_for
 from viewer.jobs.sentences import hint
 from viewer.jobs.start import run_here, start_job
+from viewer.jobs.warnings import warnings_of
 from viewer.models import Checkpoint, Job
 from viewer.terminal.answer import Answer, lines_of
 from viewer.terminal.asking import questions_asked
@@ -113,6 +114,7 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "checkpoints": [],
         "result": "",
         "error": error,
+        "warnings": [],
         "plan": plain_steps(steps),
         "look": None,
         "start_at": None,
@@ -134,6 +136,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
         "error": told(job.why),
+        "warnings": warnings_of(job),
         "plan": plain_steps(steps),
         "look": look_of(job),
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
@@ -146,6 +149,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "",
         f"{job.get_status_display()}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
+        *(_("Warning: %(warning)s") % {"warning": warning} for warning in warnings_of(job)),
     ]
     if ending := (job.result or told(job.why)).rstrip():
         lines += lines_of(ending)
