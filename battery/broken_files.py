@@ -117,6 +117,7 @@ def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
 
 def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     """Compare what was stored with what was made."""
+    from django.conf import settings
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -130,7 +131,7 @@ def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     found.wrong += [f"{kinds[key]} {key} is not told" for key in kinds.keys() - read - problems.keys()]
     if len(read - kinds.keys()) != 3:
         found.wrong.append(f"{location}: of three healthy ones {len(read - kinds.keys())} were read")
-    client = Client(headers={"host": "127.0.0.1"})
+    client = Client(headers={"host": f"127.0.0.1:{settings.PORT}"})
     client.force_login(User.objects.get_or_create(username="reader")[0])
     pages = [location.get_absolute_url(), *(run.get_absolute_url() for run in location.runs.all()[:5])]
     statuses = {client.get(page).status_code for page in pages}

@@ -44,7 +44,7 @@ def measure() -> None:
     from viewer.data_folder import make_ready
 
     make_ready()
-    client = Client(headers={"host": settings.ALLOWED_HOSTS[0]})
+    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
     client.force_login(User.objects.create_superuser("bench"))
     report([median_milliseconds(client, generated_run(length).get_absolute_url()) for length in LENGTHS])
 

@@ -12,13 +12,14 @@ pages = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
+from checkpoint_site.hosts import ServedSockets  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": pages,
-        "websocket": OriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS
+        "websocket": ServedSockets(
+            OriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS)
         ),
     }
 )

@@ -77,8 +77,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "checkpoint_site.hosts.only_served",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "checkpoint_site.not_stored.never_stored",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

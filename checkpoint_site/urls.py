@@ -4,12 +4,16 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
+from checkpoint_site.throttle import throttled
 from viewer.rights import for_readers
 from viewer.views.login import LoginByLink
 
+by_password = auth_views.LoginView.as_view(template_name="viewer/login/page.html")
+by_link = login_not_required(LoginByLink.as_view())
+
 urlpatterns = [
-    path("login/", auth_views.LoginView.as_view(template_name="viewer/login/page.html"), name="login"),
-    path("login/link/", login_not_required(LoginByLink.as_view()), name="login-link"),
+    path("login/", throttled(by_password, lambda request: request.method == "POST"), name="login"),
+    path("login/link/", throttled(by_link, lambda request: True), name="login-link"),
     path("logout/", for_readers(auth_views.LogoutView.as_view()), name="logout"),
     path("", include("viewer.urls")),
 ]

@@ -12,7 +12,7 @@ os.environ["DATA_DIR"] = str(TEST_FOLDER / "data")
 atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
 
 from checkpoint_site.settings import *  # noqa: E402, F403
-from checkpoint_site.settings import DATA_DIR, DATABASES  # noqa: E402
+from checkpoint_site.settings import ALLOWED_ORIGINS, DATA_DIR, DATABASES  # noqa: E402
 
 # A real file, at the same place as without tests: children with the ordinary settings find it there.
 DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "forkline.sqlite3")}
@@ -20,3 +20,5 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
 # Only the tests of a warm start have processes wait: no other is to depend on which ran before it.
 WARM_START = False
+# What Django's test client asks for.
+ALLOWED_ORIGINS.append("http://testserver")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from channels.testing import WebsocketCommunicator
@@ -56,8 +57,9 @@ async def connect(cookie: str) -> AsyncIterator[Connect]:
         as_cookie: str = cookie,
         origin: str = settings.ALLOWED_ORIGINS[0],
         language: str = "en",
+        host: str = urlsplit(settings.ALLOWED_ORIGINS[0]).netloc,
     ) -> WebsocketCommunicator:
-        headers = [(b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
+        headers = [(b"host", host.encode()), (b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
         headers.append((b"accept-language", language.encode()))
         opened.append(WebsocketCommunicator(application, path, headers))
         return opened[-1]

@@ -59,6 +59,13 @@ async def test_another_origin_is_refused_be_it_only_another_port(
     assert (await connect(address(job), origin=origin).connect())[0] is False
 
 
+async def test_a_socket_for_another_host_is_refused(connect: Connect, job: Job) -> None:
+    path = f"/ws/jobs/{job.pk}/"
+    for host in ("", "127.0.0.1", f"127.0.0.1:{settings.PORT + 1}", f"evil.test:{settings.PORT}"):
+        assert (await connect(path, host=host).connect())[0] is False
+    assert (await connect(path).connect())[0] is True
+
+
 @pytest.mark.parametrize("kind", ["jobs", "locations"])
 async def test_what_is_not_there_is_refused(connect: Connect, kind: str) -> None:
     socket = connect(f"/ws/{kind}/{uuid.uuid4()}/")
