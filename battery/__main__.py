@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-BATTERIES = ("killed_writers", "killed_jobs", "hostile_pages", "broken_files", "corrupt_stores", "lineages")
+BATTERIES = (
+    *("killed_writers", "killed_jobs", "hostile_pages", "broken_files", "corrupt_stores", "lineages"),
+    "permissions",
+)
 
 if __name__ == "__main__":
     codes = [subprocess.call([sys.executable, "-m", f"battery.{name}"]) for name in BATTERIES]

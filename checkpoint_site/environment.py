@@ -5,6 +5,19 @@ import secrets
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+# Holds the umask of who started the first of our processes, for those that it starts.
+UMASK = "FORKLINE_UMASK"
+
+
+def private_umask() -> int:
+    """Have all that this process creates be its owner's alone. Returns the umask that it was started with.
+
+    Runs get that one back: what a project's own code writes is not ours.
+    """
+    found = os.umask(0o077)
+    text = os.environ.setdefault(UMASK, f"{found:03o}")
+    return int(text, 8) if text.isascii() and text.isdigit() and not set(text) & set("89") else found
+
 
 class WrongSetting(SystemExit):
     """A variable holds what it cannot. The message is the last thing that the program says."""

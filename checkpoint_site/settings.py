@@ -13,6 +13,7 @@ from checkpoint_site.environment import (
     env_text,
     env_zone,
     kept_secret,
+    private_umask,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,8 @@ IS_CHECKOUT = (ROOT / "manage.py").is_file()
 # A wheel has the top-level folders of a checkout inside this package.
 ASSETS = ROOT if IS_CHECKOUT else Path(__file__).resolve().parent
 
+# The umask of runs. Before the first file: ours are for their owner alone, whatever starts this process.
+USERS_UMASK = private_umask()
 # Everything that is ours: database, stored copies, jobs.
 DATA_DIR = env_folder("DATA_DIR", ROOT / "var" if IS_CHECKOUT else user_data_path("forkline"))
 PORT = env_number("PORT", 8000)

@@ -105,7 +105,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.redaction",
     },
     "viewer/comparing.py": {"viewer.forms.difference", "viewer.jobs.progress", "viewer.models"},
-    "viewer/data_folder.py": DJANGO,
+    "viewer/data_folder": DJANGO,
     "viewer/rights.py": DJANGO,
     "viewer/login_links.py": DJANGO | {"viewer.rights"},
     "viewer/apps.py": DJANGO,

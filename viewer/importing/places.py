@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.importing.file_urls import NotLocal, path_of
@@ -72,10 +73,10 @@ def open_place(place: Place, project: Project) -> Location:
     path = Path(place.path)
     try:
         if place.provider == Location.Provider.SQLITE:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            make_folder_for_user(path.parent)
+            make_file_for_user(path)
         else:
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder_for_user(path)
     except OSError as error:
         raise UnknownLocation(
             _("%(path)s cannot be made: %(reason)s.") % {"path": path, "reason": error.strerror}
@@ -87,6 +88,23 @@ def open_place(place: Place, project: Project) -> Location:
         location.project = project
         location.save(update_fields=["project"])
     return location
+
+
+def make_folder_for_user(path: Path) -> None:
+    """Make a folder, and those above it, as the user's own programs would make them. Raises OSError."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        one.chmod(0o777 & ~settings.USERS_UMASK)
+
+
+def make_file_for_user(path: Path) -> None:
+    """Make an empty file as the user's own programs would, where there is none. Raises OSError."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    path.chmod(0o666 & ~settings.USERS_UMASK)
 
 
 def _refuse_what_cannot_be_written(path: Path) -> None:

@@ -130,6 +130,7 @@ def start_child(folder: Path, project: Project) -> Child:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            umask=settings.USERS_UMASK,
             pass_fds=(lock,),
         )
     finally:

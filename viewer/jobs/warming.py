@@ -147,6 +147,7 @@ def started(project: Project, name: str, lock: int, log: Path) -> "subprocess.Po
                 stdout=descriptor,
                 stderr=descriptor,
                 start_new_session=True,
+                umask=settings.USERS_UMASK,
                 pass_fds=(listener.fileno(), lock),
             )
         finally:

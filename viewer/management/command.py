@@ -19,15 +19,25 @@ class OutputFailed(Exception):
     """Standard output takes nothing more. Its cause is the system's error."""
 
 
+# Set where root was warned of, so that the processes that a command starts do not repeat it.
+WARNED = "FORKLINE_WARNED_OF_ROOT"
+
+
 class OwnCommand(BaseCommand):
     """Prints whole lines that a terminal obeys in nothing, and ends with one line where it fails."""
 
     # What they check has no part in most commands, and takes as long as many of them.
     requires_system_checks = []
 
+    def runs_programs(self, options: Mapping[str, Any]) -> bool:
+        """Whether this call may start programs of a project."""
+        return False
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command. Raises CommandError with one line; with --json, it is printed as well."""
         try:
+            if self.runs_programs(options):
+                warn_of_root()
             return super().execute(*args, **options)
         except CommandError as error:
             words = one_line(str(error))
@@ -60,6 +70,16 @@ class OwnCommand(BaseCommand):
         if options.get("json"):
             with suppress(OutputFailed):
                 self.say_json({"error": words})
+
+
+def warn_of_root() -> None:
+    """Say on stderr, once, that all programs of a project would run as root."""
+    if os.geteuid() == 0 and WARNED not in os.environ:
+        os.environ[WARNED] = "1"
+        words = _(
+            "Warning: this runs as root, and so do the programs of projects. Use an account of its own."
+        )
+        sys.stderr.write(f"{words}\n")
 
 
 def let_go_of_stdout() -> None:

@@ -1,6 +1,7 @@
 """``manage.py checkpoints …``: what the browser shows and does, from the terminal."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,6 +14,9 @@ from viewer.terminal import SUBCOMMANDS
 
 class Command(OwnCommand):
     help = "List, show, fork and resume checkpoints, and answer what their runs ask."
+
+    def runs_programs(self, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("wait"))
 
     def add_arguments(self, parser: CommandParser) -> None:
         # The forkline command leaves the word out.

@@ -34,6 +34,9 @@ Child = subprocess.Popen[bytes]
 class Command(OwnCommand):
     help = "Serve the dashboard on this machine, run its jobs, and print a link that logs in, once."
 
+    def runs_programs(self, options: Mapping[str, Any]) -> bool:
+        return True
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("location", nargs="?", help=_("A folder or database of checkpoints to open."))
 

@@ -2,6 +2,7 @@
 
 import signal
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,9 @@ class Command(OwnCommand):
     """One process for a data folder is enough; several do no harm."""
 
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
+
+    def runs_programs(self, options: Mapping[str, Any]) -> bool:
+        return True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(

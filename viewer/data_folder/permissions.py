@@ -1,0 +1,111 @@
+"""Restricts what is ours in the data folder to its owner. Nothing else there is touched."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# What is ours, by its path below the data folder. Whatever else lies there belongs to somebody else.
+OURS = re.compile(
+    rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|(making_ready|worker|in_use)\.lock"
+    rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
+    rf"|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?|looks(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
+    rf"|warm(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|wish))?",
+    re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class Restricted:
+    """``paths`` were open to others and are no more, ``left`` still are; both below the data folder."""
+
+    paths: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def restrict(folder: Path, thorough: bool = False) -> Restricted:
+    """Take from everybody else what they may do with what is ours. Links are never followed.
+
+    What lies below our own folders is looked through where others could get there, or where ``thorough``.
+    """
+    found = Restricted()
+    _restrict(folder, "", found, leave=is_shared(folder))
+    if not found.paths and not found.left and not thorough and not _is_open_inside(folder):
+        return found
+    for name, path in _ours_below(folder, ""):
+        _restrict(path, name, found)
+    return found
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether a folder is one that others need: nobody's data folder, though somebody chose it as such."""
+    found = folder.stat()
+    is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
+    return not is_ours or folder == Path.home() or folder == folder.parent or folder.parent == Path("/")
+
+
+def _is_open_inside(folder: Path) -> bool:
+    """Whether anything of ours directly below the folder is open to others."""
+    with os.scandir(folder) as entries:
+        return any(
+            OURS.fullmatch(entry.name) and stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) & 0o077
+            for entry in entries
+            if not entry.is_symlink()
+        )
+
+
+def _ours_below(folder: Path, below: str) -> Iterator[tuple[str, Path]]:
+    """Each file and folder of ours, by its name below the data folder; a folder before what it holds."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        name = f"{below}{entry.name}"
+        if not OURS.fullmatch(name) or entry.is_symlink():
+            continue
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not is_folder or below or _holds_only_ours(entry):
+            yield name, Path(entry.path)
+        if is_folder:
+            yield from _ours_below(Path(entry.path), f"{name}/")
+
+
+def _holds_only_ours(folder: "os.DirEntry[str]") -> bool:
+    """Whether a folder such as ``jobs`` is ours, and not somebody else's of the same name."""
+    try:
+        return all(OURS.fullmatch(f"{folder.name}/{name}") for name in os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return False
+
+
+def _restrict(path: Path, name: str, found: Restricted, leave: bool = False) -> None:
+    """Restrict one file or folder, and note it. A descriptor that only names it opens nothing, so that
+    SQLite's locks on its files stay, and nothing can be put in its place meanwhile.
+    """
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # it is gone
+    try:
+        state = os.fstat(descriptor)
+        mode = stat.S_IMODE(state.st_mode)
+        is_folder = stat.S_ISDIR(state.st_mode)
+        # Another name of the same file may be somebody else's.
+        is_ours = is_folder or state.st_nlink == 1
+        if stat.S_ISLNK(state.st_mode) or not mode & 0o077:
+            return
+        if leave or not is_ours or state.st_uid != os.geteuid():
+            found.left.append(name)
+            return
+        private = PRIVATE_FOLDER if is_folder else PRIVATE_FILE
+        Path(f"/proc/self/fd/{descriptor}").chmod(mode & private)
+        found.paths.append(name)
+    except OSError:
+        found.left.append(name)
+    finally:
+        os.close(descriptor)
