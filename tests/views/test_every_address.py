@@ -60,6 +60,10 @@ ALL = {str(pattern.name): pattern for pattern in patterns(get_resolver())}
 
 @pytest.fixture
 def addresses(location: Location) -> dict[str, str]:
+    return addresses_at(location)
+
+
+def addresses_at(location: Location) -> dict[str, str]:
     """Each address, of something that is there."""
     checkpoint = stored(location, CREW)
     assert location.project

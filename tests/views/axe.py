@@ -1,0 +1,26 @@
+"""What axe finds wrong with a page for people who use it without a mouse, a screen or all colours."""
+
+from importlib.resources import files
+
+from playwright.sync_api import Page
+
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RUN = """async (tags) => {
+  const found = await axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']});
+  return found.violations.flatMap(rule => rule.nodes.map(node =>
+    `${rule.id}: ${node.html.slice(0, 200)} ${node.failureSummary.replaceAll('\\n', ' ')}`));
+}"""
+
+
+def findings(page: Page) -> str:
+    """Every violation on the page as it is now, in both themes: a line each, with its element."""
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(AXE)
+    # What is about to be replaced is no longer the page.
+    page.wait_for_function("() => !document.querySelector('.htmx-request, #look-wait')")
+    found = []
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        found += [f"{theme} {finding}" for finding in page.evaluate(RUN, TAGS)]
+    return "\n".join(found)

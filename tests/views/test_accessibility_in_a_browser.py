@@ -1,0 +1,214 @@
+"""axe finds nothing on any page and in no state of one, in either theme."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from bench.generated_runs import branched_run
+from tests.views.axe import findings
+from tests.views.browsing import Open, opening
+from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
+from tests.views.test_every_address import ALL, LOGIN, addresses_at
+from viewer.login_links import teammate
+from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Variations
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+FAULTS = sorted(path.name for path in TEMPLATES.glob("*.html"))
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
+    with opening(browser, live_server.url) as open_in_browser:
+        yield open_in_browser
+
+
+def faults_of(page: Page, addresses: dict[str, str]) -> str:
+    """What axe finds, a line each, behind the names of the addresses."""
+    found = []
+    for name, address in addresses.items():
+        page.goto(address)
+        if wrong := findings(page):
+            found.append(f"{name}:\n{wrong}")
+    return "\n".join(found)
+
+
+def test_each_address(open_page: Open, location: Location) -> None:
+    addresses = addresses_at(location)
+    looked(Checkpoint.objects.get())
+    assert location.project
+    looked_before_new_run(location.project, "crew:build")
+    assert set(addresses) == set(ALL) - LOGIN
+    client = Client()
+    client.force_login(teammate("ada", "run"))
+    pages = {name: at for name, at in addresses.items() if is_page(client, at)}
+    assert {"locations", "run", "fork", "new-run", "vary", "job", "jobs", "questions"} <= set(pages)
+    assert faults_of(open_page("/"), pages) == ""
+
+
+def is_page(client: Client, address: str) -> bool:
+    """Whether asking for it shows a whole page, and no part of one or a file."""
+    answer = client.get(address, follow=True)
+    is_html = answer.headers.get("Content-Type", "").startswith("text/html")
+    return is_html and b"<html" in answer.content
+
+
+def test_pages_without_anything_on_them(open_page: Open, location: Location) -> None:
+    names = ("locations", "jobs", "questions")
+    pages = {name: reverse(name) for name in names} | {"location": location.get_absolute_url()}
+    assert faults_of(open_page("/"), pages) == ""
+    Location.objects.all().delete()
+    assert faults_of(open_page("/"), {"locations": "/"}) == ""
+
+
+def test_a_run_in_each_of_its_states(open_page: Open, location: Location) -> None:
+    branched = branched_run(("main", "year-2030", "fork/20261120T232827_877b0992_a-name-that-goes-on"), 4)
+    branched.checkpoints.filter(row=3).update(state=Checkpoint.State.PRUNED)
+    branched.checkpoints.filter(row=4).update(state=Checkpoint.State.BROKEN)
+    branched.checkpoints.filter(row=5).update(trigger="task_failed", edge="inferred")
+    Job.objects.create(
+        kind="fork", location=branched.location, run=branched, branch="year-2030", status=Job.Status.RUNNING
+    )
+    run = branched.get_absolute_url()
+    states = ("view=graph", "only=failed", "branch=year-2030", "branch=none", "at=nothing", "pruned=shown")
+    pages = {state: f"{run}?{state}" for state in states}
+    for entity in (CREW, FLOW):
+        checkpoint = stored(location, entity)
+        at = f"{checkpoint.run.get_absolute_url()}?at={checkpoint.checkpoint_id}"
+        pages |= {f"{entity['entity_type']} {tab}": f"{at}&tab={tab}" for tab in TABS}
+        pages[f"{entity['entity_type']} as Markdown"] = f"{at}&tab=tasks&as=markdown"
+    assert faults_of(open_page("/"), pages) == ""
+
+
+def test_a_location_with_faults(open_page: Open, location: Location) -> None:
+    stored(location, CREW)
+    Problem.objects.create(location=location, key="x.json", reason="Truncated JSON.", kind="broken")
+    Location.objects.update(unreadable="It is not there.")
+    pages = {"location": location.get_absolute_url(), "locations": reverse("locations")}
+    assert faults_of(open_page("/"), pages) == ""
+
+
+def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) -> None:
+    pages: dict[str, str] = {}
+    plan = [
+        {"unit": "a", "title": "Research", "agent": "Researcher", "action": "kept", "reason": "kept"},
+        {"unit": "b", "title": "Write", "agent": "Writer", "action": "runs", "reason": "unfinished"},
+    ]
+    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    for status in Job.Status:
+        job = Job.objects.create(
+            kind=Job.Kind.FORK,
+            location=checkpoint.location,
+            run=checkpoint.run,
+            checkpoint=checkpoint,
+            project=checkpoint.location.project,
+            branch=f"branch-{status}",
+            status=status,
+            plan=plan,
+            variations=group,
+            started_at=None if status == Job.Status.QUEUED else timezone.now(),
+            error="RuntimeError: no model" if status == Job.Status.FAILED else "",
+            traceback="Traceback" if status == Job.Status.FAILED else "",
+            log_end="It printed this." if status == Job.Status.FAILED else "",
+            result="The article." if status == Job.Status.SUCCEEDED else "",
+        )
+        for seq, kind in enumerate(("task_started", "text", "checkpoint", "task_completed"), 1):
+            data = {"task": "b", "agent": "Writer", "text": "words", "id": checkpoint.checkpoint_id}
+            JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
+        pages[status] = job.get_absolute_url()
+        if status == Job.Status.RUNNING:
+            Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+            chosen = {"output": "A text.", "choices": ["yes", "no"]}
+            Question.objects.create(job=job, number=2, kind="human_input", prompt="Good?", context=chosen)
+            answered = {"answer": "This.", "answered_at": timezone.now(), "context": {"output": "A text."}}
+            Question.objects.create(job=job, number=3, kind="flow_input", prompt="Which?", **answered)
+            pages |= {
+                f"question {number}": reverse("question", args=[job.pk, number]) for number in (1, 2, 3)
+            }
+    pages |= {name: reverse(name) for name in ("jobs", "questions")}
+    pages |= {"run": checkpoint.run.get_absolute_url(), "variations": group.get_absolute_url()}
+    assert faults_of(open_page("/"), pages) == ""
+
+
+@pytest.mark.parametrize("name", ["fork", "vary", "resume"])
+def test_a_form_that_was_refused(open_page: Open, checkpoint: Checkpoint, name: str) -> None:
+    part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
+    looked(checkpoint, parts=[part])
+    page = open_page(reverse(name, args=[checkpoint.pk]))
+    open_everything(page)
+    assert findings(page) == ""
+    fields = {"checkpoint_most": "many", "limit_tokens": "few", "start_at": "2020-01-01T00:00"}
+    fields |= {"input:year": "soon"} if name != "resume" else {}
+    for field, text in fields.items():
+        if page.locator(f"#fork [name='{field}']").count():
+            page.locator(f"#fork [name='{field}']").first.fill(text)
+    expect(page.locator("#refusal")).to_be_visible()
+    assert findings(page) == ""
+    with page.expect_navigation():
+        page.evaluate("HTMLFormElement.prototype.submit.call(document.getElementById('fork'))")
+    expect(page.locator("#errors")).to_be_visible()
+    open_everything(page)
+    assert findings(page) == ""
+
+
+def open_everything(page: Page) -> None:
+    """Open all that can be unfolded, the inner parts with the outer ones."""
+    page.evaluate("document.querySelectorAll('details').forEach(part => (part.open = true))")
+
+
+def test_a_project_that_cannot_be_confirmed(open_page: Open, location: Location) -> None:
+    page = open_page(reverse("project", args=[location.uid]))
+    page.fill("[name=folder]", "/nowhere")
+    page.fill("[name=other_entry_points]", "no point")
+    page.get_by_role("button", name="Confirm").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert findings(page) == ""
+
+
+def test_who_may_only_look(browser: Browser, live_server: LiveServer, location: Location) -> None:
+    addresses = addresses_at(location)
+    names = ("locations", "location", "run", "jobs", "job", "questions", "question", "fork", "project")
+    with opening(browser, live_server.url, "look") as open_page:
+        assert faults_of(open_page("/"), {name: addresses[name] for name in names}) == ""
+
+
+def test_the_way_in(browser: Browser, live_server: LiveServer) -> None:
+    page = browser.new_context(base_url=live_server.url).new_page()
+    page.goto("/jobs/")
+    assert findings(page) == ""
+    page.get_by_label("Name").fill("nobody")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert findings(page) == ""
+    page.goto(f"{reverse('login-link')}?token=used")
+    assert findings(page) == ""
+    page.context.close()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_page_of_a_fault(open_page: Open, name: str) -> None:
+    page = open_page("/nothing/")
+    request = RequestFactory().get("/")
+    request.user = AnonymousUser()
+    body = render_to_string(name, {}, request)
+    page.route("**/fault/", lambda route: route.fulfill(status=500, content_type="text/html", body=body))
+    page.goto("/fault/")
+    assert findings(page) == ""
+
+
+def test_axe_would_find_something(open_page: Open) -> None:
+    page = open_page("/")
+    page.evaluate("document.querySelector('main').innerHTML += '<img src=\"/x\"><input><a href=\"/\"></a>'")
+    found = findings(page)
+    assert all(rule in found for rule in ("image-alt", "label", "link-name")), found
