@@ -102,6 +102,9 @@ LOSSES: dict[str, str | Promise] = {
     "links": _("which tasks it reads: it is given all before it"),
     "conditions": _("the condition for which it was passed over"),
     "tasks": _("the project's task %(name)s does not run: the checkpoint does not have it"),
+    "providers": _(
+        "the model %(name)s: its provider's package is not installed in the project's environment"
+    ),
     "methods": _("the finished method %(name)s: the flow's class does not have it any more"),
 }
 QUESTIONS: dict[str, str | Promise] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from matrix.rows import row
 from matrix.stage import Stage, grown, holds, missing, same, succeeded
-from tests.engines.children import Ended, Saved, marks, request_for, saved_in
+from tests.engines.children import Ended, Saved, marks, new_run_request, request_for, saved_in
 from viewer.jobs.plan import Edits
 
 
@@ -187,3 +187,22 @@ def no_class(stage: Stage) -> None:
     same("status", run.end["status"], "failed")
     holds("the reason is told", "needs its own class" in run.end["error"])
     same("files changed", marks(location), before)
+
+
+@row("flow", "a model whose provider is not installed is found before the run")
+def missing_provider(stage: Stage) -> None:
+    location = stage.recorded("late")
+    start = after_method(location, "first")
+    entry_point = "press_providers:LateFlow"
+    asked = request_for(start, location, entity="flow", entry_point=entry_point)
+    run = stage.run({**asked, "options": {"accepted": []}})
+    same("status", run.end["status"], "failed")
+    holds("the error names the model", "anthropic/claude-sonnet-4-5" in run.end["error"])
+    same("model calls", stage.model.prompts(), [])
+    look = stage.run({**asked, "kind": "look"})
+    lost = [part for part in look.of("look")[0]["report"]["parts"] if part["fate"] == "lost"]
+    same("lost", [part["what"] for part in lost], ["providers"])
+    made = new_run_request(stage.folder / "store", "flow", entry_point, {})
+    run = stage.run({**made, "options": {"accepted": []}})
+    same("status of a new run", run.end["status"], "failed")
+    same("model calls", stage.model.prompts(), [])

@@ -18,9 +18,7 @@ from viewer.wording import loss_words
 
 def add_loss_arguments(parser: CommandParser) -> None:
     """Declare how losses are accepted and questions answered."""
-    parser.add_argument(
-        "--accept-losses", action="store_true", help=_("Start even where something of the run would be lost.")
-    )
+    add_accept_argument(parser)
     parser.add_argument(
         "--match",
         action="append",
@@ -33,6 +31,18 @@ def add_loss_arguments(parser: CommandParser) -> None:
     )
 
 
+def add_accept_argument(parser: CommandParser) -> None:
+    """Declare how losses are accepted."""
+    parser.add_argument(
+        "--accept-losses", action="store_true", help=_("Start even if something of the run would be lost.")
+    )
+
+
+def accepted_in(options: Mapping[str, Any]) -> Options:
+    """What is accepted, as a run's options: everything, or nothing."""
+    return Options(accepted=["*"] if options["accept_losses"] else [])
+
+
 def answers_of(options: Mapping[str, Any], contents: Contents) -> Options:
     """What is accepted and how it matches, as a run's options. Raises CommandError."""
     matches = {}
@@ -41,7 +51,7 @@ def answers_of(options: Mapping[str, Any], contents: Contents) -> Options:
         if not mark or not saved or not own:
             raise CommandError(_("--match needs SAVED=TASKNUMBER, not %s.") % text)
         matches[_saved_id(saved, contents)] = own
-    answers = Options(accepted=["*"] if options["accept_losses"] else [])
+    answers = accepted_in(options)
     return {**answers, "matches": matches} if matches else answers
 
 

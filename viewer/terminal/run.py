@@ -21,6 +21,7 @@ from viewer.terminal.checkpointing import add_checkpoint_arguments, checkpoint_s
 from viewer.terminal.choices import add_choice_arguments, new_choices_of
 from viewer.terminal.edits import inputs_of, state_of
 from viewer.terminal.finding import typed_path
+from viewer.terminal.losses import accepted_in, add_accept_argument
 from viewer.terminal.projects import add_project_arguments, project_for
 from viewer.terminal.starting import outcome_of, refusal
 from viewer.terminal.terms import add_terms_arguments, terms_of
@@ -47,6 +48,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_checkpoint_arguments(parser)
     add_terms_arguments(parser)
     add_project_arguments(parser)
+    add_accept_argument(parser)
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait for its end, and run it where no worker is.")
     )
@@ -60,6 +62,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     project = project_for(known or Location(path=str(path)), options)
     entry_point, entity = _entry_point(project, options)
     inputs, choices = _inputs(entity, options), new_choices_of(options, entity)
+    choices.update(accepted_in(options))
     if settings:
         choices["checkpoints"] = settings
     try:

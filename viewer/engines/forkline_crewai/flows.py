@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crewai.flow.flow import Flow
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import flow_replay, flow_results, inner_crews, parts, project, restoring
+from forkline_crewai import flow_replay, flow_results, inner_crews, model_providers, parts, project, restoring
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import gettext_noop as _
 
@@ -28,7 +28,8 @@ def prepare(
     nothing and hand back the old output.
     """
     flow = made_by(request["entry_point"])
-    parts.account(parts.of_own_flow(flow, saved), request, reporter)
+    found = [*parts.of_own_flow(flow, saved), *model_providers.missing(flow)]
+    parts.account(found, request, reporter)
     take_over(flow, saved)
     flow_results.restore_feedback(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)

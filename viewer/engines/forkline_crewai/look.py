@@ -82,7 +82,7 @@ def _look_into(report: Report, request: Request, scratch: Path) -> None:
 def _crew(
     report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
 ) -> None:
-    from forkline_crewai import own_crew, restoring
+    from forkline_crewai import model_providers, own_crew, restoring
 
     events = restoring.events_in(body)
     if not request["entry_point"]:
@@ -95,9 +95,10 @@ def _crew(
     _note_what_cannot_be_written(report, crew)
     if not saved:
         report["parts"] = parts.of_own_crew(crew, {}, own_crew.unmatched())
+        report["parts"] += model_providers.missing(crew)
         return
     agents, tasks = own_crew.matched(crew, saved, request)
-    report["parts"] = parts.of_own_crew(crew, saved, tasks)
+    report["parts"] = [*parts.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
     for question in (*agents.questions, *tasks.questions):
         if question.choices:
             report["questions"].append(asdict(question))
@@ -111,12 +112,12 @@ def _crew(
 def _flow(
     report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
 ) -> None:
-    from forkline_crewai import flows
+    from forkline_crewai import flows, model_providers
 
     if not request["entry_point"]:
         raise Refused(_("A flow needs its own class. Name its entry point, such as package.module:MyFlow."))
     flow = flows.made_by(request["entry_point"])
-    report["parts"] = parts.of_own_flow(flow, saved)
+    report["parts"] = [*parts.of_own_flow(flow, saved), *model_providers.missing(flow)]
     if saved:
         edits.edit_state(saved, request)
         flows.take_over(flow, saved)

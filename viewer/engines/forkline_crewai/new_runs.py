@@ -14,7 +14,9 @@ from forkline_crewai import (
     checkpointing,
     crews,
     flows,
+    model_providers,
     models,
+    parts,
     preload,
     progress,
     project,
@@ -38,6 +40,7 @@ def run(request: Request, reporter: Reporter) -> str:
     """
     make = {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]]
     made, steps = make(request, reporter)
+    parts.account(model_providers.missing(made), request, reporter)
     made.checkpoint = restoring.settings_for(request, made.checkpoint)
     writes.guard(reporter)
     async_tasks.guard()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from crewai import Crew, Task
 from crewai.tasks.task_output import TaskOutput
 
-from forkline_crewai import matching, parts, project
+from forkline_crewai import matching, model_providers, parts, project
 from forkline_crewai.matching import GONE, Matching, Part, Question
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import Words, words
@@ -50,7 +50,8 @@ def own_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> 
     crew = made(request)
     agents, tasks = matched(crew, saved, request)
     questions = [*agents.questions, *tasks.questions]
-    parts.account(parts.of_own_crew(crew, saved, tasks), request, reporter, questions)
+    found = [*parts.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
+    parts.account(found, request, reporter, questions)
     if questions:
         raise Refused(
             _(
