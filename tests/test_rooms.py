@@ -76,7 +76,8 @@ ROOMS: dict[str, set[str]] = {
     "viewer/earlier_runs.py": DJANGO
     | {"viewer.models", "viewer.importing", "viewer.contents", "viewer.entry_points", "viewer.forms"},
     "viewer/input_names.py": set(),
-    "viewer/proposing.py": {"viewer.entry_points"},
+    "viewer/import_folders.py": set(),
+    "viewer/proposing.py": {"viewer.entry_points", "viewer.import_folders"},
     "viewer/wording.py": {"django", "viewer.jobs.plan", "viewer.words"},
     "viewer/live": DJANGO
     | {

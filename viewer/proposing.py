@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.entry_points import EntryPoint, find_entry_points
+from viewer.import_folders import import_folder
 
 # The walk upwards is bounded: a location may stand anywhere.
 MOST_FOLDERS_UP = 12
@@ -24,11 +25,13 @@ class ProposedProject:
 
 def propose_project(location_path: Path) -> ProposedProject:
     """The project around a location, for a person to confirm. Reads files, imports and runs none."""
-    folder = project_folder(location_path)
+    project = project_folder(location_path)
+    folder = import_folder(project, location_path.absolute())
+    files = [path / ".env" for path in (folder, project)]
     return ProposedProject(
         folder=folder,
-        interpreter=find_interpreter(folder),
-        environment_file=folder / ".env" if _is_file(folder / ".env") else None,
+        interpreter=find_interpreter(project),
+        environment_file=next(filter(_is_file, files), None),
         entry_points=find_entry_points(folder),
     )
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forkline_crewai import missing_modules
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import gettext_noop as _
 
@@ -62,6 +63,8 @@ def load(entry_point: str) -> Any:
         raise Refused(_("The entry point %(entry_point)r must read module:name."), entry_point=entry_point)
     try:
         module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise _not_found(entry_point, error) from error
     except Exception as error:
         raise Refused(
             _("The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"),
@@ -80,6 +83,23 @@ def load(entry_point: str) -> Any:
             )
         found = getattr(found, part)
     return found
+
+
+def _not_found(entry_point: str, error: ModuleNotFoundError) -> Refused:
+    """What to say if a module is missing, with the folder that has it."""
+    folder = missing_modules.folder_with(error.name or "")
+    if folder is None:
+        message = _(
+            "The entry point %(entry_point)s cannot be imported: there is no module %(module)s in the project"
+            " or its environment."
+        )
+        return Refused(message, entry_point=entry_point, module=error.name)
+    message = _(
+        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s, but"
+        " %(folder)s has one. Choose that folder as the project's, and name the entry point as it is"
+        " imported from there."
+    )
+    return Refused(message, entry_point=entry_point, module=error.name, folder=folder)
 
 
 def made_by(entry_point: str, kind: type, name: str) -> Any:
