@@ -53,12 +53,10 @@ def checkpoint(location: Location) -> Checkpoint:
     )
 
 
-def ask(checkpoint: Checkpoint, key: uuid.UUID) -> Job:
+def ask(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:
     project = checkpoint.location.project
     try:
-        return start_job(
-            checkpoint, project, Job.Kind.FORK, "what-if", {"inputs": {}}, [], idempotency_key=key
-        )
+        return start_job(checkpoint, project, Job.Kind.FORK, branch, {"inputs": {}}, [], idempotency_key=key)
     finally:
         connection.close()
 
@@ -73,7 +71,7 @@ def test_two_hundred_clicks_at_once_make_one_job(checkpoint: Checkpoint) -> None
 
 
 def test_each_key_is_a_job_of_its_own(checkpoint: Checkpoint) -> None:
-    assert ask(checkpoint, uuid.uuid4()).pk != ask(checkpoint, uuid.uuid4()).pk
+    assert ask(checkpoint, uuid.uuid4()).pk != ask(checkpoint, uuid.uuid4(), "another").pk
 
 
 def test_many_processes_claim_a_job_once(make_job: MakeJob) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -137,3 +138,25 @@ def test_one_of_many_answers_counts(person: User, checkpoint: Checkpoint) -> Non
     clicked(person, reverse("question-answer", args=[job.pk, 1]), {"text": "this"}, 40)
     assert Question.objects.get().answered_by == person
     assert [path.name for path in Path(job.folder).iterdir()] == ["answer-1.json"]
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_of_forms_with_one_branch_one_starts_and_the_others_are_told(
+    client: Client, person: User, checkpoint: Checkpoint, kind: str
+) -> None:
+    form = filled(client, checkpoint, kind, branch="what-if")
+    forms = [form | {"key": str(uuid4())} for _ in range(12)]
+
+    def send(one: dict[str, Any]) -> tuple[int, str]:
+        browser = Client()
+        browser.force_login(person)
+        answer = browser.post(page(checkpoint, kind), one)
+        connection.close()
+        return answer.status_code, answer.content.decode()
+
+    with ThreadPoolExecutor(AT_ONCE) as people:
+        answers = list(people.map(send, forms))
+    assert Job.objects.count() == 1
+    assert [status for status, _ in answers].count(302) == 1
+    told = "There is a branch" if kind == "fork" else "Another job writes to branch"
+    assert all(told in text for status, text in answers if status == 422)

@@ -196,9 +196,7 @@ def _form_of(
 
 def branches_of(checkpoint: Checkpoint) -> set[str]:
     """The names that a new branch may not have: those written, and those about to be."""
-    location = checkpoint.location
-    written = location.checkpoints.values_list("branch", flat=True).distinct()
-    return {*written, *location.jobs.unfinished().values_list("branch", flat=True)}
+    return checkpoint.location.taken_branches
 
 
 def _of_a_resume(sent: Sent) -> Sent:

@@ -12,6 +12,7 @@ from django.db import transaction
 from viewer.jobs.follow import carry
 from viewer.jobs.launch import runnable
 from viewer.jobs.locks import worker_is_up
+from viewer.jobs.reserving import refuse_taken
 from viewer.jobs.tasks import offer_ready
 from viewer.jobs.terms import Terms, mark_of_asked
 from viewer.models import Checkpoint, Job, Location, Project
@@ -34,7 +35,7 @@ def start_job(
     """A queued job, offered to the workers once it is committed, or when its terms let it start.
 
     The same key finds the same job, whatever else is given. ``branch`` is the one that the run writes to.
-    Raises JobRefused where the project cannot run.
+    Raises JobRefused where the project cannot run, and BranchTaken where another job writes to the branch.
     """
     key = idempotency_key or uuid4()
     existing = Job.objects.filter(idempotency_key=key).first()
@@ -89,9 +90,12 @@ def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
         "asked": mark_of_asked(values["request"], terms),
     }
     with transaction.atomic():
-        job, is_new = Job.objects.get_or_create(idempotency_key=key, defaults={**values, **agreed})
-        if is_new:
-            transaction.on_commit(lambda: offer_ready(job))
+        existing = Job.objects.filter(idempotency_key=key).first()
+        if existing:
+            return existing
+        refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
+        job = Job.objects.create(idempotency_key=key, **values, **agreed)
+        transaction.on_commit(lambda: offer_ready(job))
     return job
 
 

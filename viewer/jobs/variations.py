@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from viewer.jobs.launch import runnable
+from viewer.jobs.reserving import refuse_taken
 from viewer.jobs.tasks import offer_ready
 from viewer.jobs.terms import Terms
 from viewer.models import Checkpoint, Job, Project, Variations
@@ -41,7 +42,7 @@ def start_variations(
 
     ``terms`` are when each may start, and how much all may use together. The same key finds the same group.
     Only the first job warms the prompt cache: what the agents have in common is warm for the others. Raises
-    JobRefused where the project cannot run.
+    JobRefused where the project cannot run, and BranchTaken where one of the branches is another job's.
     """
     values = {
         "name": name,
@@ -69,6 +70,7 @@ def _offer_all(jobs: Sequence[Job]) -> None:
 def _job(group: Variations, project: Project, number: int, fork: Planned, terms: Terms, preload: str) -> Job:
     checkpoint = group.checkpoint
     assert checkpoint is not None
+    refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
     options = {**fork.request.get("options", {}), **({"preload": preload} if preload else {})}
     return Job.objects.create(
         idempotency_key=uuid5(group.idempotency_key, str(number)),

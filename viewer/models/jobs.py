@@ -21,6 +21,8 @@ from viewer.words import Words, words_from
 
 # What of a request holds values that a person typed, by their names.
 EDITS = ("inputs", "outputs", "state")
+# The statuses of jobs that have not ended.
+UNFINISHED = ("queued", "starting", "running")
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -35,7 +37,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status__in=Job.ENDED)
 
     def unfinished(self) -> JobQuerySet:
-        return self.filter(status__in=[Job.Status.QUEUED, Job.Status.STARTING, Job.Status.RUNNING])
+        return self.filter(status__in=UNFINISHED)
 
     def due(self) -> JobQuerySet:
         """Queued jobs that no time holds back: they have none, or it came while somebody could start them."""
@@ -116,6 +118,19 @@ class Job(models.Model):
     class Meta:
         ordering = ["-created_at"]
         indexes = [models.Index(fields=["status"])]
+        constraints = [
+            # A queued job reserves the branch that it will write to.
+            models.UniqueConstraint(
+                fields=["location", "branch"],
+                condition=models.Q(kind="fork", run__isnull=False, status__in=UNFINISHED),
+                name="one_fork_a_branch",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "branch"],
+                condition=models.Q(kind="resume", status__in=UNFINISHED),
+                name="one_resume_a_branch",
+            ),
+        ]
         permissions = [("may_run", "May start, cancel and answer runs, and change what they run with")]
 
     def __str__(self) -> str:

@@ -140,6 +140,12 @@ class Location(models.Model):
         return Location.objects.filter(pk=self.pk).exists()
 
     @property
+    def taken_branches(self) -> set[str]:
+        """The names that a new branch may not have: those written, and those that jobs are about to write."""
+        written = self.checkpoints.order_by().values_list("branch", flat=True).distinct()
+        return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
+
+    @property
     def why_unreadable(self) -> Words:
         """To be told where it could not be read."""
         return words_from(self.unreadable_words, self.unreadable)

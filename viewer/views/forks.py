@@ -22,6 +22,7 @@ from viewer.jobs.launch import JobRefused
 from viewer.jobs.looks import look_at
 from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
+from viewer.jobs.reserving import BranchTaken
 from viewer.jobs.start import start_job
 from viewer.jobs.terms import asks_for
 from viewer.models import Checkpoint, Job, Project
@@ -100,9 +101,14 @@ def _started(request: HttpRequest, draft: Draft) -> Job | None:
             idempotency_key=draft.key,
             terms=draft.terms,
         )
+    except BranchTaken as refused:
+        if draft.kind == Job.Kind.FORK:
+            draft.form.branch_error = told(refused)
+        else:
+            draft.refusals.append(told(refused))
     except JobRefused as refused:
         draft.refusals.append(told(refused))
-        return None
+    return None
 
 
 def _why_once_more(request: HttpRequest, draft: Draft, earlier: Job | None) -> str:
