@@ -28,6 +28,8 @@ RETAKEN = {
     "hierarchical": "press_orders:hierarchical",
     "conditional": "press_orders:conditional",
 }
+# What the recorded projects are made of.
+RECORDED = {".py", ".jsonc", ".yaml", ".toml"}
 OURS = "recorded-by-forkline.txt"
 INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
 # Two rows may want the same recording at once.
@@ -153,7 +155,8 @@ def storage_in(folder: Path) -> dict[str, str]:
 def recordings_of(version_folder: Path) -> Path:
     """Where this version's recordings are kept; elsewhere once the project that is recorded changes."""
     digest = hashlib.sha256()
-    for path in sorted(PRESS.glob("*.py")):
+    sources = (path for path in PRESS.parent.rglob("*") if path.suffix in RECORDED)
+    for path in sorted(sources):
         digest.update(path.read_bytes())
     return version_folder / "recordings" / digest.hexdigest()[:12]
 

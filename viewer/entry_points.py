@@ -10,6 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from viewer.definitions import (
+    JSON_SUFFIXES,
+    YAML_SUFFIXES,
+    is_file,
+    kind_of,
+    may_be_definition,
+    read_definition,
+)
+
 # Bounds of the reading: a project's folder may be anything.
 MOST_FILES = 400
 MOST_FOLDERS = 2_000
@@ -17,13 +26,14 @@ MOST_DEPTH = 6
 MOST_BYTES = 256 * 1024
 MOST_BYTES_ALTOGETHER = 4 * 1024 * 1024
 MOST_ENTRY_POINTS = 50
+MAX_DEFINITIONS = 100
 NO_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "tests", "test", "docs"}
 MADE = {"Crew": "crew", "Agent": "agent"}
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """``name`` is ``module:Name``; ``kind`` is what stands there."""
+    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is what stands there."""
 
     name: str
     kind: str  # "flow", "crew" or "agent"
@@ -33,8 +43,9 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     """Every flow, crew and agent of the folder's source, the project's own kind and packages first."""
     modules = [parsed for path in _source_files(folder) if (parsed := _read_module(folder, path))]
     flows = _flow_classes(modules)
-    found = [point for module in modules for point in _entry_points_of(module, flows)]
     settings = _project_settings(folder)
+    found = list(_declared(folder, settings))
+    found += [point for module in modules for point in _entry_points_of(module, flows)]
     packages = {
         str(target).split(":")[0].split(".")[0] for target in _table(settings, "project", "scripts").values()
     }
@@ -43,12 +54,32 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     return tuple(found[:MOST_ENTRY_POINTS])
 
 
+def title_of(entry_point: str) -> str:
+    """What an entry point is called in short: its name without the module, or its file."""
+    return entry_point if is_file(entry_point) else entry_point.partition(":")[2]
+
+
+def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
+    """The crews and flows that files declare, the one that the project's settings name first."""
+    named = _table(settings, "tool", "crewai").get("definition")
+    found = [str(Path(named))] if isinstance(named, str) else []
+    bytes_left = MOST_BYTES_ALTOGETHER
+    for path in islice(_files(folder, (*JSON_SUFFIXES, *YAML_SUFFIXES)), MOST_FILES):
+        bytes_left -= _size(path)
+        if bytes_left >= 0 and may_be_definition(path):
+            found.append(path.relative_to(folder).as_posix())
+    for name in list(dict.fromkeys(found))[:MAX_DEFINITIONS]:
+        kind = kind_of(read_definition(folder, name))
+        if kind:
+            yield EntryPoint(name, kind)
+
+
 def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name: str) -> str:
     """The project's entry point that a checkpoint of this entity and name belongs to; empty where unclear.
 
     A flow is known by its class. A crew's name is seldom its function's: the only one counts.
     """
-    named = [point for point in entry_points if _plain(point.partition(":")[2]) == _plain(name)]
+    named = [point for point in entry_points if _plain(_called(folder, point)) == _plain(name)]
     of_kind = [point for point in entry_points if entity in _kinds_of(folder, point)]
     both = [point for point in named if point in of_kind]
     # Another flow's class would restore nothing of this one.
@@ -64,12 +95,21 @@ def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, st
     return {name: found.get(name) or next(iter(sorted(_kinds_of(folder, name))), "") for name in entry_points}
 
 
+def _called(folder: Path, entry_point: str) -> str:
+    """What its checkpoints call it: the name that its file gives, or its own."""
+    if is_file(entry_point):
+        return str(read_definition(folder, entry_point).get("name") or "")
+    return entry_point.partition(":")[2]
+
+
 def _plain(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 
 def _kinds_of(folder: Path, entry_point: str) -> set[str]:
-    """What the entry point is, by reading its one module."""
+    """What the entry point is, by reading its one module or file."""
+    if is_file(entry_point):
+        return {kind_of(read_definition(folder, entry_point))} - {""}
     module_name, _, _ = entry_point.partition(":")
     parts = module_name.split(".")
     if not all(part.isidentifier() for part in parts):
@@ -122,40 +162,53 @@ def _entry_points_of(module: _Module, flows: set[str]) -> Iterator[EntryPoint]:
                 yield EntryPoint(f"{module.name}:{node.name}", "flow")
             elif any(module.original(decorator) == "CrewBase" for decorator in node.decorator_list):
                 yield EntryPoint(f"{module.name}:{node.name}", "crew")
-        elif isinstance(node, ast.FunctionDef) and (made := _made_by(module, node)):
+        elif isinstance(node, ast.FunctionDef) and (made := _made_by(module, node, flows)):
             yield EntryPoint(f"{module.name}:{node.name}", made)
 
 
-def _made_by(module: _Module, node: ast.FunctionDef) -> str:
+def _made_by(module: _Module, node: ast.FunctionDef, flows: set[str]) -> str:
     """What it hands back when called without arguments, by its annotation or its last word; or empty."""
     arguments = node.args
     needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     if needed or any(default is None for default in arguments.kw_defaults):
         return ""
     if node.returns is not None:
-        return MADE.get(module.original(node.returns), "")
+        return _made(module, node.returns, flows)
     last = node.body[-1]
     if isinstance(last, ast.Return) and isinstance(last.value, ast.Call):
-        return MADE.get(module.original(last.value), "")
+        function = last.value.func
+        if isinstance(function, ast.Attribute) and function.attr == "from_declaration":
+            return "flow"
+        return _made(module, last.value, flows)
     return ""
 
 
+def _made(module: _Module, node: ast.expr, flows: set[str]) -> str:
+    name = module.original(node)
+    return "flow" if name in flows else MADE.get(name, "")
+
+
 def _source_files(folder: Path) -> Iterator[Path]:
-    """The project's Python files, environments and hidden folders left out, no link followed, bounded."""
+    """The project's Python files, bounded."""
     files_left, bytes_left = MOST_FILES, MOST_BYTES_ALTOGETHER
+    for path in _files(folder, (".py",)):
+        size = _size(path)
+        if not 0 < size <= MOST_BYTES:
+            continue
+        files_left, bytes_left = files_left - 1, bytes_left - size
+        if files_left < 0 or bytes_left < 0:
+            return
+        yield path
+
+
+def _files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """The project's files of these names, environments and hidden folders left out, no link followed."""
     for current, folders, files in islice(os.walk(folder), MOST_FOLDERS):
         depth = len(Path(current).relative_to(folder).parts)
         folders[:] = sorted(
             name for name in folders if depth < MOST_DEPTH and _may_hold_source(current, name)
         )
-        for path in (Path(current) / name for name in sorted(files) if name.endswith(".py")):
-            size = _size(path)
-            if not 0 < size <= MOST_BYTES:
-                continue
-            files_left, bytes_left = files_left - 1, bytes_left - size
-            if files_left < 0 or bytes_left < 0:
-                return
-            yield path
+        yield from (Path(current) / name for name in sorted(files) if name.endswith(suffixes))
 
 
 def _size(path: Path) -> int:
@@ -182,7 +235,7 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
         return None
     try:
         source = path.read_bytes()
-        if not any(word in source for word in (b"class ", b"Crew", b"Agent")):
+        if not any(word in source for word in (b"class ", b"Crew", b"Agent", b"from_declaration")):
             return None
         tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

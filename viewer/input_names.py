@@ -1,12 +1,15 @@
 """What a crew's or flow's source asks to be started with, found by reading it. Nothing is run."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from viewer.definitions import Definition, agent_definitions, is_file, read_definition, texts_in
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_BYTES = 256 * 1024
@@ -16,7 +19,18 @@ MOST_NAMES = 60
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
 # What the engine puts inputs into.
 TEXTS = {"description", "expected_output", "role", "goal", "backstory"}
+# What a declared flow's expressions read.
+STATE = re.compile(r"\bstate\.([A-Za-z_]\w*)")
+MAX_DEFAULT = 20_000
 ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+JSON_TYPES = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +50,66 @@ def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName,
     """The inputs that an entry point's source names; none where nothing is found, and none for an agent."""
     if entity == "agent":
         return ()
-    sources = list(_sources(folder, entry_point.partition(":")[0]))
-    if not sources:
-        return ()
-    if entity == "flow":
-        found = list(_of_flow(entry_point.partition(":")[2], [tree for _, tree in sources]))
+    if is_file(entry_point):
+        found = list(_declared(folder, entry_point, entity))
     else:
-        found = [InputName(name) for name in _of_crew(sources)]
+        sources = list(_sources(folder, entry_point.partition(":")[0]))
+        if not sources:
+            return ()
+        if entity == "flow":
+            found = list(_of_flow(entry_point.partition(":")[2], [tree for _, tree in sources]))
+        else:
+            found = [InputName(name) for name in _of_crew(sources)]
     # A class's own field counts, and not its parent's; a flow's id is no input.
     named = {one.name: one for one in found if one.name != "id"}
     return tuple(named.values())[:MOST_NAMES]
+
+
+def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName]:
+    """Those that a file's declaration asks for, with its defaults."""
+    definition = read_definition(folder, entry_point)
+    if entity == "flow":
+        found = {one.name: one for one in _of_declared_flow(folder, definition)}
+        asked = {name for text in texts_in(definition.get("methods")) for name in STATE.findall(text)}
+    else:
+        defaults = definition.get("inputs")
+        found = {one.name: one for one in _with_defaults(defaults)}
+        declared = [definition.get("tasks"), *agent_definitions(folder, entry_point, definition)]
+        asked = {name for text in texts_in(declared) for name in PLACEHOLDER.findall(text)}
+    yield from (InputName(name) for name in sorted(asked - found.keys()))
+    yield from found.values()
+
+
+def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputName]:
+    """The fields of a declared state: of the class that it names, of its schema, and its defaults."""
+    state = definition.get("state")
+    if not isinstance(state, dict):
+        return
+    module, _, name = str(state.get("ref") or "").partition(":")
+    if name:
+        classes = [tree for _, tree in _sources(folder, module)]
+        yield from _of_state(name, _classes_in(classes))
+    schema = state.get("json_schema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    for key, field in (properties if isinstance(properties, dict) else {}).items():
+        field = field if isinstance(field, dict) else {}
+        kind = JSON_TYPES.get(str(field.get("type")))
+        yield _with_default(str(key), kind, field.get("default"))
+    yield from _with_defaults(state.get("default"))
+
+
+def _with_defaults(values: Any) -> Iterator[InputName]:
+    for key, value in (values if isinstance(values, dict) else {}).items():
+        yield _with_default(str(key), type(value) if type(value) in JSON_TYPES.values() else None, value)
+
+
+def _with_default(name: str, kind: type | None, default: Any) -> InputName:
+    """``default`` counts where JSON can hold it, and it is not too long for a form."""
+    try:
+        is_plain = default is not None and len(json.dumps(default)) <= MAX_DEFAULT
+    except (ValueError, TypeError, RecursionError):
+        is_plain = False
+    return InputName(name, kind, default, True) if is_plain else InputName(name, kind)
 
 
 def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
@@ -71,14 +135,26 @@ def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
 
 def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:
     """The fields of its state: of the class that it names, or those that its methods read of a dictionary."""
-    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = _classes_in(trees)
     flow = classes.get(name)
     if flow is None:
         return
     states = [base.slice for base in flow.bases if isinstance(base, ast.Subscript)]
-    state = next((classes.get(_name_of(one)) for one in states), None)
-    if state is None:
+    names = [_name_of(one) for one in states]
+    if not names or names[0] not in classes:
         yield from (InputName(key) for key in _read_of_state(flow))
+        return
+    yield from _of_state(names[0], classes)
+
+
+def _classes_in(trees: list[ast.Module]) -> dict[str, ast.ClassDef]:
+    return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _of_state(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[InputName]:
+    """The fields of a state's class and of its parents."""
+    state = classes.get(name)
+    if state is None:
         return
     for parent in (*(classes.get(_name_of(base)) for base in state.bases), state):
         for field in parent.body if parent else ():

@@ -21,6 +21,8 @@ from viewer.jobs.spool import EVENTS, REQUEST, Line, answer_name, read_lines
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNNER = ROOT / "viewer/engines/crewai_runner.py"
 PRESS = Path(__file__).resolve().parent / "projects/press"
+# Projects that are declared in files.
+DESK, LINE = PRESS.parent / "desk", PRESS.parent / "line"
 Child = subprocess.Popen[bytes] | Copy
 KEY = "sk-test-press-000001"
 
@@ -174,6 +176,7 @@ def new_run_request(
     inputs: dict[str, Any],
     checkpoints: dict[str, Any] | None = None,
     provider: str = "json",
+    folder: Path = PRESS,
 ) -> dict[str, Any]:
     """What asks for a new run, as the form or the terminal makes it."""
     return {
@@ -188,7 +191,7 @@ def new_run_request(
         "outputs": {},
         "state": None,
         "steps": [],
-        "folder": str(PRESS),
+        "folder": str(folder),
         "entry_point": entry_point,
         "options": {"checkpoints": checkpoints or {}},
     }

@@ -21,6 +21,8 @@ RECORDINGS = {
     "store.db": ("crew", "sqlite"),
     "flow": ("flow", "json"),
     "loop": ("loop", "json"),
+    "desk": ("desk crew", "json"),
+    "line": ("line", "json"),
     "agent": ("agent", "json"),
     "plain": ("plain", "json"),
 }

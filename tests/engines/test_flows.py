@@ -74,8 +74,8 @@ def test_a_state_that_does_not_fit_is_refused(engine: Engine, model: ModelServer
 @pytest.mark.parametrize(
     ("entry_point", "words"),
     [
-        ("", "needs its own class"),
-        ("press_crew:make_crew", "no flow's class"),
+        ("", "needs its own code"),
+        ("press_crew:make_crew", "gives no flow, but a Crew"),
         ("press_flow:Nobody", "has no Nobody"),
         ("nowhere:Flow", "cannot be imported"),
     ],

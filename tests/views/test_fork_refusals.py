@@ -143,7 +143,7 @@ def test_a_resume_with_nothing_left_to_run_is_refused(
 
 def test_a_flow_without_its_class_is_refused(client: Client, person: User, location: Location) -> None:
     checkpoint = stored(location, {**FLOW, "name": "Unknown"})
-    assert "needs its own class" in client.get(page(checkpoint)).content.decode()
+    assert "needs its own code" in client.get(page(checkpoint)).content.decode()
     answer = client.post(page(checkpoint), filled(client, checkpoint) | {"entry_point": ""})
     assert answer.status_code == 422
     assert not Job.objects.exists()

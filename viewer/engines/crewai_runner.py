@@ -79,7 +79,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     elif request["entity"] == "flow":
         if not request["entry_point"]:
             raise Refused(
-                _("A flow needs its own class. Name its entry point, such as package.module:MyFlow.")
+                _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
             )
         edits.edit_state(root, request)
     project.enter(request["folder"])

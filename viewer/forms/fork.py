@@ -259,5 +259,5 @@ def _entry_point_error(entry_point: str, kind: str, entry_points: Sequence[str])
     if entry_point and entry_point not in entry_points:
         return _("This project has no such entry point.")
     if kind == "flow" and not entry_point:
-        return _("A flow needs its own class to go on: choose it, or add it to the project.")
+        return _("A flow needs its own code to go on: choose its entry point, or add it to the project.")
     return ""

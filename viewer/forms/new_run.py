@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from viewer.entry_points import title_of
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import MISSING, Missing, Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
@@ -186,4 +187,4 @@ class NewRunDraft:
     def name(self) -> str:
         """What the run is called: as an earlier one is, else as its entry point."""
         earlier = self.again or self.found
-        return (earlier.name if earlier else "") or self.entry_point.partition(":")[2]
+        return (earlier.name if earlier else "") or title_of(self.entry_point)

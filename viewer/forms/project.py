@@ -10,10 +10,12 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.definitions import FILE
 from viewer.forms.location import roots_in_words
 from viewer.models import Project
 
-ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+# A module and a name in it, or a file that declares a crew or a flow.
+ENTRY_POINT = re.compile(rf"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*|{FILE.pattern}")
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
 MOST_ENTRY_POINTS = 50
 
@@ -71,9 +73,10 @@ class ProjectForm(forms.Form):
         ]
         for name in names:
             if not ENTRY_POINT.fullmatch(name):
-                raise forms.ValidationError(
-                    _("%(name)s is no entry point: write package.module:Name, one a line.") % {"name": name}
+                message = _(
+                    "%(name)s is no entry point: write package.module:Name or crew.jsonc, one a line."
                 )
+                raise forms.ValidationError(message % {"name": name})
         return names
 
     def clean(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.entry_points import entry_point_kinds
+from viewer.entry_points import entry_point_kinds, title_of
 from viewer.forms.new_run import MESSAGES
 from viewer.importing import UnknownLocation, open_place, place_at
 from viewer.jobs.launch import JobRefused
@@ -68,7 +68,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     try:
         place = place_at(str(path), project)
         target = LocationTarget(path=place.path, provider="sqlite" if place.provider == "sqlite" else "json")
-        name = entry_point.partition(":")[2]
+        name = title_of(entry_point)
         request = request_for_run(target, entity, name, entry_point, inputs, choices)
         job = start_run(open_place(place, project), project, request, terms=terms)
     except (UnknownLocation, JobRefused) as refused:

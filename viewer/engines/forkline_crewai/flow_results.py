@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from crewai.flow.flow import Flow
 from crewai.flow.human_feedback import HumanFeedbackResult
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
@@ -69,6 +70,8 @@ def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[
         return values
     if name not in {str(method) for method in flow._methods}:
         return values
+    if type(flow) is Flow:
+        return values  # declared in a file: its expressions read plain values
     promised = _promised(getattr(type(flow), name, None))
     if promised is None:
         if any(isinstance(value, dict) for value in values):

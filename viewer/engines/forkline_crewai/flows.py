@@ -1,4 +1,4 @@
-"""Runs a flow on from a checkpoint, in the user's own class."""
+"""Runs a flow on from a checkpoint, with the project's own methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def prepare(
 ) -> Any:
     """The flow, on its branch and ready to be kicked off. ``saved`` is its edited data. Raises Refused.
 
-    A flow's methods are its class's, so it needs the user's own: the engine's base class would run
+    A checkpoint holds no methods, so they come from the project: the engine's base class would run
     nothing and hand back the old output.
     """
     flow = made_by(request["entry_point"])
@@ -49,19 +49,8 @@ def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any]
 
 
 def made_by(entry_point: str) -> Any:
-    """A flow of the user's own class, which has not begun. Raises Refused."""
-    flow_class = project.load(entry_point)
-    if not isinstance(flow_class, type) or not issubclass(flow_class, Flow):
-        raise Refused(_("The entry point %(entry_point)s is no flow's class."), entry_point=entry_point)
-    try:
-        return flow_class()
-    except Exception as error:
-        raise Refused(
-            _("%(entry_point)s cannot be made: %(kind)s: %(error)s"),
-            entry_point=entry_point,
-            kind=type(error).__name__,
-            error=error,
-        ) from error
+    """The project's flow, which has not begun: of its class, its function or its file. Raises Refused."""
+    return project.made_by(entry_point, Flow, "flow")
 
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:

@@ -115,7 +115,9 @@ def _flow(
     from forkline_crewai import flows, model_providers
 
     if not request["entry_point"]:
-        raise Refused(_("A flow needs its own class. Name its entry point, such as package.module:MyFlow."))
+        raise Refused(
+            _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
+        )
     flow = flows.made_by(request["entry_point"])
     report["parts"] = [*parts.of_own_flow(flow, saved), *model_providers.missing(flow)]
     if saved:

@@ -13,6 +13,7 @@ from forkline_crewai import (
     async_tasks,
     checkpointing,
     crews,
+    declared,
     flows,
     model_providers,
     models,
@@ -38,6 +39,9 @@ def run(request: Request, reporter: Reporter) -> str:
 
     Raises Refused where nothing can be run, before anything has.
     """
+    if request["entity"] == "crew":
+        inputs = {**declared.default_inputs(request["entry_point"]), **request["inputs"]}
+        request = {**request, "inputs": inputs}
     make = {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]]
     made, steps = make(request, reporter)
     parts.account(model_providers.missing(made), request, reporter)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forkline_crewai import missing_modules
+from forkline_crewai import declared, missing_modules
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import gettext_noop as _
 
@@ -20,6 +20,7 @@ PARTS = Path(__file__).resolve().parent.parent
 OTHER = {
     "crew": _("The entry point %(entry_point)s gives no crew, but a %(found)s."),
     "agent": _("The entry point %(entry_point)s gives no agent, but a %(found)s."),
+    "flow": _("The entry point %(entry_point)s gives no flow, but a %(found)s."),
 }
 
 
@@ -103,7 +104,12 @@ def _not_found(entry_point: str, error: ModuleNotFoundError) -> Refused:
 
 
 def made_by(entry_point: str, kind: type, name: str) -> Any:
-    """The ``kind``, named crew or agent, that an entry point is, makes, or has as a crew. Raises Refused."""
+    """The ``kind``, named crew, flow or agent, that an entry point is, makes, or has as a crew.
+
+    Raises Refused.
+    """
+    if declared.is_file(entry_point):
+        return declared.made(entry_point, name)
     found = load(entry_point)
     try:
         if inspect.isclass(found) and not issubclass(found, kind):

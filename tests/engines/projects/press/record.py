@@ -5,6 +5,8 @@ import importlib
 import sqlite3
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 if sqlite3.sqlite_version_info < (3, 45):
     import pysqlite3
@@ -67,14 +69,32 @@ KINDS = {
     "facts": ("press_results:FactFlow", METHODS, {"topic": "AI"}),
     "at once": ("press_results:AtOnceFlow", METHODS, {"topic": "AI"}),
     "desk": ("press_results:DeskFlow", METHODS, {"topic": "AI"}),
+    "desk crew": ("desk/crew.jsonc", TASKS, {"audience": "children", "since": "1999"}),
+    "line": ("line/src/line/flow.yaml", METHODS, {"topic": "bees"}),
     "loop": ("press_loop:LoopFlow", METHODS, {"topic": "AI"}),
 }
 
 
+def make(entry_point: str) -> tuple[Any, dict[str, Any]]:
+    """What runs, and the inputs that its file gives by itself."""
+    module, _, name = entry_point.partition(":")
+    if name:
+        return getattr(importlib.import_module(module), name)(), {}
+    path = Path(__file__).parent.parent / entry_point
+    folder = path.parents[len(Path(entry_point).parts) - 2]
+    sys.path[:0] = [str(folder), str(folder / "src")]
+    if path.suffix == ".jsonc":
+        from crewai.project import load_crew
+
+        return load_crew(path)
+    from crewai.flow.flow import Flow
+
+    return Flow.from_declaration(path=path), {}
+
+
 def main(kind: str, provider: str, location: str) -> None:
     entry_point, events, given = KINDS[kind]
-    module, _, name = entry_point.partition(":")
-    made = getattr(importlib.import_module(module), name)()
+    made, defaults = make(entry_point)
     made.checkpoint = CheckpointConfig(
         location=location,
         on_events=events,
@@ -85,7 +105,7 @@ def main(kind: str, provider: str, location: str) -> None:
     if isinstance(given, str):
         made.kickoff(given)
     else:
-        made.kickoff(inputs=None if given is None else dict(given))
+        made.kickoff(inputs=None if given is None else {**defaults, **given})
     crewai_event_bus.flush()
 
 
