@@ -112,7 +112,7 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
 def web_server() -> psutil.Process:
     """The web server's process, before any other comes and goes."""
     ours = psutil.Process(os.getpid()).children(recursive=True)
-    return next(process for process in ours if "daphne" in process.cmdline())
+    return next(process for process in ours if "checkpoint_site.server" in process.cmdline())
 
 
 def megabytes(process: psutil.Process) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import os
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,7 @@ def measure(link: str) -> list[Row]:
     for number in range(2):
         read(site, cookie, addresses, REQUESTS)
         rows.append(row_of(f"after {REQUESTS} more{', again' if number else ''}", server))
-    for number in range(3):
+    for number in range(2):
         asyncio.run(read_at_once(site, cookie, addresses))
         rows.append(row_of(f"after {CLIENTS} clients{', again' if number else ''}", server))
     return rows
@@ -95,7 +94,7 @@ def row_of(what: str, server: psutil.Process) -> Row:
 
 def is_database(file: Path) -> bool:
     try:
-        return "sqlite3" in os.readlink(file)
+        return "sqlite3" in str(file.readlink())
     except FileNotFoundError:
         return False
 

@@ -65,7 +65,6 @@ CANCEL_GRACE_SECONDS = env_number("CANCEL_GRACE_SECONDS", 5)
 START_GRACE_SECONDS = env_number("START_GRACE_SECONDS", 3600)
 
 INSTALLED_APPS = [
-    "daphne",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -121,6 +120,7 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": DATA_DIR / "forkline.sqlite3",
         # Opening one takes as long as several queries, and each change wakes every socket that shows it.
+        # Each thread has one: pages.PAGE_THREADS and server.SOCKET_THREADS bound them.
         "CONN_MAX_AGE": None,
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
@@ -128,7 +128,7 @@ DATABASES = {
             # Stored copies have about ten kilobytes: in large pages, four times fewer of them are written.
             "init_command": (
                 "PRAGMA page_size=16384; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                " PRAGMA cache_size=-20000;"
+                " PRAGMA cache_size=-4000;"
                 # What was deleted, such as what a person typed for a run, is overwritten.
                 " PRAGMA secure_delete=ON;"
             ),

@@ -36,10 +36,8 @@ class Server:
             "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
             "PORT": str(self.port),
         }
-        command = [sys.executable, "-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(self.port)]
-        self.process = subprocess.Popen(
-            [*command, "checkpoint_site.asgi:application"], cwd=ROOT, env=environment
-        )
+        command = [sys.executable, "-m", "checkpoint_site.server"]
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
 
     def answers(self) -> bool:
         with socket.socket() as probe:

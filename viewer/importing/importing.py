@@ -55,7 +55,7 @@ class _Look:
 
 def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
-    with turn_at(location), only_new_garbage():
+    with turn_at(location):
         if not location.still_stands():
             return ImportSummary()
         try:
@@ -104,7 +104,8 @@ def _import(location: Location, provider: Provider) -> ImportSummary:
     known = known_rows(location)
     problems = Problems(location)
     look = _look(provider.entries(), known, problems)
-    summary = _store(location, provider, look.due, known, problems)
+    with only_new_garbage(len(look.due)):
+        summary = _store(location, provider, look.due, known, problems)
     seen = {entry.key for entry in look.entries}
     gone = [key for key in known if key not in seen and known[key].state != Checkpoint.State.PRUNED]
     gone = [key for key in gone if not _is_hidden(key, look.faults)]

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -81,19 +82,19 @@ def last_version() -> int | None:
 
 async def keep_waking(tail: Tail) -> None:
     """Look whether any process has committed, some 60 times a second (7 µs each), and read what, if so."""
-    version_of = data_version()
-    while True:
-        try:
-            latest = version_of()
-            if latest != tail.version:
-                # Remembered before reading: what is committed meanwhile is seen at the next look.
-                tail.version = latest
-                await wake_changed(tail)
-        except Exception:
-            logger.exception("looking for what has changed")
-            tail.version = -1
-            await asyncio.sleep(1)
-        await asyncio.sleep(POLL_SECONDS)
+    with closing(watched_database()) as database:
+        while True:
+            try:
+                latest = data_version(database)
+                if latest != tail.version:
+                    # Remembered before reading: what is committed meanwhile is seen at the next look.
+                    tail.version = latest
+                    await wake_changed(tail)
+            except Exception:
+                logger.exception("looking for what has changed")
+                tail.version = -1
+                await asyncio.sleep(1)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def wake_changed(tail: Tail) -> None:
@@ -103,17 +104,18 @@ async def wake_changed(tail: Tail) -> None:
         await layer.group_send(group, WAKE)
 
 
-def data_version() -> Callable[[], int]:
-    """A look at whether another connection has committed: the number changes with each commit."""
-    # Its own connection, as the number says nothing of one's own commits; autocommit, so that it never waits.
-    database = sqlite3.connect(
-        str(connection.settings_dict["NAME"]), isolation_level=None, check_same_thread=False
-    )
+def watched_database() -> sqlite3.Connection:
+    """A connection to ask for ``data_version``.
 
-    def look() -> int:
-        return int(database.execute("PRAGMA data_version").fetchone()[0])
+    Its own connection, as the number says nothing of one's own commits; autocommit, so that it never waits.
+    """
+    name = str(connection.settings_dict["NAME"])
+    return sqlite3.connect(name, isolation_level=None, check_same_thread=False)
 
-    return look
+
+def data_version(database: sqlite3.Connection) -> int:
+    """A number that changes with each commit of another connection."""
+    return int(database.execute("PRAGMA data_version").fetchone()[0])
 
 
 def changed(tail: Tail, groups: Collection[str]) -> set[str]:

@@ -95,10 +95,8 @@ def opened(path: str | None) -> Location | None:
 def start(location: Location | None) -> dict[str, Child]:
     """The server and the worker, in sessions of their own: Ctrl-C reaches them in order, from here."""
     environment = server_environment(location)
-    server = ["-m", "daphne", "--bind", HOST, "--port", str(settings.PORT), "--verbosity", "0"]
     commands = {
-        # Quiet, as its log of requests would hold the login link.
-        _("web server"): [sys.executable, *server, "checkpoint_site.asgi:application"],
+        _("web server"): [sys.executable, "-m", "checkpoint_site.server"],
         _("worker"): [sys.executable, "-m", "django", "worker"],
     }
     return {

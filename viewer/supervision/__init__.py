@@ -1,0 +1,1 @@
+"""Starts the web server and the worker, restarts them, and ends them with whoever started them."""

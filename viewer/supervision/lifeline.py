@@ -1,0 +1,67 @@
+"""Ends a process with the one that started it, however that ends."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+
+# What a process gets to end after SIGTERM, before it is ended at once.
+GRACE_SECONDS = 10
+PARENT_POLL_SECONDS = 1
+PR_SET_PDEATHSIG = 1
+
+
+def add_lifeline_argument(parser: ArgumentParser) -> None:
+    """Declare ``--lifeline``."""
+    parser.add_argument(
+        "--lifeline", type=int, metavar="FD", help="end when the other end of this pipe is closed"
+    )
+
+
+def hold(descriptor: int | None) -> None:
+    """Send this process SIGTERM once the other end of the pipe is closed. None: never."""
+    if descriptor is None:
+        return
+    os.set_inheritable(descriptor, False)
+    threading.Thread(target=_wait_for_end, args=(descriptor,), name="lifeline", daemon=True).start()
+
+
+def _wait_for_end(descriptor: int) -> None:
+    # Nobody writes: a read returns when the last writer is gone.
+    os.read(descriptor, 1)
+    _end_this_process()
+
+
+def _end_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)
+
+
+def end_with_parent(parent: int | None) -> None:
+    """Send this process SIGTERM once its parent, which had this id, has ended. None: never."""
+    if parent is None:
+        return
+    if not signal_at_parents_end(signal.SIGTERM):
+        threading.Thread(target=_watch_parent, args=(parent,), name="parent", daemon=True).start()
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def signal_at_parents_end(number: signal.Signals) -> bool:
+    """Have the kernel send this process a signal when its parent ends. False where the kernel cannot.
+
+    It holds through ``exec``, and not for children of this process.
+    """
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) == 0)
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_SECONDS)
+    _end_this_process()
