@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psutil
 from websockets.asyncio.client import connect
+from websockets.typing import Origin
 
 from bench.live_latency import served
 from bench.many_pages import cookie_of, web_server
@@ -76,7 +77,7 @@ async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as open_sockets:
         for _ in range(CLIENTS):
-            client = connect(socket, origin=site, additional_headers={"Cookie": cookie})  # type: ignore[arg-type]
+            client = connect(socket, origin=Origin(site), additional_headers={"Cookie": cookie})
             await open_sockets.enter_async_context(client)
         with ThreadPoolExecutor(CLIENTS) as clients:
             reading = [

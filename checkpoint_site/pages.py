@@ -9,9 +9,9 @@ import contextvars
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.core.handlers.asgi import ASGIHandler
 from django.db import close_old_connections
-from django.http import FileResponse
+from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 
 # Python runs one of them at a time; a second one waits for the disk, and the others for a slow import.
@@ -32,7 +32,7 @@ class Pages(ASGIHandler):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.handle(scope, receive, send)
 
-    async def run_get_response(self, request: ASGIRequest) -> HttpResponseBase:
+    async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Make the answer in a thread. A client that goes away does not stop it halfway."""
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Pages(ASGIHandler):
             await loop.run_in_executor(self.threads, response.close)
             raise
 
-    def _response(self, request: ASGIRequest) -> HttpResponseBase:
+    def _response(self, request: HttpRequest) -> HttpResponseBase:
         close_old_connections()
         try:
             response = self.get_response(request)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each in a process of its own: they need other surroundings.
-MEASUREMENTS = ("import_speed", "run_page", "live_latency", "new_checkpoint", "many_pages", "warm_start")
+MEASUREMENTS = (
+    "import_speed",
+    "run_page",
+    "live_latency",
+    "new_checkpoint",
+    "many_pages",
+    "warm_start",
+    "serving",
+)
 
 
 def main() -> None:

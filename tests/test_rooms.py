@@ -80,6 +80,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/import_folders.py": set(),
     "viewer/proposing.py": {"viewer.entry_points", "viewer.import_folders"},
     "viewer/wording.py": {"django", "viewer.jobs.plan", "viewer.words"},
+    "viewer/supervision": {"psutil"},
     "viewer/live": DJANGO
     | {
         "viewer.models",
@@ -126,6 +127,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.data_folder",
         "viewer.login_links",
         "viewer.rights",
+        "viewer.supervision",
         "viewer.wording",
     },
     "viewer/views": DJANGO

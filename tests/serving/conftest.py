@@ -1,0 +1,52 @@
+"""The web server alone, as its own process."""
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+import pytest
+
+from scripts.served_demo import free_port
+from tests.jobs.conftest import ROOT, wait_until
+
+SERVER = [sys.executable, "-m", "checkpoint_site.server"]
+
+
+@dataclass(frozen=True)
+class WebServer:
+    """A running web server."""
+
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def get(self, path: str, **headers: str) -> http.client.HTTPResponse:
+        connection = self.connection()
+        connection.request("GET", path, headers={"Host": f"127.0.0.1:{self.port}", **headers})
+        return connection.getresponse()
+
+    def database_descriptors(self) -> int:
+        return len([file for file in psutil.Process(self.process.pid).open_files() if "sqlite3" in file.path])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def server(transactional_db: None) -> Iterator[WebServer]:
+    port = free_port()
+    settings = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings", "PORT": str(port)}
+    process = subprocess.Popen(SERVER, cwd=ROOT, env={**os.environ, **settings})
+    wait_until(lambda: answers(port))
+    yield WebServer(port, process)
+    process.kill()
+    process.wait()

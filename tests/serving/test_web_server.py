@@ -1,0 +1,136 @@
+"""The web server: limits, headers, threads, and its end with open sockets."""
+
+import asyncio
+import gc
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin
+
+from checkpoint_site.pages import PAGE_THREADS
+from checkpoint_site.request_limits import MAX_BODY_BYTES
+from checkpoint_site.server import MAX_HEADER_BYTES, SOCKET_THREADS
+from tests.serving.conftest import WebServer
+from viewer.importing.collecting import WORTH_FREEZING, only_new_garbage
+from viewer.live.tail import Tail, keep_waking
+from viewer.login_links import teammate
+from viewer.models import Job, Location
+
+
+def test_an_answer_does_not_name_the_server(server: WebServer) -> None:
+    answer = server.get("/login/")
+    assert answer.status == 200
+    assert answer.getheader("Server") is None
+
+
+def test_forwarded_headers_are_not_trusted(server: WebServer) -> None:
+    forwarded = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
+    answer = server.get("/", **forwarded)
+    assert answer.status == 302
+    assert answer.getheader("Location") == "/login/?next=/"
+    assert server.get("/login/", Host="evil.example").status == 400
+
+
+def test_static_files_are_served(server: WebServer) -> None:
+    assert server.get("/static/css/base.css").status == 200
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused(server: WebServer, chunked: bool) -> None:
+    body = b"x" * 65536
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        length = f"Content-Length: {MAX_BODY_BYTES + 1}"
+        kind = "Transfer-Encoding: chunked" if chunked else length
+        client.sendall(f"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{kind}\r\n\r\n".encode())
+        for _ in range(MAX_BODY_BYTES // len(body) + 2 if chunked else 0):
+            try:
+                client.sendall(b"%x\r\n%s\r\n" % (len(body), body))
+            except ConnectionError:
+                break
+        assert client.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_headers_that_are_too_large_are_refused(server: WebServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_HEADER_BYTES))
+        assert client.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_connections_to_the_database_are_as_many_as_threads(server: WebServer) -> None:
+    with ThreadPoolExecutor(20) as clients:
+        statuses = list(clients.map(lambda _: server.get("/login/?next=/").status, range(200)))
+    assert set(statuses) == {200}
+    # Each connection has the database and its log open.
+    assert server.database_descriptors() <= 2 * (PAGE_THREADS + SOCKET_THREADS + 2)
+
+
+async def test_its_end_closes_open_sockets(server: WebServer, tmp_path: object) -> None:
+    job = await asyncio.to_thread(open_job, str(tmp_path))
+    cookie = await asyncio.to_thread(session_cookie, server.port)
+    site = f"127.0.0.1:{server.port}"
+    address = f"ws://{site}/ws/jobs/{job.pk}/"
+    async with connect(
+        address, origin=Origin(f"http://{site}"), additional_headers={"Cookie": cookie}
+    ) as page:
+        await page.recv()
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                await page.recv()
+        assert page.close_code == 1012
+    assert await asyncio.to_thread(server.process.wait, 30) == 0
+
+
+def open_job(path: str) -> Job:
+    location = Location.objects.create(path=path, provider=Location.Provider.JSON)
+    running = Job.Status.RUNNING
+    return Job.objects.create(kind="fork", location=location, status=running, started_at=timezone.now())
+
+
+def session_cookie(port: int) -> str:
+    client = Client()
+    client.force_login(teammate("runner", "run"))
+    return f"forkline_session_{port}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+
+async def test_a_tail_closes_its_connection(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    watched = "viewer.live.tail.watched_database"
+
+    class Watched:
+        is_closed = False
+
+        def execute(self, query: str) -> "Watched":
+            return self
+
+        def fetchone(self) -> tuple[int]:
+            return (1,)
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    def make() -> Watched:
+        opened.append(Watched())
+        return opened[-1]
+
+    monkeypatch.setattr(watched, make)
+    waking = asyncio.create_task(keep_waking(Tail()))
+    await asyncio.sleep(0.05)
+    waking.cancel()
+    await asyncio.gather(waking, return_exceptions=True)
+    assert [one.is_closed for one in opened] == [True]
+
+
+def test_a_small_import_leaves_the_collector_alone() -> None:
+    before = gc.get_freeze_count()
+    with only_new_garbage(WORTH_FREEZING - 1):
+        assert gc.get_freeze_count() == before
+    with only_new_garbage(WORTH_FREEZING):
+        assert gc.get_freeze_count() > before
