@@ -32,6 +32,24 @@ def classes(stage: Stage) -> None:
         )
 
 
+@row("flow", "a result has the class that its listener's parameter names")
+def class_of_listener(stage: Stage) -> None:
+    location = stage.recorded("read")
+    run, _start = resumed_at(stage, location, "press_results:ReadFlow", "find")
+    same("model calls", stage.model.prompts(), ["Read 3"])
+    same("warnings", run.of("warning"), [])
+
+
+@row("flow", "a preflight names the method whose annotation is missing")
+def missing_annotation(stage: Stage) -> None:
+    location = stage.recorded("facts")
+    start = after_method(location, "guess")
+    request = request_for(start, location, entity="flow", entry_point="press_results:FactFlow")
+    look = stage.run({**request, "kind": "look"})
+    notes = look.of("look")[0]["report"]["notes"]
+    same("notes", [(note["what"], note["detail"]) for note in notes], [("untyped", "guess")])
+
+
 @row("flow", "a start that is a router: its route is followed")
 def at_once(stage: Stage) -> None:
     location = stage.recorded("at once")

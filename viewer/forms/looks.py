@@ -192,4 +192,9 @@ def _note(note: Mapping[str, Any]) -> str:
             "By itself, this version of CrewAI writes no checkpoint of such a crew (%(detail)s). Runs that "
             "are started here do write them; what cannot be held stands there by its name."
         ) % {"detail": note.get("detail", "")}
+    if note.get("what") == "untyped":
+        return _(
+            "The checkpoint does not keep the class of what the method %(method)s has returned: what reads "
+            "it is given a dictionary. Annotate what %(method)s returns (-> ThatClass) to have it."
+        ) % {"method": note.get("detail", "")}
     return str(note.get("detail", ""))

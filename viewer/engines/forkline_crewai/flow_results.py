@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +10,16 @@ from crewai.flow.flow import Flow
 from crewai.flow.human_feedback import HumanFeedbackResult
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
+from forkline_crewai import flow_types
 from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
+
+UNTYPED = _(
+    "The checkpoint does not keep the class of what the method %(method)s has returned: what reads it is "
+    "given a dictionary. Annotate what %(method)s returns (-> ThatClass) to have it."
+)
 
 
 def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -58,31 +62,32 @@ def restore_feedback(flow: Any, saved: Mapping[str, Any]) -> None:
 
 
 def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> dict[str, list[Any]]:
-    """The results as what their methods say that they return; what none says stays as JSON holds it.
+    """The results as the types that the flow's annotations name; without one they stay as JSON holds them.
 
     A checkpoint keeps a model's values and not its class, which a listener would miss.
     """
+    for method in untyped(flow, results):
+        reporter.warn(UNTYPED, method=method)
     return {name: _typed(flow, name, values, reporter) for name, values in results.items()}
 
 
-def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[Any]:
-    if not any(isinstance(value, dict | list) for value in values):
-        return values
-    if name not in {str(method) for method in flow._methods}:
-        return values
+def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
+    """The methods that returned an object whose class neither they nor what listens to them names."""
     if type(flow) is Flow:
-        return values  # declared in a file: its expressions read plain values
-    promised = _promised(getattr(type(flow), name, None))
-    if promised is None:
-        if any(isinstance(value, dict) for value in values):
-            reporter.warn(
-                _(
-                    "The checkpoint does not keep the class of what the method %(method)s has returned: what "
-                    "reads it is given a dictionary. Say in the code what %(method)s returns (-> ThatClass) "
-                    "to have it."
-                ),
-                method=name,
-            )
+        return []  # declared in a file: its expressions read plain values
+    own = {str(method) for method in flow._methods}
+    return [
+        name
+        for name, values in results.items()
+        if name in own
+        and any(isinstance(value, dict) for value in values)
+        and flow_types.type_of(flow, name) is None
+    ]
+
+
+def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[Any]:
+    promised = flow_types.type_of(flow, name)
+    if promised is None or not any(isinstance(value, dict | list) for value in values):
         return values
     try:
         adapter = TypeAdapter(promised)
@@ -93,20 +98,10 @@ def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[
     except (ValidationError, PydanticUserError, PydanticSchemaGenerationError):
         reporter.warn(
             _(
-                "What the method %(method)s has returned does not fit %(type)s, which it says that it "
-                "returns: what reads it is given the values as they are."
+                "What the method %(method)s has returned does not fit %(type)s, which the flow's annotations "
+                "name: what reads it is given the values as they are."
             ),
             method=name,
             type=repr(promised),
         )
         return values
-
-
-def _promised(method: Any) -> Any:
-    """The type that a method says that it returns, None where it says none."""
-    function = inspect.unwrap(getattr(method, "_meth", method)) if method is not None else None
-    try:
-        return typing.get_type_hints(function).get("return") if function is not None else None
-    except Exception:
-        # A name that is known to type checkers alone, for one.
-        return None

@@ -112,7 +112,7 @@ def _crew(
 def _flow(
     report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
 ) -> None:
-    from forkline_crewai import flows, model_providers
+    from forkline_crewai import flow_results, flows, model_providers, restoring
 
     if not request["entry_point"]:
         raise Refused(
@@ -121,6 +121,9 @@ def _flow(
     flow = flows.made_by(request["entry_point"])
     report["parts"] = [*parts.of_own_flow(flow, saved), *model_providers.missing(flow)]
     if saved:
+        results = flow_results.results_of(saved, restoring.events_in(body))
+        untyped = flow_results.untyped(flow, results)
+        report["notes"] += [{"what": "untyped", "detail": name} for name in untyped]
         edits.edit_state(saved, request)
         flows.take_over(flow, saved)
         _restored(request, body, [], scratch)

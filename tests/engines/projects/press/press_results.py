@@ -35,6 +35,18 @@ class FactFlow(Flow[dict[str, Any]]):
         return ask(f"Weigh {type(guessed).__name__}")
 
 
+class ReadFlow(Flow[dict[str, Any]]):
+    """A fact whose class only its listener names."""
+
+    @start()
+    def find(self):  # type: ignore[no-untyped-def]
+        return Fact(text=ask("Find"), score=3)
+
+    @listen(find)
+    def read(self, found: Fact) -> str:
+        return ask(f"Read {found.score}")
+
+
 class AtOnceFlow(Flow[dict[str, Any]]):
     """It begins with a route."""
 

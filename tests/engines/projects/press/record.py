@@ -60,6 +60,7 @@ KINDS = {
     "review": ("press_asking:ReviewFlow", [*METHODS, "flow_paused"], {"topic": "AI"}),
     "kept": ("press_asking:KeptFlow", METHODS, {"topic": "AI"}),
     "curious": ("press_asking:CuriousFlow", METHODS, {"topic": "AI"}),
+    "read": ("press_results:ReadFlow", METHODS, {"topic": "AI"}),
     "late": ("press_providers:LateFlow", METHODS, {"skips": True}),
     "words": ("press_input:WordFlow", METHODS, {}),
     "knowing": ("press_memory:knowing", TASKS, INPUTS),

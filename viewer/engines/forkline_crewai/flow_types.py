@@ -1,0 +1,59 @@
+"""The types of what a flow's methods hand on, by the annotations in the project's code."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+
+def type_of(flow: Any, method: str) -> Any:
+    """The type that a method says it returns, else the one its listeners say they read; None without any."""
+    if method not in {str(name) for name in flow._methods}:
+        return None
+    returned = _hints(flow, method).get("return")
+    if returned not in (None, Any):
+        return returned
+    read = [_read_by(flow, listener) for listener in _listeners_of(flow, method)]
+    # A class, as any other annotation would take the dictionary as it is.
+    return next((one for one in read if inspect.isclass(one) and one not in (Any, dict, object)), None)
+
+
+def _listeners_of(flow: Any, method: str) -> Iterator[str]:
+    """The methods that are triggered by this one alone, and so are handed its result."""
+    own = {str(name) for name in flow._methods}
+    definitions = getattr(getattr(flow, "_definition", None), "methods", None) or {}
+    older = getattr(flow, "_listeners", None) or {}
+    for name in own:
+        condition = getattr(definitions.get(name), "listen", None) or older.get(name)
+        if set(_texts(condition)) & own == {method}:
+            yield name
+
+
+def _texts(condition: Any) -> Iterator[str]:
+    """Every text in a condition: versions nest lists, tuples and dictionaries differently."""
+    if isinstance(condition, str):
+        yield str(condition)
+    elif isinstance(condition, dict):
+        for value in condition.values():
+            yield from _texts(value)
+    elif isinstance(condition, list | tuple | set | frozenset):
+        for value in condition:
+            yield from _texts(value)
+
+
+def _read_by(flow: Any, listener: str) -> Any:
+    """The annotation of the first parameter behind ``self``."""
+    hints = {name: hint for name, hint in _hints(flow, listener).items() if name not in {"self", "return"}}
+    return next(iter(hints.values()), None)
+
+
+def _hints(flow: Any, method: str) -> dict[str, Any]:
+    found = getattr(type(flow), method, None)
+    function = inspect.unwrap(getattr(found, "_meth", found)) if found is not None else None
+    try:
+        return typing.get_type_hints(function) if function is not None else {}
+    except Exception:
+        # A name that is known to type checkers alone, for one.
+        return {}
