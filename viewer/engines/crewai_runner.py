@@ -125,7 +125,7 @@ def _run_engine(
     # The engine takes seconds to import: not before everything that can be refused without it.
     from forkline_crewai import asking, async_tasks, checkpointing, progress, restoring, writes
 
-    writes.guard(reporter)
+    writes.guard(reporter, request)
     async_tasks.guard()
     asking.install(reporter.questions)
     checkpointing.prune(request, reporter)

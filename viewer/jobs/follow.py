@@ -19,7 +19,7 @@ from viewer.jobs.launch import launch, make_folder
 from viewer.jobs.limits import reached_shared
 from viewer.jobs.linking import link_run
 from viewer.jobs.log import shorten_log
-from viewer.jobs.outcome import outcome
+from viewer.jobs.outcome import outcome, with_writes
 from viewer.jobs.questions import hand_over_missing, hide_answers, take_in
 from viewer.jobs.rows import Hiding, end_of_log, hidden, hiding_for, rows_of
 from viewer.jobs.spool import LOCK, Line, read_lines
@@ -211,6 +211,9 @@ def settle(state: Following) -> None:
         spoke=state.spoke,
         cancelled=state.job.cancel_requested_at is not None or bool(state.job.stopped_by),
     )
+    lines = state.job.events.order_by("seq")
+    failures = list(lines.filter(kind="checkpoint_failed").values_list("data", flat=True))
+    came_to = with_writes(came_to, lines.filter(kind="checkpoint").count(), failures)
     if came_to.status == Job.Status.SUCCEEDED:
         # Before its end, at which open pages look again.
         note_finished_flow(state.job)

@@ -1,11 +1,12 @@
 """What a job came to, from its child's last word or from how the child went. Reads and stores nothing."""
 
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewer.models import Job
-from viewer.words import Words, words_from
+from viewer.words import Value, Words, words_from
 from viewer.words import gettext_noop as _
 
 # Somebody ended the child: a shut-down, a person, the kernel's memory keeper.
@@ -54,6 +55,25 @@ def said(last: dict[str, Any], *, cancelled: bool) -> Outcome:
         status = Job.Status.CANCELLED
     result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
     return Outcome(status, result, words_from(last.get("words"), error) if error else None, traceback)
+
+
+def with_writes(came_to: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
+    """The outcome of a run that has succeeded, which says so where checkpoints of it could not be written.
+
+    ``failures`` are the data of its ``checkpoint_failed`` lines.
+    """
+    if came_to.status != Job.Status.SUCCEEDED or not failures:
+        return came_to
+    counts: dict[str, Value] = {"failed": len(failures), "total": written + len(failures)}
+    if any(failure.get("moved") for failure in failures):
+        moved = _(
+            "Finished, but %(failed)d of %(total)d checkpoints could not be written: the location was "
+            "renamed, replaced or removed while the run wrote there."
+        )
+        return replace(came_to, error=Words(moved, counts))
+    lost = _("Finished, but %(failed)d of %(total)d checkpoints could not be written: %(reason)s")
+    reason = str(failures[-1].get("error") or "")
+    return replace(came_to, error=Words(lost, {**counts, "reason": reason}))
 
 
 def went(returned: int) -> Outcome:

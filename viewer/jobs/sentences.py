@@ -45,6 +45,11 @@ STOPPED: dict[str, str | Promise] = {
     Job.Kind.RESUME: _("Resuming {branch} stopped at a limit"),
     Job.Kind.RUN: _("The new run of {name} stopped at a limit"),
 }
+INCOMPLETE: dict[str, str | Promise] = {
+    Job.Kind.FORK: _("Forked to {branch}, but checkpoints are missing"),
+    Job.Kind.RESUME: _("Resumed {branch} to its end, but checkpoints are missing"),
+    Job.Kind.RUN: _("Ran {name} to its end, but checkpoints are missing"),
+}
 # What a person waits for, or can do next.
 HINTS: dict[str, str | Promise] = {
     Status.STARTING: _("The project's environment is loading; this takes some seconds."),
@@ -59,6 +64,8 @@ def sentence(job: Job) -> SafeString:
     words = (RUNS if is_run else FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
     if job.is_stopped and job.has_ended:
         words = STOPPED[job.kind]
+    elif job.is_incomplete:
+        words = INCOMPLETE[job.kind]
     begun = job.request.get("name") or job.request.get("entry_point")
     name = format_html("<strong>{}</strong>", (begun if is_run else job.branch) or _("the run"))
     return format_html(str(words), name=name, branch=name)
@@ -81,7 +88,14 @@ def status_words(job: Job) -> str:
     """How it stands, in a word or two."""
     if job.is_stopped:
         return str(_("stopped at a limit") if job.has_ended else _("stopping"))
+    if job.is_incomplete:
+        return str(_("checkpoints missing"))
     return str(job.get_status_display())
+
+
+def status_class(job: Job) -> str:
+    """How its status is coloured: by the status, or as a warning."""
+    return str(Status.INTERRUPTED if job.is_incomplete else job.status)
 
 
 def lateness(job: Job) -> str:

@@ -23,6 +23,7 @@ tool_completed         tool, agent
 tool_failed            tool, agent, error
 text                   text (streamed since the last such line), agent
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger
+checkpoint_failed      error, moved (whether the location was renamed or replaced)
 warning                message; also words, as ``ended`` has them
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number

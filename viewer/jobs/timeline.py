@@ -38,6 +38,7 @@ WORDS: dict[str, str | Promise] = {
     "tool_completed": _("%(tool)s returned"),
     "tool_failed": _("%(tool)s failed"),
     "checkpoint": _("Checkpoint written"),
+    "checkpoint_failed": _("A checkpoint could not be written"),
     "preloaded": _("Warmed the prompt cache"),
     "limit": _("Reached a limit, and begins nothing more"),
     "question": _("Asked a person, question %(number)s"),

@@ -150,6 +150,11 @@ class Job(models.Model):
         return self.status in self.ENDED
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether it ran to its end, but some of its checkpoints could not be written. Its error says why."""
+        return self.status == self.Status.SUCCEEDED and bool(self.error)
+
+    @property
     def is_being_cancelled(self) -> bool:
         return self.cancel_requested_at is not None and not self.has_ended
 

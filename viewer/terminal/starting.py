@@ -16,7 +16,7 @@ from viewer.jobs.launch import JobRefused
 from viewer.jobs.limits import stopped_words
 from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
 from viewer.jobs.request import request_for
-from viewer.jobs.sentences import hint
+from viewer.jobs.sentences import hint, status_words
 from viewer.jobs.start import run_here, start_job
 from viewer.jobs.warnings import warnings_of
 from viewer.models import Checkpoint, Job
@@ -115,6 +115,7 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "result": "",
         "error": error,
         "warnings": [],
+        "checkpoints_failed": 0,
         "plan": plain_steps(steps),
         "look": None,
         "start_at": None,
@@ -137,6 +138,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "result": job.result,
         "error": told(job.why),
         "warnings": warnings_of(job),
+        "checkpoints_failed": job.events.filter(kind="checkpoint_failed").count(),
         "plan": plain_steps(steps),
         "look": look_of(job),
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
@@ -147,11 +149,15 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         *(step_words(step) for step in steps),
         *loss_lines(look_of(job)),
         "",
-        f"{job.get_status_display()}: {job.branch} ({job.pk})",
+        f"{status_words(job)}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
         *(_("Warning: %(warning)s") % {"warning": warning} for warning in warnings_of(job)),
     ]
-    if ending := (job.result or told(job.why)).rstrip():
-        lines += lines_of(ending)
-    is_good = job.status == Job.Status.SUCCEEDED or not job.has_ended
-    return Answer(document, lines, status=0 if is_good else 1)
+    for ending in (told(job.why), job.result):
+        lines += lines_of(ending.rstrip()) if ending.strip() else []
+    return Answer(document, lines, status=0 if is_well(job) else 1)
+
+
+def is_well(job: Job) -> bool:
+    """Whether it has not ended yet, or succeeded and wrote all of its checkpoints."""
+    return not job.has_ended or (job.status == Job.Status.SUCCEEDED and not job.is_incomplete)

@@ -18,6 +18,7 @@ from viewer.jobs.branch import proposed_branch
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
+from viewer.jobs.sentences import status_words
 from viewer.jobs.start import run_here
 from viewer.jobs.variations import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Variations
@@ -28,6 +29,7 @@ from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.losses import add_loss_arguments, answers_of
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
 from viewer.terminal.pruned import add_pruned_arguments, refuse_unfit
+from viewer.terminal.starting import is_well
 from viewer.terminal.terms import add_terms_arguments, terms_of
 from viewer.wording import step_words, told
 
@@ -152,9 +154,10 @@ def _wait(jobs: Sequence[Job]) -> None:
 def _answer(group: Variations, form: VaryingForm, jobs: Sequence[Job]) -> Answer:
     lines = []
     for job in jobs:
-        lines += [f"{job.get_status_display()}: {job.variation} ({job.branch}, {job.pk})"]
-        lines += [f"  {line}" for line in lines_of(job.result or told(job.why))]
-    is_good = all(job.status == Job.Status.SUCCEEDED or not job.has_ended for job in jobs)
+        lines += [f"{status_words(job)}: {job.variation} ({job.branch}, {job.pk})"]
+        endings = [text for text in (told(job.why), job.result) if text]
+        lines += [f"  {line}" for text in endings for line in lines_of(text)]
+    is_good = all(is_well(job) for job in jobs)
     return Answer(_document(group, form, jobs), lines, status=0 if is_good else 1)
 
 

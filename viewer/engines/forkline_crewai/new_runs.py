@@ -46,7 +46,7 @@ def run(request: Request, reporter: Reporter) -> str:
     made, steps = make(request, reporter)
     parts.account(model_providers.missing(made), request, reporter)
     made.checkpoint = restoring.settings_for(request, made.checkpoint)
-    writes.guard(reporter)
+    writes.guard(reporter, request)
     async_tasks.guard()
     asking.install(reporter.questions)
     checkpointing.prune(request, reporter)

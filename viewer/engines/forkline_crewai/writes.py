@@ -5,26 +5,33 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from crewai.events.event_bus import crewai_event_bus
 from crewai.state import checkpoint_listener
+from crewai.state.provider.json_provider import JsonProvider
+from crewai.state.provider.sqlite_provider import SqliteProvider
 from crewai.state.runtime import RuntimeState
 
-from forkline_crewai import serialising
-from forkline_crewai.words import gettext_noop as _
+from forkline_crewai import old_stores, serialising
+from forkline_crewai.pinning import Moved, Pins
+from forkline_crewai.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_crewai.reporting import Reporter
+    from viewer.jobs.spool import Request
 
 MOST_SECONDS = 60
+MOST_REASON = 300
 # The event that the write under way in this thread is for.
 cause = threading.local()
 
 
-def guard(reporter: Reporter) -> None:
-    """Let writes succeed that would fail or come in each other's way, and report each."""
+def guard(reporter: Reporter, request: Request) -> None:
+    """Let writes succeed that would fail or come in each other's way, and report each success and failure."""
     serialising.guard(reporter.warn)
+    _only_where_it_began(request)
     _one_at_a_time(reporter)
     _report_each(reporter)
     _wait_for_writes()
@@ -51,12 +58,41 @@ def _one_at_a_time(reporter: Reporter) -> None:
             try:
                 write(state, settings, event)
             except Exception as error:
-                reporter.warn(_("A checkpoint could not be written: %(error)s"), error=error)
+                # The engine only logs it, and goes on.
+                reporter.write("checkpoint_failed", error=_reason(error), moved=isinstance(error, Moved))
                 raise
             finally:
                 cause.event = None
 
     checkpoint_listener._do_checkpoint = written
+
+
+def _reason(error: Exception) -> str:
+    """Why a write failed, without the path: ``No space left on device``."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return shortened(" ".join(text.split()), MOST_REASON)
+
+
+def _only_where_it_began(request: Request) -> None:
+    """Refuse to write to a location that was renamed or replaced since: the engine would make it anew."""
+    pins = Pins()
+    pins.hold(request["location"]["path"], request["location"]["provider"] == "json")
+    providers: tuple[Any, ...] = (JsonProvider, SqliteProvider, old_stores.OldSqliteProvider)
+    for provider in providers:
+        if "checkpoint" in vars(provider):
+            provider.checkpoint = _pinned(provider.checkpoint, pins, provider is JsonProvider)
+
+
+def _pinned(write: Callable[..., str], pins: Pins, is_folder: bool) -> Callable[..., str]:
+    def written(self: Any, data: str, location: str, **named: Any) -> str:
+        pins.check(location)
+        place = write(self, data, location, **named)
+        pins.hold(location, is_folder)
+        # Moved between the two, it has been made anew: that is reported as well.
+        pins.check(location)
+        return place
+
+    return written
 
 
 def _report_each(reporter: Reporter) -> None:

@@ -1,0 +1,12 @@
+"""Succeeds, with five checkpoints of which the last four could not be written; ``why.json`` says why."""
+
+import json
+from pathlib import Path
+
+import tiny
+
+spool = tiny.begin()
+spool.write("checkpoint", id="a", parent="", path="/nowhere/a.json", branch="main", trigger="task_completed")
+for _ in range(4):
+    spool.write("checkpoint_failed", **json.loads(Path("why.json").read_text()))
+spool.write("ended", status="succeeded", result="four tasks done", error="", traceback="")
