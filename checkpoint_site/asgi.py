@@ -15,13 +15,18 @@ from django.conf import settings  # noqa: E402
 from checkpoint_site.hosts import ServedSockets  # noqa: E402
 from checkpoint_site.pages import Pages  # noqa: E402
 from checkpoint_site.request_limits import with_body_limit  # noqa: E402
+from checkpoint_site.unavailable import SocketsWhileAvailable  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": with_body_limit(Pages()),
         "websocket": ServedSockets(
-            OriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS)
+            SocketsWhileAvailable(
+                OriginValidator(
+                    AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS
+                )
+            )
         ),
     }
 )

@@ -21,6 +21,8 @@ IS_CHECKOUT = (ROOT / "manage.py").is_file()
 # A wheel has the top-level folders of a checkout inside this package.
 ASSETS = ROOT if IS_CHECKOUT else Path(__file__).resolve().parent
 
+# The same as in pyproject.toml. The database holds the newest one that has used it.
+VERSION = "0.1.0"
 # The umask of runs. Before the first file: ours are for their owner alone, whatever starts this process.
 USERS_UMASK = private_umask()
 # Everything that is ours: database, stored copies, jobs.
@@ -84,6 +86,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "checkpoint_site.not_stored.never_stored",
     "csp.middleware.CSPMiddleware",
+    "checkpoint_site.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -117,7 +120,7 @@ TEMPLATES = [
 
 DATABASES = {
     "default": {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "checkpoint_site.sqlite_once",
         "NAME": DATA_DIR / "forkline.sqlite3",
         # Opening one takes as long as several queries, and each change wakes every socket that shows it.
         # Each thread has one: pages.PAGE_THREADS and server.SOCKET_THREADS bound them.

@@ -5,7 +5,9 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
 from checkpoint_site.throttle import throttled
+from checkpoint_site.unavailable import without_data
 from viewer.rights import for_readers
+from viewer.views.health import health
 from viewer.views.login import LoginByLink
 
 by_password = auth_views.LoginView.as_view(template_name="viewer/login/page.html")
@@ -15,5 +17,7 @@ urlpatterns = [
     path("login/", throttled(by_password, lambda request: request.method == "POST"), name="login"),
     path("login/link/", throttled(by_link, lambda request: True), name="login-link"),
     path("logout/", for_readers(auth_views.LogoutView.as_view()), name="logout"),
+    path("healthz", without_data(health), name="health"),
     path("", include("viewer.urls")),
 ]
+handler500 = "checkpoint_site.unavailable.failed"

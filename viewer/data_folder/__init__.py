@@ -2,33 +2,81 @@
 
 import fcntl
 import os
+import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer.data_folder import identity
+from viewer.data_folder.copies import copy_database, kept_copy, prune_copies
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
+from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
 from viewer.data_folder.permissions import Restricted, restrict
+from viewer.data_folder.versions import version_number
 
-__all__ = ["make_ready"]
+__all__ = ["DataFolderFailure", "failure_words", "make_ready"]
 
 
 def make_ready() -> None:
-    """Create the data folder and bring its database up to date. Safe from several processes at once."""
+    """Create the data folder and bring its database up to date. Safe from several processes at once.
+
+    Raises DataFolderFailure where what is there is not ours, was made by a later version, or is not what
+    the process that started this one serves.
+    """
+    if changed := identity.what_changed():
+        raise DataFolderFailure(changed)
     folder = Path(settings.DATA_DIR)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     say_restricted(folder, restrict(folder))
+    with one_at_a_time(folder):
+        bring_up_to_date(folder)
+    identity.remember()
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Wait until nobody else makes the data folder ready, and keep others waiting meanwhile."""
     lock = os.open(folder / "making_ready.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            call_command("migrate", interactive=False, verbosity=0)
+        yield
     finally:
         os.close(lock)
+
+
+def bring_up_to_date(folder: Path) -> None:
+    """Apply what the database lacks, after a copy of it was made. Raises DataFolderFailure."""
+    path = database_path()
+    try:
+        found = inspect(path)
+    except sqlite3.Error as error:
+        raise DataFolderFailure(failure_words(error) or f"{path}: {error}") from error
+    refuse_newer(path, found)
+    if found.unapplied:
+        if not found.is_new:
+            copy_database(path, kept_copy(folder, "before-upgrade"))
+            prune_copies(folder, "before-upgrade")
+        elif any((folder / "jobs").glob("*")):
+            words = _("The database in %(folder)s was gone: a new, empty one was made.")
+            sys.stderr.write(words % {"folder": folder} + "\n")
+        call_command("migrate", interactive=False, verbosity=0)
+    note_version(found)
+
+
+def note_version(found: Inspected) -> None:
+    """Keep in the database's head that it is ours, and which version was the newest to use it."""
+    ours = version_number(settings.VERSION)
+    if found.version < ours:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            cursor.execute(f"PRAGMA user_version = {ours}")
 
 
 def say_restricted(folder: Path, found: Restricted) -> None:

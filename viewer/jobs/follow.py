@@ -178,6 +178,9 @@ def cancel(state: Following) -> None:
 
 def is_gone(job: Job) -> bool:
     """For who is not its parent: nobody holds its lock, or only others than the child itself do."""
+    if not job.folder.exists():
+        # Somebody took the folder away, which says nothing of the child.
+        return job.process_id is None or not processes.is_alive(job.process_id, job.folder)
     if not locks.is_held(job.folder / LOCK):
         return True
     return job.process_id is not None and not processes.is_alive(job.process_id, job.folder)

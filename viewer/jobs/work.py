@@ -12,6 +12,8 @@ from django.db import close_old_connections, connection
 from django_tasks_db.management.commands.db_worker import Worker
 from django_tasks_db.models import DBTaskResult
 
+from viewer.data_folder import DataFolderFailure, failure_words
+from viewer.data_folder.identity import what_changed
 from viewer.jobs.follow import carry, stopping
 from viewer.jobs.locks import note_places, worker_lock
 from viewer.jobs.tasks import offer_lost, orphans, prune_entries
@@ -24,6 +26,8 @@ POLL_SECONDS = 0.05
 # How often it is looked for jobs that nobody follows, and for queued ones that may start by now.
 ADOPT_SECONDS = 2.0
 PRUNE_SECONDS = 3600
+# After a failure, such as a full disk.
+FAILED_SECONDS = 1.0
 # Following on costs next to nothing, and was paid for: it does not wait for a free place.
 MOST_ADOPTED = 64
 
@@ -43,7 +47,11 @@ class Work:
 
 
 def work(jobs_at_once: int) -> None:
-    """Serve this data folder until ``stopping`` is set. Children of jobs under way live on."""
+    """Serve this data folder until ``stopping`` is set. Children of jobs under way live on.
+
+    Raises DataFolderFailure where the data folder is gone or replaced.
+    """
+    changed = ""
     lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # Waits for who only asks whether a worker is up, and holds it alone for that moment.
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -51,17 +59,32 @@ def work(jobs_at_once: int) -> None:
     with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MOST_ADOPTED) as followers:
         state = Work(jobs_at_once, starters, followers)
         while not stopping.is_set():
+            if changed := what_changed():
+                # Followers end with it, and leave their runs alone.
+                stopping.set()
+                break
             try:
                 adopt(state)
                 start_ready(state)
                 keep_warm(state.warming)
-            except Exception:
+            except Exception as error:
                 # Such as a database that is locked for long: what was missed is there at the next look.
-                logger.exception("looking for jobs")
+                note_failure(error)
                 close_old_connections()
+                stopping.wait(FAILED_SECONDS)
             stopping.wait(POLL_SECONDS)
         stop(state.warming)
     os.close(lock)
+    if changed:
+        raise DataFolderFailure(changed)
+
+
+def note_failure(error: Exception) -> None:
+    """Log why it could not be looked for jobs: in one line where it is known what to do about it."""
+    if words := failure_words(error):
+        logger.error("%s", words)
+    else:
+        logger.exception("looking for jobs")
 
 
 def start_ready(state: Work) -> None:

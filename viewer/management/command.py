@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
+from viewer.data_folder import DataFolderFailure, failure_words
 from viewer.terminal.answer import as_json, one_line
 
 # As a program has that a closed pipe ends: 128 and the number of SIGPIPE.
@@ -43,6 +45,11 @@ class OwnCommand(BaseCommand):
             words = one_line(str(error))
             self._say_failure(words, options)
             raise CommandError(words, returncode=error.returncode) from error
+        except (DatabaseError, DataFolderFailure, OSError) as error:
+            if not (words := failure_words(error)):
+                raise
+            self._say_failure(words, options)
+            raise CommandError(one_line(words)) from error
         except OutputFailed as failed:
             let_go_of_stdout()
             if isinstance(failed.__cause__, BrokenPipeError):
@@ -69,7 +76,7 @@ class OwnCommand(BaseCommand):
     def _say_failure(self, words: str, options: Mapping[str, Any]) -> None:
         if options.get("json"):
             with suppress(OutputFailed):
-                self.say_json({"error": words})
+                self.say_json({"error": one_line(words)})
 
 
 def warn_of_root() -> None:

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.data_folder import make_ready
+from viewer.data_folder import identity, make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.login_links import login_link, owner
 from viewer.management.command import OwnCommand
@@ -52,6 +52,7 @@ class Command(OwnCommand):
             signal.signal(number, stop)
         refuse_taken_port()
         make_ready()
+        identity.hand_on()
         location = opened(options["location"])
         children = start(location)
         try:

@@ -1,0 +1,214 @@
+"""A data folder that cannot be used is told of in one line that says what to do, and is never made worse."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import OperationalError, connection
+
+from checkpoint_site import settings
+from tests.real_stores import copy_of
+from viewer.data_folder import failure_words
+from viewer.data_folder.copies import KEPT
+from viewer.data_folder.inspection import APPLICATION_ID
+from viewer.data_folder.versions import version_number, version_text
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OWN = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+
+
+def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.CompletedProcess[str]":
+    """A command on this data folder; ``setup`` is a shell's line before it."""
+    environment = {**os.environ, **OWN, "DATA_DIR": str(folder)}
+    call = ["bash", "-c", f'{setup or ":"}; exec "$@"', "bash", sys.executable, "manage.py", *arguments]
+    return subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with one imported location, to be copied."""
+    folder = tmp_path_factory.mktemp("made")
+    store = copy_of("1.15.30/json", folder)
+    assert manage(folder / "data", "import_checkpoints", str(store)).returncode == 0
+    return folder / "data"
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+@pytest.fixture
+def database(data: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(data / "forkline.sqlite3", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def refused(ended: "subprocess.CompletedProcess[str]") -> str:
+    """The one line with which a command was refused."""
+    *before, line = ended.stderr.splitlines()
+    assert all(one.startswith("Warning: this runs as root") for one in before), ended
+    assert ended.returncode == 1 and line.startswith("CommandError: "), ended
+    return line
+
+
+def listing(data: Path) -> list[str]:
+    return ["checkpoints", "list", str(data.parent / "nowhere")]
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == settings.VERSION
+    assert version_text(version_number("12.34.56")) == "12.34.56"
+
+
+def test_a_database_says_whose_it_is_and_which_version_made_it(database: sqlite3.Connection) -> None:
+    assert database.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert database.execute("PRAGMA user_version").fetchone() == (version_number(settings.VERSION),)
+
+
+def test_a_newer_database_is_refused_by_its_version(data: Path, database: sqlite3.Connection) -> None:
+    database.execute(
+        "INSERT INTO django_migrations (app, name, applied) VALUES ('viewer', '9999_later', '2030-01-01')"
+    )
+    database.execute(f"PRAGMA user_version = {version_number('9.8.7')}")
+    for arguments in (listing(data), ["worker"], ["up"], ["login_link"], ["import_checkpoints", "/"]):
+        line = refused(manage(data, *arguments))
+        assert f"was made by Forkline 9.8.7; this is {settings.VERSION}" in line
+        assert "viewer.9999_later" in line and str(data / "backups") in line
+    document = manage(data, *listing(data), "--json").stdout
+    assert "9.8.7" in json.loads(document)["error"]
+    assert database.execute("PRAGMA user_version").fetchone() == (version_number("9.8.7"),)
+
+
+@pytest.mark.parametrize(
+    "tables", ["CREATE TABLE checkpoints (id)", "CREATE TABLE django_migrations (app, name)"]
+)
+def test_a_foreign_database_is_refused_and_stays_as_it_is(tmp_path: Path, tables: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "forkline.sqlite3"
+    other = sqlite3.connect(path)
+    other.execute(tables)
+    if "migrations" in tables:
+        other.execute("INSERT INTO django_migrations VALUES ('shop', '0001_initial')")
+    other.commit()
+    other.close()
+    before = path.read_bytes()
+    line = refused(manage(folder, *listing(folder)))
+    assert "is a database of another program" in line and "DATA_DIR" in line
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_database_is_refused(data: Path) -> None:
+    for side in ("-wal", "-shm"):
+        (data / f"forkline.sqlite3{side}").unlink(missing_ok=True)
+    (data / "forkline.sqlite3").write_bytes(b"no database at all, but long enough to be one " * 99)
+    assert "The database is damaged" in refused(manage(data, *listing(data)))
+
+
+def test_a_damaged_database_is_told_with_what_to_do(data: Path) -> None:
+    path = data / "forkline.sqlite3"
+    whole = path.read_bytes()
+    # All pages but the first, which names them.
+    path.write_bytes(whole[:16384] + b"\x5a" * (len(whole) - 16384))
+    line = refused(manage(data, *listing(data)))
+    assert "The database is damaged" in line and "checkpoints restore FILE" in line
+
+
+def test_a_locked_database_is_told(data: Path, database: sqlite3.Connection) -> None:
+    database.execute("BEGIN IMMEDIATE")
+    error = OperationalError("database is locked")
+    error.__cause__ = sqlite_error("BEGIN IMMEDIATE", data / "forkline.sqlite3")
+    assert "Another program has locked the database" in failure_words(error)
+
+
+def sqlite_error(statement: str, path: Path) -> Exception:
+    """What SQLite really raises for this."""
+    other = sqlite3.connect(path, timeout=0, isolation_level=None)
+    *before, last = statement.split("; ")
+    for one in before:
+        other.execute(one)
+    with pytest.raises(sqlite3.Error) as raised:
+        other.execute(last)
+    other.close()
+    return raised.value
+
+
+def test_a_full_disk_is_told(data: Path, tmp_path: Path) -> None:
+    store = copy_of("1.15.30/flow", tmp_path / "other")
+    # A file larger than that cannot be written: as on a full disk, SQLite cannot extend its log.
+    size = (data / "forkline.sqlite3").stat().st_size // 1024
+    ended = manage(data, "import_checkpoints", str(store), setup=f"trap '' XFSZ; ulimit -f {size // 8}")
+    line = refused(ended)
+    assert "Traceback" not in ended.stderr and str(data) in line
+
+
+def test_a_database_that_cannot_grow_is_told_as_a_full_disk(data: Path) -> None:
+    error = sqlite_error("PRAGMA max_page_count = 1; CREATE TABLE more (x)", data / "forkline.sqlite3")
+    assert "No space is left on the disk of" in failure_words(error)
+    nowhere_else = OSError(28, "No space left on device")
+    assert failure_words(nowhere_else) == failure_words(error)
+
+
+def test_of_the_disk_only_what_is_ours_is_told() -> None:
+    elsewhere = PermissionError(13, "Permission denied", "/elsewhere/file")
+    ours = PermissionError(13, "Permission denied", str(Path(django_settings.DATA_DIR) / "jobs"))
+    assert failure_words(elsewhere) == failure_words(ValueError("x")) == ""
+    assert "cannot be written" in failure_words(ours)
+
+
+def test_a_copy_is_made_before_an_upgrade_and_the_latest_are_kept(
+    data: Path, database: sqlite3.Connection
+) -> None:
+    copies: list[Path] = []
+    for _number in range(KEPT + 1):
+        # As an earlier version left it, without something that this one needs.
+        database.execute("DROP TABLE django_session")
+        database.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
+        assert manage(data, "checkpoints", "answer").returncode == 0
+        copies = sorted((data / "backups").glob("forkline-before-upgrade-*.sqlite3"))
+    assert len(copies) == KEPT and all(path.stat().st_mode & 0o777 == 0o600 for path in copies)
+    copy = sqlite3.connect(copies[-1])
+    applied = {app for (app,) in copy.execute("SELECT app FROM django_migrations")}
+    assert "viewer" in applied and "sessions" not in applied
+    assert copy.execute("SELECT count(*) FROM viewer_checkpoint").fetchone()[0] > 0
+    copy.close()
+    assert manage(data, "checkpoints", "answer").returncode == 0
+    assert sorted((data / "backups").iterdir()) == copies
+
+
+def test_a_new_database_needs_no_copy(data: Path) -> None:
+    assert not (data / "backups").exists()
+
+
+def test_a_database_that_is_gone_is_told_of_when_it_is_made_again(data: Path) -> None:
+    (data / "jobs" / "some-job").mkdir(parents=True)
+    for path in data.glob("forkline.sqlite3*"):
+        path.unlink()
+    assert "a new, empty one was made" in manage(data, "checkpoints", "answer").stderr
+
+
+def test_no_second_database_is_made_while_one_is_open(data: Path) -> None:
+    script = (
+        "import django; django.setup();"
+        "from viewer.data_folder import make_ready; make_ready();"
+        "from django.db import connection; connection.close();"
+        "import shutil, pathlib; from django.conf import settings;"
+        "[path.unlink() for path in settings.DATA_DIR.glob('forkline*')];"
+        "from viewer.models import Location; Location.objects.count()"
+    )
+    environment = {**os.environ, **OWN, "DATA_DIR": str(data)}
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True)
+    assert b"OperationalError: unable to open database file" in ended.stderr
+    assert not list(data.glob("forkline*"))
+    assert connection.vendor == "sqlite"

@@ -1,0 +1,102 @@
+"""While the data folder is gone or replaced, every page is one that says so, and no socket opens."""
+
+from pathlib import Path
+
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from checkpoint_site.asgi import application
+from viewer.data_folder import identity
+from viewer.models import Location
+from viewer.views import locations
+
+
+@pytest.fixture
+def replaced(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """The data folder is another one than this process had opened."""
+    database = identity.mark_of(Path(connection.settings_dict["NAME"]))
+    monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", database))
+
+
+def test_a_page_says_that_the_data_folder_was_replaced(client: Client, person: User, replaced: None) -> None:
+    for address in (reverse("locations"), reverse("login"), reverse("jobs")):
+        answer = client.get(address)
+        assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+        assert "was replaced" in answer.content.decode() and "Traceback" not in answer.content.decode()
+        assert "script-src 'self'" in answer["Content-Security-Policy"]
+    assert client.get("/healthz").status_code == 503
+
+
+def test_it_is_served_again_once_it_is_back(
+    client: Client, person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
+        assert client.get(reverse("locations")).status_code == 503
+    assert client.get(reverse("locations")).status_code == 200
+
+
+@pytest.mark.parametrize(("folder", "words"), [("gone", "is gone"), ("empty", "The database in")])
+def test_what_is_gone_is_named(
+    folder: str, words: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    settings.DATA_DIR = tmp_path / folder
+    monkeypatch.setitem(connection.settings_dict, "NAME", str(tmp_path / folder / "forkline.sqlite3"))
+    monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
+    assert words in identity.what_changed() and str(tmp_path / folder) in identity.what_changed()
+    monkeypatch.setattr(identity, "_opened", None)
+    assert identity.what_changed() == ""
+    assert "There is no database in" in identity.problem_while_served()
+
+
+def test_children_of_up_refuse_another_folder(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_opened", None)
+    monkeypatch.setenv(identity.SERVED, f"{settings.DATA_DIR}|1:1|1:1")
+    assert "was replaced" in identity.what_changed()
+    monkeypatch.setenv(identity.SERVED, "/some/other/folder|1:1|1:1")
+    assert identity.what_changed() == ""
+
+
+async def test_no_socket_opens(replaced: None) -> None:
+    path = "/ws/jobs/6f8c7b7e-0000-4000-8000-000000000000/"
+    headers = [(b"host", b"127.0.0.1:8000"), (b"origin", b"http://127.0.0.1:8000")]
+    socket = WebsocketCommunicator(application, path, headers=headers)
+    assert await socket.connect() == (False, 1013)
+
+
+@pytest.mark.parametrize("code", [5, 11, 13])
+def test_an_error_of_the_database_is_told_in_words(
+    client: Client, person: User, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def fail(*arguments: object) -> None:
+        cause = Exception("SQLite's own words")
+        cause.sqlite_errorcode = code  # type: ignore[attr-defined]
+        raise DatabaseError("SQLite's own words") from cause
+
+    monkeypatch.setattr(locations, "_index", fail)
+    client.raise_request_exception = False
+    answer = client.get(reverse("locations"))
+    assert answer.status_code == 503 and "SQLite" not in answer.content.decode()
+    assert "Forkline cannot use its data right now" in answer.content.decode()
+
+
+def test_health_is_told_to_anybody_and_nothing_else(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.content, answer.cookies) == (200, b"ok\n", {})
+    assert client.head("/healthz").status_code == 200 and client.post("/healthz").status_code == 405
+    assert client.get("/healthz", headers={"Host": "elsewhere.example"}).status_code == 400
+
+    def fail(*arguments: object) -> None:
+        raise DatabaseError("disk I/O error at /secret/path")
+
+    monkeypatch.setattr(Location.objects, "exists", fail, raising=False)
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.content) == (503, b"unavailable\n")

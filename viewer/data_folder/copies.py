@@ -1,0 +1,69 @@
+"""Copies of the database that are whole, also of one that is being written."""
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.utils.translation import gettext as _
+
+from viewer.data_folder.failures import DataFolderFailure, failure_words
+from viewer.data_folder.inspection import opened_to_read
+
+# So many of those from before an upgrade, and of those that a restore has replaced, are kept.
+KEPT = 3
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+def copy_database(database: Path, copy: Path) -> None:
+    """Make a whole copy that needs no other file, for its owner alone. Others may write meanwhile.
+
+    Raises DataFolderFailure where the copy is there already, or cannot be made; then nothing is left of it.
+    """
+    try:
+        os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        words = _("%(path)s exists already. Choose another name: nothing is overwritten.")
+        raise DataFolderFailure(words % {"path": copy}) from None
+    except OSError as error:
+        words = _("%(path)s cannot be made: %(reason)s.")
+        raise DataFolderFailure(words % {"path": copy, "reason": error.strerror}) from error
+    try:
+        with opened_to_read(database) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+            # One file, without a log beside it.
+            target.execute("PRAGMA journal_mode=DELETE")
+            refuse_damaged(target, copy)
+    except (sqlite3.Error, DataFolderFailure) as error:
+        for path in (copy, *(Path(f"{copy}{side}") for side in SIDE_FILES)):
+            path.unlink(missing_ok=True)
+        raise DataFolderFailure(copy_failed(copy, error)) from error
+
+
+def copy_failed(copy: Path, error: BaseException) -> str:
+    """Why no copy was made."""
+    words = _("No copy was made at %(path)s: %(reason)s")
+    return words % {"path": copy, "reason": failure_words(error) or str(error)}
+
+
+def refuse_damaged(database: sqlite3.Connection, path: Path) -> None:
+    """Raises DataFolderFailure where SQLite finds a fault in it."""
+    (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if said != "ok":
+        raise DataFolderFailure(_("%(path)s is damaged: %(fault)s") % {"path": path, "fault": said})
+
+
+def kept_copy(folder: Path, why: str) -> Path:
+    """The path of a new copy beside the database, by the reason that it is made for."""
+    backups = folder / "backups"
+    backups.mkdir(exist_ok=True, mode=0o700)
+    return backups / f"forkline-{why}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.sqlite3"
+
+
+def prune_copies(folder: Path, why: str) -> None:
+    """Delete all but the latest of those that were made for this reason."""
+    for old in sorted((folder / "backups").glob(f"forkline-{why}-*.sqlite3"))[:-KEPT]:
+        for path in (old, *(Path(f"{old}{side}") for side in SIDE_FILES)):
+            with suppress(FileNotFoundError):
+                path.unlink()

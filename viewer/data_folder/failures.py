@@ -1,0 +1,111 @@
+"""What went wrong with the disk or the database, in one sentence that says what to do."""
+
+import errno
+import shutil
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.utils import DatabaseError
+from django.utils.translation import gettext as _
+
+# SQLite's primary result codes (the low byte): https://sqlite.org/rescode.html
+BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
+# With less than this, SQLite fails to extend its files in several ways.
+LITTLE_SPACE = 1024 * 1024
+
+
+class DataFolderFailure(Exception):
+    """The data folder cannot be used as it is. The message says why and what to do."""
+
+
+def database_path() -> Path:
+    """Where our database is."""
+    return Path(str(connection.settings_dict["NAME"]))
+
+
+def failure_words(error: BaseException) -> str:
+    """What to tell of an error of our disk or database; empty where it is an error of another kind."""
+    if isinstance(error, DataFolderFailure):
+        return str(error)
+    code = sqlite_code(error)
+    if code is not None:
+        return _of_sqlite(code)
+    if isinstance(error, OSError) and _is_ours(error):
+        return _of_disk(error)
+    return ""
+
+
+def sqlite_code(error: BaseException) -> int | None:
+    """SQLite's primary code behind Django's error, or its own; None where there is none."""
+    if not isinstance(error, DatabaseError) and not hasattr(error, "sqlite_errorcode"):
+        return None
+    for one in (error, error.__cause__):
+        code = getattr(one, "sqlite_errorcode", None)
+        if code is not None:
+            return int(code) & 0xFF
+    return None
+
+
+def _of_sqlite(code: int) -> str:
+    path = database_path()
+    if code == FULL or (code in (IOERR, CANTOPEN) and has_no_space(path.parent)):
+        return no_space(path.parent)
+    locked = _("Another program has locked the database: %(path)s. Wait for it or stop it, then try again.")
+    sentences = {
+        BUSY: locked,
+        LOCKED: locked,
+        READONLY: _("The database cannot be written: %(path)s. Check its owner and permissions."),
+        CANTOPEN: _(
+            "The database cannot be opened: %(path)s. Check that it exists, its owner and permissions."
+        ),
+        IOERR: _("Reading or writing the database failed: %(path)s. Check the disk that holds it."),
+        CORRUPT: damaged(),
+        NOTADB: damaged(),
+    }
+    return sentences.get(code, "") % {"path": path}
+
+
+def damaged() -> str:
+    """That the database is damaged, and how it is replaced; a form for its path."""
+    return _(
+        "The database is damaged: %(path)s. Stop Forkline, and restore a copy with"
+        " “manage.py checkpoints restore FILE”. Copies from before upgrades are in “backups” beside it."
+    )
+
+
+def no_space(folder: Path) -> str:
+    """That the disk of this folder is full."""
+    words = _("No space is left on the disk of %(path)s. Free some, then try again.")
+    return words % {"path": folder}
+
+
+def has_no_space(folder: Path) -> bool:
+    """Whether hardly anything more can be written there."""
+    try:
+        return shutil.disk_usage(folder).free < LITTLE_SPACE
+    except OSError:
+        return False
+
+
+def _is_ours(error: OSError) -> bool:
+    """Whether it is about a file below the data folder, or about the disk with no file named."""
+    if error.filename is None:
+        return error.errno in NO_SPACE
+    try:
+        return Path(str(error.filename)).is_relative_to(settings.DATA_DIR)
+    except (TypeError, ValueError):
+        return False
+
+
+def _of_disk(error: OSError) -> str:
+    path = error.filename or settings.DATA_DIR
+    if error.errno in NO_SPACE:
+        return no_space(Path(settings.DATA_DIR))
+    if error.errno in NOT_WRITABLE:
+        return _("%(path)s cannot be written. Check its owner and permissions.") % {"path": path}
+    if error.errno == errno.EIO:
+        return _("Reading or writing %(path)s failed. Check its disk.") % {"path": path}
+    return ""

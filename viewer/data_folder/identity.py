@@ -1,0 +1,103 @@
+"""Whether the data folder is still the one that this process has opened.
+
+SQLite would go on writing to a file that was deleted, and make an empty one for each new connection.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from viewer.data_folder.failures import database_path
+
+# For the processes that ``up`` starts: which data folder it serves.
+SERVED = "FORKLINE_SERVED"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Folder and database by device and inode. ``held`` are descriptors that keep the inodes from others."""
+
+    folder: str
+    database: str
+    held: tuple[int, ...] = ()
+
+
+_opened: Opened | None = None
+
+
+def remember() -> None:
+    """Hold on to what is there now; where ``up`` has started this process, to what was there then."""
+    global _opened
+    if _opened is None:
+        folder, database = Path(settings.DATA_DIR), database_path()
+        held = tuple(os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (folder, database))
+        _opened = _from_parent() or Opened(mark_of(folder), mark_of(database), held)
+
+
+def forget() -> None:
+    """Compare with nothing, until something is remembered."""
+    global _opened
+    if _opened:
+        for descriptor in _opened.held:
+            os.close(descriptor)
+    _opened = None
+
+
+def is_remembered() -> bool:
+    """Whether this process has opened a database."""
+    return _opened is not None
+
+
+def hand_on() -> None:
+    """Have the processes that this one starts refuse any other data folder."""
+    remember()
+    if _opened:
+        os.environ[SERVED] = f"{settings.DATA_DIR}|{_opened.folder}|{_opened.database}"
+
+
+def _from_parent() -> Opened | None:
+    path, _mark, marks = os.environ.get(SERVED, "").partition("|")
+    folder, _mark, database = marks.partition("|")
+    return Opened(folder, database) if path == str(settings.DATA_DIR) and database else None
+
+
+def mark_of(path: Path) -> str:
+    """Device and inode; empty where nothing is there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def what_changed() -> str:
+    """Why the data folder is not the one that was opened, in a sentence; empty where it is."""
+    expected = _opened or _from_parent()
+    if expected is None:
+        return ""
+    folder, database = Path(settings.DATA_DIR), database_path()
+    now = Opened(mark_of(folder), mark_of(database))
+    if (now.folder, now.database) == (expected.folder, expected.database):
+        return ""
+    if not now.folder:
+        words = _("The data folder %(path)s is gone. Put it back, or stop Forkline and start it again.")
+    elif not now.database:
+        words = _("The database in %(path)s is gone. Put it back, or stop Forkline and start it again.")
+    else:
+        words = _(
+            "The data folder %(path)s was replaced. Stop Forkline and start it again to use the new one."
+        )
+    return words % {"path": folder}
+
+
+def problem_while_served() -> str:
+    """Why nothing can be answered now, for a process that never makes a database; empty where it can be."""
+    if not is_remembered() and not _from_parent():
+        if not database_path().exists():
+            words = _("There is no database in %(path)s yet. Start Forkline with “manage.py up”.")
+            return words % {"path": settings.DATA_DIR}
+        remember()
+    return what_changed()

@@ -1,0 +1,118 @@
+"""Whose a database is, by which version it was made, and whether this one can use it: read, never changed."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from django.apps import apps
+from django.conf import settings
+from django.db.migrations.loader import MigrationLoader
+from django.utils.translation import gettext as _
+
+from viewer.data_folder.failures import DataFolderFailure
+from viewer.data_folder.versions import version_number, version_text
+
+# "FKLN" in the file's head, for whoever wonders what it is.
+APPLICATION_ID = 0x464B4C4E
+Migration = tuple[str, str]
+# Another process may be upgrading, or restoring.
+TIMEOUT_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """``version`` is the number of the newest version that used it; 0 where none has said so.
+
+    ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
+    """
+
+    is_new: bool
+    version: int = 0
+    unapplied: frozenset[Migration] = frozenset()
+    unknown: frozenset[Migration] = frozenset()
+
+
+@contextmanager
+def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that changes nothing. Raises sqlite3.Error where there is none to have."""
+    database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=TIMEOUT_SECONDS)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def inspect(path: Path) -> Inspected:
+    """What this database is. Raises DataFolderFailure where it is not ours, or sqlite3.Error."""
+    try:
+        is_new = path.stat().st_size == 0
+    except FileNotFoundError:
+        is_new = True
+    if is_new:
+        return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
+    with opened_to_read(path) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
+        applied: set[Migration] = set()
+        if "django_migrations" in tables:
+            applied = set(database.execute("SELECT app, name FROM django_migrations"))
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+    on_disk = migrations_on_disk()
+    if not is_ours(applied, tables, on_disk):
+        words = _(
+            "%(path)s is a database of another program. Move it away, or choose another folder (DATA_DIR=…)."
+        )
+        raise DataFolderFailure(words % {"path": path})
+    return Inspected(False, version, frozenset(on_disk - applied), unknown_of(applied - on_disk))
+
+
+def is_ours(applied: set[Migration], tables: set[str], on_disk: set[Migration]) -> bool:
+    """Whether it has our tables, or was only begun: then it has none that we would not make."""
+    if any(app == "viewer" for app, _name in applied):
+        return True
+    return "django_migrations" in tables and {app for app, _name in applied} <= {
+        app for app, _name in on_disk
+    }
+
+
+def migrations_on_disk() -> set[Migration]:
+    """The migrations of this version, by the names of their files: importing them takes much longer."""
+    return {
+        (app.label, file.stem)
+        for app in apps.get_app_configs()
+        for file in Path(app.path, "migrations").glob("[!_]*.py")
+    }
+
+
+def unknown_of(more: set[Migration]) -> frozenset[Migration]:
+    """Those of our apps that no migration of this version replaces."""
+    labels = {app.label for app in apps.get_app_configs()}
+    unknown = {one for one in more if one[0] in labels}
+    if unknown:
+        loader = MigrationLoader(None)
+        unknown -= {one for migration in loader.disk_migrations.values() for one in migration.replaces}
+    return frozenset(unknown)
+
+
+def refuse_newer(path: Path, found: Inspected) -> None:
+    """Raises DataFolderFailure where a later version has changed what is stored."""
+    if not found.unknown:
+        return
+    later = found.version > version_number(settings.VERSION)
+    version = version_text(found.version) if later else _("a later version")
+    words = _(
+        "%(path)s was made by Forkline %(version)s; this is %(own)s, which cannot read it (%(unknown)s)."
+        " Use that version, or restore a copy from before: %(backups)s."
+    )
+    unknown = ", ".join(sorted(f"{app}.{name}" for app, name in found.unknown))
+    values = {
+        "version": version,
+        "own": settings.VERSION,
+        "unknown": unknown,
+        "backups": path.parent / "backups",
+    }
+    raise DataFolderFailure(words % {"path": path, **values})

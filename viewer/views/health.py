@@ -1,0 +1,29 @@
+"""Whether the dashboard can answer, for programs that watch over it."""
+
+import logging
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from viewer.data_folder.identity import problem_while_served
+from viewer.models import Location
+
+logger = logging.getLogger(__name__)
+
+
+@login_not_required
+@require_safe
+def health(request: HttpRequest) -> HttpResponse:
+    """200 and "ok" where the database answers, else 503 and "unavailable". Nothing else is told."""
+    problem = problem_while_served()
+    try:
+        if not problem:
+            Location.objects.exists()
+    except DatabaseError as error:
+        problem = str(error)
+    if problem:
+        logger.error("not healthy: %s", problem)
+    words = "unavailable" if problem else "ok"
+    return HttpResponse(f"{words}\n", content_type="text/plain", status=503 if problem else 200)
