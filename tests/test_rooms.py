@@ -31,7 +31,15 @@ ROOMS: dict[str, set[str]] = {
     "viewer/jobs/plan.py": {"viewer.words"},
     "viewer/jobs/branch.py": {"viewer.words"},
     "viewer/jobs/spool.py": set(),
-    "viewer/engines": {"crewai", "pydantic", "forkline_crewai", "forkline_warm", "viewer.jobs.spool"},
+    "viewer/engines/forkline_guard": {"forkline_guard"},
+    "viewer/engines": {
+        "crewai",
+        "pydantic",
+        "forkline_crewai",
+        "forkline_guard",
+        "forkline_warm",
+        "viewer.jobs.spool",
+    },
     "viewer/models": DJANGO | {"viewer.words"},
     "viewer/importing": DJANGO
     | {

@@ -166,6 +166,8 @@ def request_for(
         "steps": [{"task": step.unit, "action": step.action.value} for step in steps],
         "folder": str(folder),
         "entry_point": entry_point,
+        # A person has accepted whatever the checkpoint adds; what that means is for test_effects to show.
+        "accepted_effects": ["*"],
     }
 
 

@@ -38,7 +38,11 @@ def test_without_an_entry_point_it_says_what_is_restored_and_what_is_lost(
     assert named(report, "restored") == {("tools", "search_archive", 3), ("models", "gpt-4o-mini", 0)}
     assert named(report, "lost") == {("links", "", 3), ("links", "", 4), ("unseen", "", 0)}
     assert named(report, "project") == set()
-    assert report["imports"] == ["press_crew"]
+    assert report["imports"] == ["press_crew"] and report["is_complete"]
+    assert [(one["kind"], one["name"]) for one in report["effects"]] == [
+        ("module", "press_crew"),
+        ("key", "OPENAI_API_KEY"),
+    ]
     assert report["engine_version"] == report["checkpoint_version"] == start.body["crewai_version"]
     assert not (report["blocks"] or report["questions"] or report["notes"])
     assert model.requests == []

@@ -46,6 +46,8 @@ def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, pro
     assert look.status == Look.Status.DONE
     assert look.report["parts"][0]["name"] == "search [redacted]"
     assert KEY not in str(look.report)
+    # It was given none of the project's keys.
+    assert look.report["given"] == "sk-placeholder-of-a-preflight-check"
     assert look_at(checkpoint, project, "crew:build").pk == look.pk
     assert len(marks(project)) == 1
     # Nothing of it stays but the row.

@@ -121,4 +121,8 @@ def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes
     found["entry_point"] = (chosen[1] or "") if chosen else ""
     for choice in ("again", "keep", "shown", "checkpoint_events"):
         found.pop(choice, None)
+    if 'name="check"' in text:
+        # The page sends for the preflight check as it loads.
+        shown = client.post(page(checkpoint, f"{name}-plan"), found).content.decode()
+        found |= dict(re.findall(r'<input[^>]* name="(accepted)"[^>]* value="([^"]*)"', shown))
     return found | {key.replace("__", ":"): value for key, value in changes.items()}

@@ -9,12 +9,16 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import filled, is_startable, looked, page
-from viewer.models import Checkpoint, Job, Look
+from viewer.models import AcceptedEffect, Checkpoint, Job, Look, Project, accept_effects
 from viewer.words import Words
 
 
 def part(what: str, fate: str, name: str = "", task: int = 0) -> dict[str, Any]:
     return {"what": what, "name": name, "task": task, "agent": "", "fate": fate}
+
+
+def effect(kind: str, name: str, digest: str = "") -> dict[str, str]:
+    return {"kind": kind, "name": name, "detail": "", "digest": digest, "key": f"{kind}{digest}{name}"}
 
 
 GUARDRAIL = part("guardrails", "lost", "no_shouting", 3)
@@ -79,9 +83,12 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
     text = client.get(page(checkpoint, name)).content.decode()
-    look = Look.objects.get()
-    assert reverse("look", args=[look.pk]) in text and not is_startable(text)
+    # Opening the form starts nothing.
+    assert not Look.objects.exists() and not is_startable(text) and 'name="accepted"' not in text
     sent = filled(client, checkpoint, name)
+    look = Look.objects.get()
+    text = client.get(page(checkpoint, name)).content.decode()
+    assert reverse("look", args=[look.pk]) in text and not is_startable(text)
     unknown = sent.pop("accepted")
     assert client.post(page(checkpoint, name), sent).status_code == 422
     look.fail(Words("It took longer than 60 seconds, and was ended."))
@@ -141,7 +148,7 @@ def test_another_entry_point_has_a_look_of_its_own(
 
 
 def test_the_page_is_told_when_the_look_is_back(client: Client, person: User, checkpoint: Checkpoint) -> None:
-    client.get(page(checkpoint))
+    filled(client, checkpoint)
     look = Look.objects.get()
     waiting = client.get(reverse("look", args=[look.pk]))
     assert (waiting.status_code, waiting.get("HX-Trigger")) == (204, None)
@@ -150,13 +157,77 @@ def test_the_page_is_told_when_the_look_is_back(client: Client, person: User, ch
     assert Client().get(reverse("look", args=[look.pk])).status_code == 302
 
 
-def test_a_page_that_is_asked_for_anew_looks_again_where_a_look_has_failed(
+def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    client.get(page(checkpoint))
-    Look.objects.get().fail(Words("no"))
     sent = filled(client, checkpoint)
-    assert Look.objects.get().status == Look.Status.WAITING
-    Look.objects.get().fail(Words("no"))
-    client.post(page(checkpoint, "fork-plan"), sent | {"branch": "x"})
+    Look.objects.get().fail(Words("It <broke>."))
+    for _time in range(3):
+        text = client.get(page(checkpoint), headers={"Sec-Fetch-Site": "same-origin"}).content.decode()
+        assert "It &lt;broke&gt;." in text and "Check again" in text and ", load" not in text
+        client.post(page(checkpoint, "fork-plan"), sent | {"branch": "x"})
     assert Look.objects.get().status == Look.Status.FAILED
+    client.post(page(checkpoint, "fork-plan"), sent | {"check": "1"})
+    assert Look.objects.get().status == Look.Status.WAITING
+
+
+@pytest.mark.parametrize("name", ["fork", "resume", "vary"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none", ""])
+def test_opening_the_form_starts_nothing_and_checks_itself_only_from_our_pages(
+    client: Client, person: User, checkpoint: Checkpoint, name: str, site: str
+) -> None:
+    headers = {"Sec-Fetch-Site": site} if site else {"Referer": "http://evil.example/"}
+    text = client.get(page(checkpoint, name), headers=headers).content.decode()
+    assert 'name="check"' in text and ", load" not in text
+    ours = {"Sec-Fetch-Site": "same-origin"} if site else {"Referer": "http://testserver/"}
+    assert ", load" in client.get(page(checkpoint, name), headers=ours).content.decode()
+    assert not Look.objects.exists() and not Job.objects.exists()
+
+
+def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    module, host = effect("module", "tools.search", "a1"), effect("host", "search.example")
+    look = looked(checkpoint, effects=[module], is_complete=False)
+    text = client.get(page(checkpoint)).content.decode()
+    assert "Effects of this checkpoint" in text and "tools.search" in text and not is_startable(text)
+    sent = filled(client, checkpoint)
+    assert "accepted" not in sent
+    assert client.post(page(checkpoint), sent).status_code == 422
+    for forged in ("1", "", "0" * 16):
+        client.post(page(checkpoint, "fork-plan"), sent | {"accept-effects": forged})
+    assert not AcceptedEffect.objects.exists()
+    mark = re.findall(r'name="accept-effects" value="(\w+)"', text)[0]
+    client.post(page(checkpoint, "fork-plan"), sent | {"accept-effects": mark})
+    accepted = AcceptedEffect.objects.get()
+    assert (accepted.key, accepted.digest, accepted.accepted_by) == (module["key"], "a1", person)
+    # Now the second phase may begin.
+    look.refresh_from_db()
+    assert look.status == Look.Status.WAITING
+    looked(checkpoint, effects=[module])
+    text = client.get(page(checkpoint)).content.decode()
+    assert is_startable(text) and "1 effect already accepted" in text
+    assert client.post(page(checkpoint), filled(client, checkpoint)).status_code == 302
+    looked(checkpoint, effects=[module, host], is_complete=False)
+    text = client.get(page(checkpoint)).content.decode()
+    assert "New effects of this checkpoint" in text and not is_startable(text)
+    shown = text[text.index('id="accept-effects"') : text.index("1 effect already accepted")]
+    assert "search.example" in shown and "tools.search" not in shown
+
+
+def test_a_changed_module_asks_again(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    project = checkpoint.location.project
+    assert project
+    accept_effects(project, [effect("module", "tools.search", "a1")], person)
+    looked(checkpoint, effects=[effect("module", "tools.search", "a1")])
+    assert is_startable(client.get(page(checkpoint)).content.decode())
+    looked(checkpoint, effects=[effect("module", "tools.search", "b2")], is_complete=False)
+    text = client.get(page(checkpoint)).content.decode()
+    assert not is_startable(text) and "tools.search" in text[text.index('id="accept-effects"') :]
+
+
+def test_what_is_accepted_for_one_project_counts_for_no_other(checkpoint: Checkpoint, person: User) -> None:
+    other = Project.objects.create(folder="/elsewhere", interpreter="/usr/bin/python3")
+    accept_effects(other, [effect("host", "search.example")], person)
+    look = looked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
+    assert [one["name"] for one in look.new_effects] == ["search.example"]

@@ -99,6 +99,9 @@ def test_what_will_happen_is_shown_and_nothing_starts(client: Client, page: str)
 
 def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: Client, page: str) -> None:
     address = f"{page}?entry_point=crew:build"
+    unchecked = client.get(address).content.decode()
+    assert not Look.objects.exists() and 'name="check"' in unchecked and is_startable(unchecked)
+    client.post(f"{page}plan/", {"entry_point": "crew:build", "check": "1"})
     waiting = client.get(address).content.decode()
     look = Look.objects.get()
     assert (look.checkpoint, look.entity, look.provider) == (None, "crew", "json")

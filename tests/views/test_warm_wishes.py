@@ -33,7 +33,11 @@ def test_opening_a_form_wishes_for_a_warm_start_of_its_project(
 ) -> None:
     for address in forms(location):
         assert wished() == []
-        assert admin_client.get(address).status_code == 200
+        # Another site's link starts nothing on this machine.
+        for site in ("cross-site", "none"):
+            assert admin_client.get(address, headers={"Sec-Fetch-Site": site}).status_code == 200
+        assert wished() == []
+        assert admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
         assert wished() == [location.project], address
 
 
@@ -42,7 +46,7 @@ def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
 ) -> None:
     Project.objects.update(confirmed_at=None)
     for address in forms(location):
-        admin_client.get(address)
+        admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"})
     location.refresh_from_db()
     warm.wish(location.project)
     assert wished() == []

@@ -20,13 +20,14 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from forkline_crewai import edits, original, program_input, project, sanitising
+from forkline_crewai import edits, effects, original, program_input, project, sanitising
 from forkline_crewai.limits import Limits
 from forkline_crewai.questions import Questions
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import Reporter, secrets_of, shortened
 from forkline_crewai.words import Words, words
 from forkline_crewai.words import gettext_noop as _
+from forkline_guard import guard
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
@@ -42,6 +43,9 @@ def main(folder: Path) -> int:
     """Run the job of this folder to its last line. 0 where it succeeded, 1 where not, 130 where cancelled."""
     spool = _spool_module()
     request: Request = json.loads((folder / spool.REQUEST).read_text())
+    # Before anything of the project or of the checkpoint is imported.
+    guard.install_from(os.environ)
+    guard.protect(request.get("protected") or [])
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
     reporter.questions = Questions(folder, reporter, spool.answer_name)
     if request["kind"] == "look":
@@ -66,7 +70,7 @@ def main(folder: Path) -> int:
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Prepare the engine's state from the checkpoint and run what is left. The result, as text."""
-    if request["kind"] == "look":
+    if request["kind"] in ("look", "effects"):
         return _look(request, scratch, reporter)
     _begin(reporter)
     original.refuse_other_place(request)
@@ -83,6 +87,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
             )
         edits.edit_state(root, request)
     project.enter(request["folder"])
+    effects.refuse_unaccepted(effects.effects_of(root, request, os.environ), request)
+    effects.pin_modules(root, request)
     entities, lost = _entities(root, request)
     if lost:
         reporter.warn(

@@ -11,11 +11,14 @@ from django.utils.translation import gettext as _
 from viewer.forms.fields import Sent
 from viewer.forms.fork import FormError
 from viewer.jobs.spool import Options
-from viewer.models import Look
+from viewer.models import AcceptedEffect, Look
 from viewer.wording import loss_words, part_words, question_words, told
 from viewer.words import words_from
 
 ACCEPTED = "accepted"
+# The buttons of the preflight check: start it, and accept the effects that it listed.
+CHECK = "check"
+ACCEPT_EFFECTS = "accept-effects"
 # The answer that a saved task or agent is not in the project any more (see Options in spool.py).
 GONE = "-"
 MOST_NAME = 120
@@ -43,6 +46,15 @@ class ShownQuestion:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ShownEffect:
+    """``kind`` is shown before ``name``; ``detail`` says what of the checkpoint asks for it."""
+
+    kind: str
+    name: str
+    detail: str
+
+
 @dataclass(slots=True)
 class ShownLook:
     """``accepted`` says whether a person agrees to what is shown: to these losses, or to not knowing."""
@@ -54,14 +66,28 @@ class ShownLook:
     restored: list[str] = field(default_factory=list)
     own: list[str] = field(default_factory=list)
     accepted: bool = False
+    # What the checkpoint adds to the project's own code: not accepted yet, and accepted.
+    new_effects: list[ShownEffect] = field(default_factory=list)
+    accepted_effects: list[ShownEffect] = field(default_factory=list)
+    effects_mark: str = ""
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether a person has to start the preflight check."""
+        return self.look.status == Look.Status.UNCHECKED or self.look.is_outdated
 
     @property
     def is_known(self) -> bool:
-        return self.look.is_done
+        """Whether it is known what the run would have and lack: the check went beyond the effects."""
+        return self.look.is_done and self.report.get("is_complete", True)
 
     @property
     def is_under_way(self) -> bool:
-        return not self.look.has_ended
+        return not (self.look.has_ended or self.is_unchecked)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.look.status == Look.Status.FAILED
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -87,7 +113,9 @@ class ShownLook:
     @property
     def needs_acceptance(self) -> bool:
         """Whether a person has to agree before it starts. What begins has nothing yet that it could lose."""
-        return not self.is_of_new_run and (bool(self.losses) or not self.is_known)
+        if self.is_of_new_run or self.is_unchecked or self.new_effects:
+            return False
+        return bool(self.losses) or not self.is_known
 
     @property
     def mark(self) -> str:
@@ -99,12 +127,17 @@ class ShownLook:
     def errors(self) -> list[FormError]:
         """What has to be answered before anything starts."""
         found = [FormError(one.html_id, one.label, one.error) for one in self.questions if one.error]
+        if self.new_effects:
+            message = _("the checkpoint has effects that nobody has accepted for this project")
+            return [*found, FormError("accept-effects", _("Effects"), message)]
+        if self.is_unchecked and not self.is_of_new_run:
+            return [*found, FormError("check", _("Preflight check"), _("run it first"))]
         if not self.needs_acceptance or self.accepted:
             return found
         if self.is_known:
             message = _("something is lost: agree to it, or name the code that has it under “Starts with”")
         elif self.is_under_way:
-            message = _("the look is not back yet: wait for it, or agree to start without it")
+            message = _("the preflight check is not finished: wait for it, or agree to start without it")
         else:
             message = _("what is lost is not known: agree to start all the same")
         return [*found, FormError("accepted", _("Before it starts"), message)]
@@ -120,7 +153,8 @@ class ShownLook:
 
 def shown_look(look: Look, sent: Sent) -> ShownLook:
     """The look with what was sent of it; None: the form is shown for the first time."""
-    shown = ShownLook(look)
+    new = look.new_effects
+    shown = ShownLook(look, effects_mark=mark_of_effects(look))
     questions = look.report.get("questions") or []
     for number, question in enumerate(questions, 1):
         shown.questions.append(_question(number, question, sent))
@@ -129,11 +163,31 @@ def shown_look(look: Look, sent: Sent) -> ShownLook:
             shown.losses[loss_name(part)] = loss_words(part)
         else:
             (shown.own if part["fate"] == "project" else shown.restored).append(part_words(part))
+    for effect in look.effects:
+        is_new = any(effect["key"] == one["key"] for one in new)
+        (shown.new_effects if is_new else shown.accepted_effects).append(_effect(effect))
     _refuse_doubles(shown.questions)
     for part in _left_out(questions, shown.questions):
         shown.losses[loss_name(part)] = loss_words(part)
     shown.accepted = sent is not None and sent.get(ACCEPTED) == shown.mark
     return shown
+
+
+def mark_of_effects(look: Look) -> str:
+    """What accepting effects refers to: those of this check that nobody has accepted yet."""
+    keys = sorted(effect["key"] for effect in look.new_effects)
+    return sha256("\n".join([look.fingerprint, *keys]).encode()).hexdigest()[:16]
+
+
+def accepts_effects(look: Look, sent: Sent) -> bool:
+    """Whether the form that was sent accepts the effects of this check, as they are now."""
+    return bool(look.new_effects) and sent is not None and sent.get(ACCEPT_EFFECTS) == mark_of_effects(look)
+
+
+def _effect(effect: Mapping[str, Any]) -> ShownEffect:
+    kind = str(effect["kind"])
+    known = dict(AcceptedEffect.Kind.choices)
+    return ShownEffect(str(known.get(kind, kind)), str(effect["name"]), str(effect.get("detail") or ""))
 
 
 def loss_name(part: Mapping[str, Any]) -> str:

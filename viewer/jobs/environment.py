@@ -5,8 +5,15 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
+from viewer.jobs.placeholders import placeholders_for
+from viewer.jobs.protected import guard_list, without_protected
 from viewer.models import Project
 
+# Has every Python that a job starts load the import guard (viewer/engines/forkline_guard).
+STARTING = Path(__file__).resolve().parent.parent / "engines" / "forkline_guard" / "starting"
+GUARD = "FORKLINE_GUARD"
+# Says that this is a preflight check, and which environment file it may not read.
+PREFLIGHT = "FORKLINE_PREFLIGHT"
 # Every process of a job carries it, so that the whole tree is found again.
 MARKER = "FORKLINE_JOB"
 
@@ -68,11 +75,29 @@ def handed_on(project: Project) -> dict[str, str]:
     return found
 
 
-def environment_of(folder: Path, project: Project) -> dict[str, str]:
-    """The whole environment of the child of this folder, whose name marks all its processes."""
-    return {**handed_on(project), **file_values(project), **SETTLED, MARKER: folder.name}
+def environment_of(folder: Path, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
+    """The whole environment of the child of this folder, whose name marks all its processes.
+
+    A preflight check gets placeholders for the values of the environment file, and no password of a proxy.
+    """
+    values, ours = file_values(project), handed_on(project)
+    if is_preflight:
+        values = {**placeholders_for(values), PREFLIGHT: project.environment_file or "-"}
+        ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
+    return {**_guarded({**ours, **values}, project), **SETTLED, MARKER: folder.name}
 
 
 def environment_ahead(project: Project) -> dict[str, str]:
     """What a process finds that waits for jobs of this project: nothing of the project's own file."""
-    return {**handed_on(project), **SETTLED}
+    return {**_guarded(handed_on(project), project), **SETTLED}
+
+
+def _guarded(variables: dict[str, str], project: Project) -> dict[str, str]:
+    """The variables with the import guard, and without folders of code that lie in a location."""
+    clean = without_protected(variables, project)
+    path = [str(STARTING), *([clean["PYTHONPATH"]] if clean.get("PYTHONPATH") else [])]
+    return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project))}
+
+
+def _has_password(name: str, value: str) -> bool:
+    return "proxy" in name.lower() and "@" in value

@@ -11,6 +11,7 @@ from viewer.importing import stored_bytes
 from viewer.jobs import locks, warm
 from viewer.jobs.child import Child
 from viewer.jobs.environment import environment_of, file_values
+from viewer.jobs.protected import conflict_of
 from viewer.jobs.request import is_stored, request_of
 from viewer.jobs.rows import hiding_for
 from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
@@ -80,6 +81,8 @@ def runnable(project: Project | None) -> Project:
         # Without the error's own words, which quote the file.
         message = _("The project's environment file cannot be read as text: %(path)s.")
         raise JobRefused(message, path=project.environment_file) from None
+    if conflict := conflict_of(project):
+        raise JobRefused(conflict.text, **conflict.values)
     return project
 
 
@@ -101,31 +104,42 @@ def write_for_owner(path: Path, data: bytes) -> None:
 
 def make_folder(job: Job) -> None:
     """The job's folder, for its owner's eyes alone."""
-    job.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    job.folder.mkdir(exist_ok=True, mode=0o700)
+    make_own_folder(job.folder)
 
 
-def start_child(folder: Path, project: Project) -> Child:
+def make_own_folder(folder: Path) -> None:
+    """Make a folder and the one that it is in, for the owner's eyes alone. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    for one in (folder.parent, folder):
+        # What was there already, or was made under another umask.
+        one.chmod(0o700)
+
+
+def start_child(folder: Path, project: Project, *, is_preflight: bool = False) -> Child:
     """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
+
+    A preflight check gets no real key.
 
     A process that waits for the project's jobs is forked; where none does, its interpreter is started.
 
     It starts in the project's folder, as the project's own run does: crews read their knowledge, write
     their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
     """
+    environment = environment_of(folder, project, is_preflight=is_preflight)
     lock = locks.take(folder / LOCK)
     if lock is None:
         raise JobRefused(_("A child of this job is already there."))
     log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        forked = warm.start_warm(folder, project, ENGINE, lock, log)
+        forked = warm.start_warm(folder, project, ENGINE, environment, lock, log)
         if forked is not None:
             return forked
         warm.wish(project, warm.SECONDS_AFTER_A_COLD_START)
         return subprocess.Popen(
             [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(folder)],
             cwd=project.folder,
-            env=environment_of(folder, project),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

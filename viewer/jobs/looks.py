@@ -6,6 +6,8 @@ The child's ``look`` line holds the report:
 ==================  =====================================================================================
 python_version      of the project's interpreter; also engine_version, and sqlite_version where it counts
 checkpoint_version  the engine that wrote the checkpoint
+effects             kind, name, detail, digest, key: what the checkpoint adds to the project's own code
+is_complete         whether all of these were accepted: only then anything is imported, and the rest found out
 imports             the project's modules that restoring or the entry point imports
 parts               what, name, task (position), agent (role), fate: restored, project or lost
 questions           kind (task, agent), saved (its id), position, title, reason, choices
@@ -25,7 +27,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -35,10 +37,17 @@ from viewer.importing import stored_bytes
 from viewer.jobs import locks, processes
 from viewer.jobs.child import Child, Lost
 from viewer.jobs.fingerprints import fingerprint_of
-from viewer.jobs.launch import JobRefused, runnable, start_child, why_not, write_for_owner
+from viewer.jobs.launch import (
+    JobRefused,
+    make_own_folder,
+    runnable,
+    start_child,
+    why_not,
+    write_for_owner,
+)
 from viewer.jobs.outcome import went
 from viewer.jobs.plan import Edits
-from viewer.jobs.request import request_for, request_for_run
+from viewer.jobs.request import permissions_of, request_for, request_for_run
 from viewer.jobs.rows import Hiding, hidden, hiding_of
 from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_lines
 from viewer.models import Checkpoint, Job, Look, Project
@@ -58,36 +67,76 @@ _in_hand: set[Any] = set()
 _in_hand_lock = threading.Lock()
 
 
-def look_at(checkpoint: Checkpoint, project: Project, entry_point: str, again: bool = False) -> Look:
+def look_at(
+    checkpoint: Checkpoint,
+    project: Project,
+    entry_point: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
+) -> Look:
     """The look at this run: the one that was made already, else one that begins now and is waited for by
-    nobody. With ``again``, one that failed begins once more.
+    nobody. With ``again``, one that failed begins once more. With ``only_stored`` none begins: where there
+    is none, the one that is returned is not saved.
     """
     what = {"checkpoint": checkpoint, "project": project, "entry_point": entry_point}
-    return _look_for(what, fingerprint_of(checkpoint, project, entry_point), again)
+    return _look_for(what, fingerprint_of(checkpoint, project, entry_point), again, only_stored)
 
 
 def look_at_new_run(
-    project: Project, entry_point: str, entity: str, provider: str, again: bool = False
+    project: Project,
+    entry_point: str,
+    entity: str,
+    provider: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
 ) -> Look:
     """The look at what has no checkpoint, as ``look_at`` gives it. ``entity`` is what begins: a crew, a flow
     or an agent; ``provider`` the form of the place that it writes to.
     """
     what = {"project": project, "entry_point": entry_point, "entity": entity, "provider": provider}
-    return _look_for(what, fingerprint_of(None, project, entry_point, entity, provider), again)
+    fingerprint = fingerprint_of(None, project, entry_point, entity, provider)
+    return _look_for(what, fingerprint, again, only_stored)
 
 
-def _look_for(what: Mapping[str, Any], fingerprint: str, again: bool) -> Look:
+def _look_for(what: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool) -> Look:
     with transaction.atomic():
         look = Look.objects.filter(fingerprint=fingerprint).first()
+        if only_stored:
+            return look or Look(**what, fingerprint=fingerprint, status=Look.Status.UNCHECKED)
         if look is None:
             # What it found before the change holds no more, and is shown nowhere.
             Look.objects.ended().filter(**what).delete()
             look = Look.objects.create(**what, fingerprint=fingerprint)
-        elif again and look.status == Look.Status.FAILED:
+        elif look.is_outdated or (again and look.status == Look.Status.FAILED):
             look.begin_again()
         if not look.has_ended:
             transaction.on_commit(lambda: begin(look))
     return look
+
+
+def effects_now(checkpoint: Checkpoint, project: Project, entry_point: str) -> list[dict[str, Any]]:
+    """What this checkpoint adds to the project's own code, and nobody has accepted. Waits for its child.
+
+    The child imports nothing. Raises JobRefused where the effects cannot be listed.
+    """
+    if entry_point or checkpoint.entity == "flow":
+        return []
+    look = Look(checkpoint=checkpoint, project=project, entry_point=entry_point)
+    make_own_folder(look.folder)
+    try:
+        with locks.held(look.folder / locks.FOLLOWER):
+            child = _started(look, "effects")
+            why_ended = _wait(look, child)
+            _report(look, child, why_ended)
+    except OSError as error:
+        raise JobRefused(str(error)) from error
+    finally:
+        shutil.rmtree(look.folder, ignore_errors=True)
+    if not look.is_done:
+        raise JobRefused(look.why.text, **look.why.values)
+    return look.new_effects
 
 
 def begin(look: Look) -> None:
@@ -103,7 +152,7 @@ def make(look: Look) -> None:
     """Make the look, or return at once where another process does. It waits for its turn: one at a time
     for a project, and no more than ``LOOKS_AT_ONCE`` in all.
     """
-    look.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_own_folder(look.folder)
     with locks.held(look.folder / locks.FOLLOWER) as ours, _turn(look):
         look.refresh_from_db()
         if not ours or look.has_ended:
@@ -118,7 +167,7 @@ def make(look: Look) -> None:
         except (JobRefused, OSError) as refused:
             look.fail(why_not(refused))
             return
-        _settle(look, child, _wait(look, child))
+        _report(look, child, _wait(look, child))
     shutil.rmtree(look.folder, ignore_errors=True)
     clear_left()
 
@@ -150,16 +199,25 @@ def _turn(look: Look) -> Iterator[None]:
         time.sleep(POLL_SECONDS)
 
 
-def _started(look: Look) -> Child:
-    """Its child, in the environment of a job's. Raises JobRefused, OSError."""
+def _started(look: Look, kind: str = "look") -> Child:
+    """Its child, in the environment of a job's, without keys. Raises JobRefused, OSError."""
     project = runnable(look.project)
     checkpoint, asked = look.checkpoint, _asked(look)
-    asked["kind"], asked["job"], asked["folder"] = "look", str(look.pk), project.folder
+    asked = cast(
+        Request,
+        {
+            **asked,
+            **permissions_of(project),
+            "kind": kind,
+            "job": str(look.pk),
+            "folder": project.folder,
+        },
+    )
     if checkpoint and asked["checkpoint"].get("stored"):
         write_for_owner(look.folder / STORED, stored_bytes(checkpoint))
         asked["checkpoint"]["source"] = str(look.folder / STORED)
     write_for_owner(look.folder / REQUEST, json.dumps(asked).encode())
-    return start_child(look.folder, project)
+    return start_child(look.folder, project, is_preflight=True)
 
 
 def _asked(look: Look) -> Request:
@@ -203,7 +261,7 @@ def clear_left() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _settle(look: Look, child: Child, why_ended: Words | None) -> None:
+def _report(look: Look, child: Child, why_ended: Words | None) -> None:
     """Keep what it found, or why it found nothing; nothing of it runs on."""
     processes.end_all(look.folder, patience=1)
     said = {line["kind"]: line["data"] for line in _lines(look.folder)}
@@ -221,6 +279,9 @@ def _settle(look: Look, child: Child, why_ended: Words | None) -> None:
 
 def _without_secrets(report: Mapping[str, Any], hide: Hiding) -> dict[str, Any]:
     shown: dict[str, Any] = hide(report)
+    for effect, clean in zip(report.get("effects") or [], shown.get("effects") or [], strict=True):
+        # Hashes, which might be taken for secrets. What a person accepts is compared by them.
+        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "kind")})
     beside = zip_longest(shown.get("blocks") or [], shown.get("block_words") or [], fillvalue="")
     return {**shown, "block_words": [words_from(words, str(block)).plain() for block, words in beside]}
 

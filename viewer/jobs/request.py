@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from viewer.jobs.plan import Edits, Step
+from viewer.jobs.protected import protected_paths
 from viewer.jobs.spool import (
     STORED,
     CheckpointSource,
     LocationTarget,
     Options,
     OutputEdit,
+    Permissions,
     Request,
     StepRequest,
 )
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Project
 
 # What the engine calls the branch of a run that begins.
 FIRST_BRANCH = "main"
@@ -88,11 +90,22 @@ def request_of(job: Job) -> Request:
     """The row's request as its child reads it: with the job's id, its project's folder, and its own copy."""
     folder = job.project.folder if job.project else ""
     request = cast(Request, {**job.request, "job": str(job.id), "folder": folder})
+    if job.project:
+        request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
     if is_stored(request):
         request["checkpoint"] = {**request["checkpoint"], "source": str(job.folder / STORED)}
     return request
+
+
+def permissions_of(project: Project) -> Permissions:
+    """What a child of this project is allowed at this moment."""
+    return Permissions(
+        protected=protected_paths(project),
+        accepted_effects=sorted(project.accepted_effects.keys()),
+        entry_points=list(project.entry_points),
+    )
 
 
 def is_stored(request: Mapping[str, Any]) -> bool:

@@ -132,14 +132,27 @@ class Options(TypedDict, total=False):
     accepted: list[str]
 
 
-class Request(TypedDict):
+class Permissions(TypedDict, total=False):
+    """What a person allows a child. ``protected`` are the paths that nothing is imported from.
+
+    ``accepted_effects`` are the keys of the effects that were accepted for the project (``*``: any); a
+    checkpoint's other effects are refused. ``entry_points`` are all of the project's own.
+    """
+
+    protected: list[str]
+    accepted_effects: list[str]
+    entry_points: list[str]
+
+
+class Request(Permissions):
     """What a child is asked to do. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
-    A new run has all its inputs, and a checkpoint without id and source; a ``look`` runs nothing.
+    A new run has all its inputs, and a checkpoint without id and source. A ``look`` runs nothing, and
+    ``effects`` lists only the effects, which imports nothing.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "look"]
+    kind: Literal["resume", "fork", "run", "look", "effects"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: Literal["crew", "flow", "agent"]

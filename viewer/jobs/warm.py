@@ -7,14 +7,13 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
 
 from viewer.jobs.child import WarmChild, received
-from viewer.jobs.environment import environment_of
 from viewer.models import Project
 
 logger = logging.getLogger(__name__)
@@ -70,7 +69,9 @@ def wish(project: Project | None, seconds: float = 0) -> None:
         logger.debug("a wish for a warm start", exc_info=True)
 
 
-def start_warm(job_folder: Path, project: Project, engine: str, lock: int, log: int) -> WarmChild | None:
+def start_warm(
+    job_folder: Path, project: Project, engine: str, environment: Mapping[str, str], lock: int, log: int
+) -> WarmChild | None:
     """Have this folder's child forked. None where it has to be started cold: then nothing of it has run.
 
     The child begins only after it has said so: as long as it has not, it has run nothing. Where it was told
@@ -87,7 +88,7 @@ def start_warm(job_folder: Path, project: Project, engine: str, lock: int, log: 
         request = {
             "job_folder": str(job_folder),
             "folder": project.folder,
-            "environment": environment_of(job_folder, project),
+            "environment": dict(environment),
         }
         socket.send_fds(connection, [json.dumps(request).encode()], [lock, log])
     except (OSError, KeyError, ValueError):

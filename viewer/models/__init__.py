@@ -1,5 +1,6 @@
 """What is stored: where checkpoints stand, what was read of them, and the jobs that ran."""
 
+from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.jobs import Job, JobEvent
 from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
@@ -9,6 +10,7 @@ from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
 from viewer.models.variations import Variations
 
 __all__ = [
+    "AcceptedEffect",
     "Checkpoint",
     "CheckpointBody",
     "DayLimits",
@@ -21,5 +23,6 @@ __all__ = [
     "Question",
     "Run",
     "Variations",
+    "accept_effects",
     "run_uid",
 ]

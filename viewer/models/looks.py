@@ -26,6 +26,8 @@ class Look(models.Model):
     """One look, made by a child in the project's own interpreter."""
 
     class Status(models.TextChoices):
+        # Never stored: nobody has asked for it yet.
+        UNCHECKED = "unchecked", _("not checked")
         WAITING = "waiting", _("waiting")
         LOOKING = "looking", _("looking")
         DONE = "done", _("done")
@@ -91,9 +93,27 @@ class Look(models.Model):
         """Keep why nothing was found."""
         self._change(status=self.Status.FAILED, report={}, **_told(why), ended_at=timezone.now())
 
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        """What the checkpoint adds to the project's own code: kind, name, detail, digest and key."""
+        return list(self.report.get("effects") or [])
+
+    @property
+    def new_effects(self) -> list[dict[str, Any]]:
+        """Those that nobody has accepted for the project."""
+        if not self.effects:
+            return []
+        accepted = self.project.accepted_effects.keys()
+        return [effect for effect in self.effects if effect["key"] not in accepted]
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether it ended at the list of effects, and all of them are accepted by now."""
+        return self.is_done and self.report.get("is_complete") is False and not self.new_effects
+
     def begin_again(self) -> None:
-        """Forget a failure: it is looked once more."""
-        self._change(status=self.Status.WAITING, **_told(None), ended_at=None)
+        """Forget what was found, or a failure: it is checked once more."""
+        self._change(status=self.Status.WAITING, report={}, **_told(None), ended_at=None)
 
     def _change(self, **values: Any) -> None:
         for name, value in values.items():

@@ -25,6 +25,13 @@ from viewer.terminal.asking import questions_asked
 from viewer.terminal.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
 from viewer.terminal.choices import choices_of
 from viewer.terminal.edits import add_edit_arguments, edits_of
+from viewer.terminal.effects import (
+    Effects,
+    add_effect_arguments,
+    effect_documents,
+    effect_lines,
+    refused_effects,
+)
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.losses import add_loss_arguments, answers_of, look_of, loss_lines
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
@@ -42,6 +49,7 @@ def add_run_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_pruned_arguments(parser)
     add_loss_arguments(parser)
+    add_effect_arguments(parser)
     add_terms_arguments(parser)
     parser.add_argument("--plan", action="store_true", help=_("Tell what would happen, and start nothing."))
     parser.add_argument(
@@ -66,6 +74,8 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options)
         refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
+        if effects := refused_effects(checkpoint, project, entry_point, options):
+            return _asks_for_effects(branch, steps, effects)
         choices = choices_of(options, contents)
         choices.update(answers_of(options, contents))
         if checkpoints := checkpoint_settings_of(options):
@@ -105,6 +115,13 @@ def refusal(branch: str, steps: Sequence[Step], reason: str) -> Answer:
     return Answer(_document("refused", branch, steps, error=reason), [reason], status=1)
 
 
+def _asks_for_effects(branch: str, steps: Sequence[Step], effects: Effects) -> Answer:
+    """What is told where nothing was started, because a person has to accept these effects first."""
+    lines = effect_lines(effects)
+    document = _document("refused", branch, steps, error=lines[0])
+    return Answer({**document, "effects": effect_documents(effects)}, lines, status=1)
+
+
 def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") -> dict[str, Any]:
     """What is told where no job was made."""
     return {
@@ -118,6 +135,7 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "checkpoints_failed": 0,
         "plan": plain_steps(steps),
         "look": None,
+        "effects": [],
         "start_at": None,
         "limits": {},
         "stopped_by": "",
@@ -141,6 +159,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "checkpoints_failed": job.events.filter(kind="checkpoint_failed").count(),
         "plan": plain_steps(steps),
         "look": look_of(job),
+        "effects": [],
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
         "stopped_by": stopped_words(job),

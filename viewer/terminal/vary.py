@@ -25,6 +25,12 @@ from viewer.models import Checkpoint, Job, Project, Variations
 from viewer.terminal.answer import Answer, lines_of
 from viewer.terminal.asking import questions_asked
 from viewer.terminal.edits import read_text, unit_named
+from viewer.terminal.effects import (
+    add_effect_arguments,
+    effect_documents,
+    effect_lines,
+    refused_effects,
+)
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.losses import add_loss_arguments, answers_of
 from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
@@ -55,6 +61,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_pruned_arguments(parser)
     add_loss_arguments(parser)
+    add_effect_arguments(parser)
     add("--plan", action="store_true", help=_("Tell what would happen, and start nothing."))
     add("--wait", action="store_true", help=_("Wait for their end, and run them where no worker is."))
 
@@ -73,6 +80,10 @@ def answer(options: Mapping[str, Any]) -> Answer:
         lines = [line for branch in form.branches for line in _plan_lines(branch)]
         return Answer(_document(None, form, []), [*lines, _("Nothing has been started.")])
     try:
+        if effects := refused_effects(checkpoint, project, entry_point, options):
+            lines = effect_lines(effects)
+            document = _document(None, form, [], error=lines[0]) | {"effects": effect_documents(effects)}
+            return Answer(document, lines, status=1)
         group = _started(checkpoint, project, entry_point, contents, form, options)
     except JobRefused as refused:
         return Answer(_document(None, form, [], error=told(refused)), [told(refused)], status=1)
@@ -170,6 +181,7 @@ def _document(
         "name": form.base,
         "limits": group.limits if group else {},
         "error": error,
+        "effects": [],
         "branches": [_branch_document(branch, by_branch.get(branch.name)) for branch in form.branches],
     }
 

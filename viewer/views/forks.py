@@ -15,19 +15,21 @@ from viewer.contents import Contents, contents_of
 from viewer.entry_points import entry_point_for
 from viewer.forms.checkpointing import EVENTS
 from viewer.forms.draft import Draft, draft_of
-from viewer.forms.looks import shown_look
+from viewer.forms.looks import CHECK, ShownLook, accepts_effects, shown_look
 from viewer.importing import stored_body
 from viewer.jobs import warm
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.looks import look_at
 from viewer.jobs.plan import plain_steps
+from viewer.jobs.protected import conflict_of
 from viewer.jobs.request import request_for
 from viewer.jobs.reserving import BranchTaken
 from viewer.jobs.start import start_job
 from viewer.jobs.terms import asks_for
-from viewer.models import Checkpoint, Job, Project
+from viewer.models import Checkpoint, Job, Look, Project, accept_effects
 from viewer.picture.colours import branch_colours
 from viewer.proposing import engine_version, python_version
+from viewer.views.origins import is_from_our_page
 from viewer.wording import told
 
 # What the run's furthest checkpoint cost is looked up only where reading it is quick.
@@ -61,14 +63,14 @@ def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
     if request.method == "GET" and not is_confirmed(checkpoint.location.project):
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
-    if request.method == "GET":
+    if request.method == "GET" and is_from_our_page(request):
         warm.wish(checkpoint.location.project)
     draft = draft_for(request, checkpoint, kind)
     job = _started(request, draft) if request.method == "POST" else None
     if job:
         return redirect(f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}")
     is_sent = request.method == "POST"
-    context = context_of(draft) | {"is_sent": is_sent}
+    context = context_of(draft) | {"is_sent": is_sent, "checks_itself": checks_itself(request, draft.look)}
     return render(request, "viewer/forks/page.html", context, status=422 if is_sent else 200)
 
 
@@ -140,11 +142,30 @@ def draft_for(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> D
     # Its own for each form that is shown, so that sending one twice starts one run.
     key = sent_key(request) or uuid4()
     draft = draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, furthest(checkpoint))
+    if draft.project and (conflict := conflict_of(draft.project)):
+        draft.refusals.append(told(conflict))
     if draft.project and not draft.refusals and not draft.form.entry_point_error:
-        # A page that is asked for anew looks once more where a look has failed.
-        look = look_at(checkpoint, draft.project, draft.form.entry_point, again=request.method == "GET")
-        draft.look = shown_look(look, sent)
+        draft.look = shown_look(_preflight(request, checkpoint, draft.project, draft.form.entry_point), sent)
     return draft
+
+
+def _preflight(request: HttpRequest, checkpoint: Checkpoint, project: Project, entry_point: str) -> Look:
+    """The preflight check of this run. It is started by a POST alone, and where it failed only when asked.
+
+    Where the POST accepts the effects that it has listed, they are recorded for the project.
+    """
+    sent = request.POST.dict()
+    stored = look_at(checkpoint, project, entry_point, only_stored=True)
+    if request.method != "POST":
+        return stored
+    if accepts_effects(stored, sent):
+        accept_effects(project, stored.new_effects, request.user)
+    return look_at(checkpoint, project, entry_point, again=CHECK in sent)
+
+
+def checks_itself(request: HttpRequest, look: ShownLook | None) -> bool:
+    """Whether the page sends for the preflight check as it loads: not where another site led to it."""
+    return look is not None and look.is_unchecked and is_from_our_page(request)
 
 
 def context_of(draft: Draft) -> dict[str, Any]:

@@ -17,19 +17,22 @@ from viewer.engine_events import checkpoint_events
 from viewer.entry_points import entry_point_kinds
 from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.location import roots_in_words
-from viewer.forms.looks import shown_look
+from viewer.forms.looks import CHECK, shown_look
 from viewer.forms.new_run import NewRunDraft, read_new_run
 from viewer.importing import Place, UnknownLocation, open_place, place_at, place_of
 from viewer.input_names import input_names
 from viewer.jobs import warm
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.looks import look_at_new_run
+from viewer.jobs.protected import conflict_of
 from viewer.jobs.request import request_for_run
 from viewer.jobs.spool import LocationTarget
 from viewer.jobs.start import start_run
 from viewer.jobs.terms import asks_for
 from viewer.models import Job, Location, Project, Run
 from viewer.proposing import engine_version, python_version
+from viewer.views import forks
+from viewer.views.origins import is_from_our_page
 from viewer.wording import told
 
 ENTITIES = ("crew", "flow", "agent")
@@ -42,13 +45,14 @@ def new(request: HttpRequest, uid: UUID) -> HttpResponse:
     is_sent = request.method == "POST"
     if location.project is None or not (location.project.is_confirmed or is_sent):
         return _to_the_project(request.get_full_path(), location)
-    if not is_sent:
+    if not is_sent and is_from_our_page(request):
         warm.wish(location.project)
     draft, place, kinds = _drafted(request, location, location.project)
     job = _started(request, draft, place) if is_sent and draft.entry_point else None
     if job:
         return redirect(job)
-    context = _context(draft, kinds) | {"is_sent": is_sent}
+    checks_itself = forks.checks_itself(request, draft.look)
+    context = _context(draft, kinds) | {"is_sent": is_sent, "checks_itself": checks_itself}
     return render(request, "viewer/new_runs/page.html", context, status=422 if is_sent else 200)
 
 
@@ -79,9 +83,14 @@ def _drafted(
     draft = _draft(request, location, project, kinds)
     place = _place(draft)
     if place and draft.entry_point and not draft.refusals:
-        # A page that is asked for anew looks once more where a look has failed.
-        again = request.method == "GET"
-        look = look_at_new_run(project, draft.entry_point, draft.entity, place.provider, again)
+        look = look_at_new_run(
+            project,
+            draft.entry_point,
+            draft.entity,
+            place.provider,
+            again=CHECK in request.POST,
+            only_stored=request.method != "POST",
+        )
         draft.look = shown_look(look, None)
     return draft, place, kinds
 
@@ -107,6 +116,8 @@ def _draft(request: HttpRequest, location: Location, project: Project, kinds: di
     draft = NewRunDraft(location, project, entry_point, entity, form, key, repeated, found)
     if not project.is_confirmed:
         draft.refusals.append(_("The project of this location is not confirmed: nothing may run in it yet."))
+    elif conflict := conflict_of(project):
+        draft.refusals.append(told(conflict))
     return draft
 
 

@@ -18,11 +18,13 @@ from viewer.jobs import warm
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.limits import amount, limits_in
 from viewer.jobs.plan import plain_steps
+from viewer.jobs.protected import conflict_of
 from viewer.jobs.request import request_for
 from viewer.jobs.variations import Planned, start_variations
 from viewer.models import Checkpoint, Job, Variations
 from viewer.rights import for_readers
 from viewer.views import forks
+from viewer.views.origins import is_from_our_page
 from viewer.wording import told
 
 
@@ -33,7 +35,7 @@ def vary(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "GET" and not forks.is_confirmed(checkpoint.location.project):
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
-    if request.method == "GET":
+    if request.method == "GET" and is_from_our_page(request):
         warm.wish(checkpoint.location.project)
     is_sent = request.method == "POST"
     group = _group_of(request) if is_sent else None
@@ -44,7 +46,8 @@ def vary(request: HttpRequest, pk: int) -> HttpResponse:
     group = (_group_of(request) or _started(request, draft) or _group_of(request)) if is_sent else None
     if group:
         return redirect(group)
-    context = _context(draft) | {"is_sent": is_sent}
+    checks_itself = forks.checks_itself(request, draft.plain.look)
+    context = _context(draft) | {"is_sent": is_sent, "checks_itself": checks_itself}
     return render(request, "viewer/variations/form.html", context, status=422 if is_sent else 200)
 
 
@@ -137,7 +140,10 @@ def _draft(request: HttpRequest, checkpoint: Checkpoint) -> VariationsDraft:
     sent = dict(request.POST.lists()) if is_sent else None
     furthest = forks.furthest(checkpoint)
     varying = read_varying(plain.contents, plain.form, branches_of(checkpoint), sent, furthest)
-    return variations_draft(plain, varying, plain.key)
+    draft = variations_draft(plain, varying, plain.key)
+    if plain.project and (conflict := conflict_of(plain.project)):
+        draft.refusals.append(told(conflict))
+    return draft
 
 
 def _context(draft: VariationsDraft) -> dict[str, Any]:

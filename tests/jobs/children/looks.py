@@ -1,4 +1,4 @@
-"""Finds something out; tells its project's key, and whether it is warm. Waits for a file ``wait`` to go."""
+"""Finds something out; tells its key and the file's, and what is loaded. Waits for a file ``wait`` to go."""
 
 import os
 import sys
@@ -14,8 +14,9 @@ while Path("print").exists():
     print("a line without end " * 1000)
 while Path("wait").exists():
     time.sleep(0.01)
-key = os.environ.get("OPENAI_API_KEY", "")
+key = Path("keys.env").read_text().strip().rpartition("=")[2] if Path("keys.env").exists() else ""
+given = os.environ.get("OPENAI_API_KEY", "")
 part = {"what": "tools", "name": f"search {key}", "task": 1, "agent": "", "fate": "lost"}
 imports = [name for name in ("tiny_engine",) if name in sys.modules]
-spool.write("look", report={"parts": [part], "engine_version": "1", "imports": imports})
+spool.write("look", report={"parts": [part], "engine_version": "1", "imports": imports, "given": given})
 spool.write("ended", status="succeeded", result="", error="", traceback="")

@@ -1,4 +1,8 @@
-"""A look before a run: what it would have and lack, found out without running anything."""
+"""The preflight check: the effects of a checkpoint, then what its run would have and lack. Nothing runs.
+
+The first phase lists the effects and imports nothing. Only where a person has accepted them all does the
+second phase import the project's code and restore the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_crewai import edits, original, parts, project, sanitising
+from forkline_crewai import edits, effects, original, parts, placeholders, project, sanitising
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
 from forkline_crewai.words import english
@@ -39,6 +43,8 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         "engine_version": "",
         "checkpoint_version": "",
         "sqlite_version": "",
+        "effects": [],
+        "is_complete": False,
         "imports": [],
         "parts": [],
         "questions": [],
@@ -47,6 +53,7 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         "notes": [],
     }
     try:
+        placeholders.forbid()
         begin(reporter)
         report["engine_version"] = importlib.metadata.version("crewai")
         _look_into(report, request, scratch)
@@ -70,6 +77,12 @@ def _look_into(report: Report, request: Request, scratch: Path) -> None:
         saved = edits.root_of(body, request["entity"])
         report["checkpoint_version"] = str(body.get("crewai_version") or "")
     project.enter(request["folder"])
+    found = effects.effects_of(saved, request, os.environ)
+    report["effects"] = effects.plain(found)
+    if request["kind"] == "effects" or effects.unaccepted(found, request):
+        return
+    report["is_complete"] = True
+    effects.pin_modules(saved, request)
     known = set(sys.modules)
     try:
         {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]](

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_crewai import context_links
 from forkline_crewai.refusal import Refused
 from forkline_crewai.reporting import shortened
-from forkline_crewai.sanitising import LOST, MADE_OF_FUNCTIONS, ToolCheck
+from forkline_crewai.sanitising import LOST, MADE_OF_FUNCTIONS, OWN_TOOLS, ToolCheck
 from forkline_crewai.words import gettext_noop as _
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Part = dict[str, Any]
 MOST_NAME = 120
 MOST_PARTS = 300
-# The engine gives these to agents by itself.
-OWN_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
 # What the fields of a crew, its tasks and agents hold, beside those that a checkpoint may name.
 FIELDS = {**LOST, "condition": "conditions"}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import forkline_crewai
-from forkline_crewai import original
+from forkline_crewai import original, placeholders
 from forkline_crewai.refusal import Refused
 
 # What only a first task or a restore imports, in one version of the engine or another.
@@ -54,6 +54,7 @@ def load() -> None:
 
 def begin() -> None:
     """In a job's child: read the environment files that the engine wanted as it was imported."""
+    placeholders.forbid()
     with suppress(ImportError):
         dotenv: Any = importlib.import_module("dotenv")
         for caller, arguments, named in wanted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import os
 import re
@@ -11,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forkline_crewai import declared, missing_modules
+from forkline_crewai import declared, missing_modules, resolving
 from forkline_crewai.refusal import Refused
 from forkline_crewai.words import gettext_noop as _
 
@@ -39,16 +38,19 @@ def enter(folder: str) -> None:
 
 
 def may_import(tool_type: str) -> bool:
-    """Whether a checkpoint may name this class: one of the engine's own tools, or of the project's code."""
-    top = tool_type.partition(".")[0]
-    if "." not in tool_type or not all(part.isidentifier() for part in tool_type.split(".")):
+    """Whether a checkpoint may name this class: one of the engine's own tools, or of the project's code.
+
+    Imports nothing. No module of Python itself may be named, and none that lies in a location.
+    """
+    module, _dot, name = tool_type.rpartition(".")
+    top = module.partition(".")[0]
+    if not name.isidentifier() or (top == "crewai" and ".tools." not in tool_type):
+        return False  # nothing else of the engine is a tool
+    try:
+        files = resolving.files_of(module)
+    except resolving.Unresolved:
         return False
-    if top in {"crewai", "crewai_tools"}:
-        # Nothing else of the engine is a tool.
-        return tool_type.startswith("crewai_tools.") or ".tools." in tool_type
-    spec = importlib.util.find_spec(top)
-    places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
-    return any(is_in_project(Path(place)) for place in places if place)
+    return top in {"crewai", "crewai_tools"} or all(is_in_project(Path(file.path)) for file in files)
 
 
 def is_older(version: str, than: str) -> bool:

@@ -71,6 +71,8 @@ LOST = {
 }
 MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
+# The engine gives these to agents by itself.
+OWN_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
 SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
 
 
@@ -121,8 +123,7 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
         return None
     clean = _only(model, MODEL)
     wanted = model.get("base_url") or model.get("api_base")
-    provider = str(model.get("provider") or "openai").upper()
-    names = [f"{provider}_BASE_URL", f"{provider}_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE"]
+    names = address_names(provider_of(model))
     given = next((environment[name] for name in names if environment.get(name)), None)
     if given:
         clean["base_url"] = given
@@ -137,6 +138,19 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
             variable=names[0],
         )
     return clean
+
+
+def provider_of(model: Any) -> str:
+    """The service that a model belongs to, such as openai."""
+    name = model if isinstance(model, str) else str(model.get("model") or "")
+    given = "" if isinstance(model, str) else str(model.get("provider") or "")
+    return given or (name.partition("/")[0] if "/" in name else "openai")
+
+
+def address_names(provider: str) -> list[str]:
+    """The environment variables that say where this provider's models are served."""
+    upper = provider.upper()
+    return [f"{upper}_BASE_URL", f"{upper}_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE"]
 
 
 def clean_record(record: Any) -> Entity:
@@ -168,8 +182,8 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
     tools = []
     for tool in owner.get("tools") or []:
         kind = str(tool.get("tool_type") or "") if isinstance(tool, dict) else ""
-        if kind.startswith(("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")):
-            continue  # the engine adds these itself
+        if kind.startswith(OWN_TOOLS):
+            continue
         if kind in MADE_OF_FUNCTIONS:
             raise Refused(
                 _(

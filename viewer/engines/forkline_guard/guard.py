@@ -1,0 +1,219 @@
+"""The import guard: nothing that lies in or below a protected folder or file is imported.
+
+Three layers, because code that runs later can change the import system:
+
+- a finder at the head of ``sys.meta_path`` checks what every other finder has found;
+- a path hook answers for protected entries of ``sys.path`` and of a package's ``__path__``;
+- an audit hook, which cannot be removed, checks the file of all code that is executed, of native
+  libraries and of compiled modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from typing import Any
+
+# Names the file that lists the protected paths, as a JSON array.
+VARIABLE = "FORKLINE_GUARD"
+LOADERS: Any = (
+    (ExtensionFileLoader, EXTENSION_SUFFIXES),
+    (SourceFileLoader, SOURCE_SUFFIXES),
+    (SourcelessFileLoader, BYTECODE_SUFFIXES),
+)
+_paths: set[str] = set()
+_identities: set[tuple[int, int]] = set()
+# Modules that may only be imported from one file with one content: path and SHA-256.
+_pins: dict[str, tuple[str, str]] = {}
+_is_installed = False
+
+
+class ImportRefused(ImportError):
+    """The module lies where checkpoints or Forkline's own data lie, or is not what a person accepted."""
+
+
+def install_from(environment: Mapping[str, str]) -> None:
+    """Protect the paths in the file that the environment names. Raises OSError, ValueError."""
+    name = environment.get(VARIABLE)
+    if name:
+        import json
+
+        with open(name, encoding="utf-8") as file:
+            protect(json.load(file))
+
+
+def protect(paths: Iterable[str]) -> None:
+    """Refuse imports from these folders and files from now on."""
+    for path in paths:
+        for form in _forms(path):
+            _paths.add(form)
+            identity = _identity(form)
+            if identity:
+                _identities.add(identity)
+    _install()
+    for entry in list(sys.path_importer_cache):
+        if covering(entry):
+            del sys.path_importer_cache[entry]
+
+
+def pin(name: str, path: str, digest: str) -> None:
+    """Import this module only from this file, and only while its SHA-256 is this one."""
+    _pins[name] = (path, digest)
+    _install()
+
+
+def covering(path: Any) -> str:
+    """The protected path that this one is, or lies below, by name or through links; empty: none."""
+    if not _paths:
+        return ""
+    try:
+        forms = _forms(os.fsdecode(path))
+    except (OSError, TypeError, ValueError):
+        return ""
+    for form in forms:
+        for one in _upwards(form):
+            if one in _paths or (_identities and _identity(one) in _identities):
+                return one
+    return ""
+
+
+def refused(name: str, path: Any) -> ImportRefused:
+    """The error for a module that was found at this path."""
+    return ImportRefused(
+        f"{name} is not imported: {path} lies in {covering(path)}, which holds checkpoints or our own data",
+        name=name,
+        path=str(path),
+    )
+
+
+def check_spec(spec: ModuleSpec) -> None:
+    """Raises ImportRefused where any file or folder of this module is protected."""
+    loader: Any = spec.loader
+    found = [spec.origin, spec.cached, getattr(loader, "path", None), getattr(loader, "archive", None)]
+    found += list(spec.submodule_search_locations or ())
+    for path in found:
+        if isinstance(path, str) and covering(path):
+            raise refused(spec.name, path)
+
+
+class GuardingFinder:
+    """Asks the finders after it, and refuses what they must not find."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """What the other finders find; None where they find nothing. Raises ImportRefused."""
+        for finder in list(sys.meta_path):
+            find: Any = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
+            if spec is not None:
+                check_spec(spec)
+                return _pinned(spec)
+        return None
+
+
+class ProtectedFolderFinder:
+    """Stands for a protected entry of the import path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def find_spec(self, name: str, target: Any = None) -> None:
+        """None where the folder has no such module. Raises ImportRefused where it has one."""
+        spec = FileFinder(self.path, *LOADERS).find_spec(name) if os.path.isdir(self.path) else None
+        # Any folder could be a namespace package: it holds no code, and hides nothing.
+        if spec is not None and spec.loader is not None:
+            raise refused(name, spec.origin)
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached."""
+
+
+class PinnedLoader(SourceFileLoader):
+    """Compiles the source that a person accepted, and no other."""
+
+    def get_code(self, fullname: str) -> Any:
+        """The module's code, made from the bytes that were checked. Raises ImportRefused."""
+        import hashlib
+
+        data = self.get_data(self.path)
+        if hashlib.sha256(data).hexdigest() != _pins[fullname][1]:
+            raise ImportRefused(f"{self.path} has changed since it was checked", name=fullname)
+        return self.source_to_code(data, self.path)
+
+
+def _pinned(spec: ModuleSpec) -> ModuleSpec:
+    if spec.name in _pins:
+        path = _pins[spec.name][0]
+        if spec.origin != path or not isinstance(spec.loader, SourceFileLoader):
+            raise ImportRefused(
+                f"{spec.name} was checked at {path}, and is now {spec.origin}", name=spec.name
+            )
+        spec.loader = PinnedLoader(spec.name, path)
+    return spec
+
+
+def _hook(path: str) -> ProtectedFolderFinder:
+    if covering(path or os.getcwd()):
+        return ProtectedFolderFinder(path or os.getcwd())
+    raise ImportError("not protected")
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "exec":
+        path = getattr(arguments[0], "co_filename", "")
+        is_code = bool(path) and path[0] != "<"
+    elif event in ("import", "open", "ctypes.dlopen"):
+        path = arguments[1] if event == "import" else arguments[0]
+        is_code = isinstance(path, (str, bytes)) and bool(path)
+        if is_code and event == "open":
+            is_code = os.fsdecode(path).endswith((".pyc", ".pyo"))
+        elif is_code:
+            is_code = os.sep in os.fsdecode(path)
+    else:
+        return
+    if is_code and covering(path):
+        raise refused("code", os.fsdecode(path))
+
+
+def _install() -> None:
+    global _is_installed
+    if not _is_installed:
+        _is_installed = True
+        sys.meta_path.insert(0, GuardingFinder())
+        sys.path_hooks.insert(0, _hook)
+        sys.addaudithook(_audit)
+        importlib.invalidate_caches()
+
+
+def _forms(path: str) -> set[str]:
+    """The absolute path as it is written, and with all links followed."""
+    written = os.path.join(os.getcwd(), path)
+    return {os.path.normpath(written), os.path.realpath(written)}
+
+
+def _upwards(path: str) -> Iterator[str]:
+    yield path
+    parent = os.path.dirname(path)
+    while parent != path:
+        yield parent
+        path, parent = parent, os.path.dirname(parent)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells one folder or file from another, however it is called: bind mounts, other letter case."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino)

@@ -1,0 +1,71 @@
+"""What people have accepted that checkpoints may do in a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models.locations import Project
+
+
+class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
+    def keys(self) -> set[str]:
+        """What the child compares them by (forkline_crewai/effects.py)."""
+        return set(self.values_list("key", flat=True))
+
+
+class AcceptedEffect(models.Model):
+    """One effect that a person has accepted for all runs of a project. Another content is another effect."""
+
+    class Kind(models.TextChoices):
+        MODULE = "module", _("Import")
+        COMMAND = "command", _("Command")
+        FILE = "file", _("File")
+        HOST = "host", _("Host")
+        KEY = "key", _("Key")
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="accepted_effects")
+    # A hash of kind, name and digest. The name that is stored is redacted.
+    key = models.CharField(max_length=64)
+    kind = models.CharField(max_length=20, choices=Kind)
+    name = models.CharField(max_length=300)
+    # SHA-256 of the content that was accepted; empty where the name says it all.
+    digest = models.CharField(max_length=64, blank=True)
+    detail = models.CharField(max_length=300, blank=True)
+    accepted_at = models.DateTimeField(default=timezone.now)
+    accepted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    objects = AcceptedEffectQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["kind", "name"]
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="accepted_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def accept_effects(project: Project, effects: Iterable[Mapping[str, Any]], user: Any) -> None:
+    """Record that a person accepts these effects, as a preflight check reported them, for the project."""
+    AcceptedEffect.objects.bulk_create(
+        [
+            AcceptedEffect(
+                project=project,
+                key=str(effect["key"])[:64],
+                kind=str(effect["kind"])[:20],
+                name=str(effect["name"])[:300],
+                digest=str(effect.get("digest") or "")[:64],
+                detail=str(effect.get("detail") or "")[:300],
+                accepted_by=user,
+            )
+            for effect in effects
+        ],
+        ignore_conflicts=True,
+    )
