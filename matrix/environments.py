@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".matrix"
-VERSIONS = ("1.14.2", "1.14.4", "1.14.7", "1.15.5", "1.15.15")
+VERSIONS = ("1.14.2", "1.14.3", "1.14.4", "1.14.7", "1.15.0", "1.15.5", "1.15.15", "1.15.20")
 # Where Python's own SQLite is too old for the engine's stores.
 BESIDE = "pysqlite3>=0.6.1,<0.7"
 MOST_SECONDS = 1800

@@ -19,6 +19,7 @@ from tests.engines.model_server import ModelServer, model_server
 from tests.engines.warm_start import WarmPython, launched
 
 MOST_SECONDS = 300
+MAX_RECORDINGS = 5
 # These kinds have something beside their store: knowledge, or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
 # Where an engine gives up writing such a run's checkpoints, a run of ours is what is gone on from.
@@ -63,17 +64,27 @@ class Stage:
         kept = self.recordings / name
         with RECORDING[kept]:
             if not kept.exists():
-                half = Path(f"{kept}.half")
-                shutil.rmtree(half, ignore_errors=True)
-                half.mkdir(parents=True)
-                self._record(half, kind, provider)
-                half.rename(kept)
+                self._record_whole(Path(f"{kept}.half"), kind, provider).rename(kept)
         if (kept / OURS).exists():
             self.note = (kept / OURS).read_text()
         copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
         if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
             raise missing(copy, "checkpoint of such a run")
         return copy
+
+    def _record_whole(self, folder: Path, kind: str, provider: str) -> Path:
+        """A recording in which the engine did not panic: it loses checkpoints then. Raises Failed."""
+        for _attempt in range(MAX_RECORDINGS):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                self._record(folder, kind, provider)
+            except Failed:
+                if not has_panicked(folder):
+                    raise
+            if not has_panicked(folder):
+                return folder
+        raise Failed(f"recording {kind}: the engine panicked {MAX_RECORDINGS} times")
 
     def _record(self, folder: Path, kind: str, provider: str) -> None:
         with model_server() as model, self.recorder(folder, kind, provider, model) as child:
@@ -145,6 +156,12 @@ class Stage:
     def traced(self) -> list[str]:
         """What the project's parts have said of being called."""
         return self.traces.read_text().splitlines() if self.traces.exists() else []
+
+
+def has_panicked(folder: Path) -> bool:
+    """Whether the engine's serializer panicked while it recorded this folder."""
+    log = folder / "log.txt"
+    return log.exists() and "PanicException" in log.read_text(errors="replace")
 
 
 def storage_in(folder: Path) -> dict[str, str]:

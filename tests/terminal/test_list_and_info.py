@@ -106,7 +106,7 @@ def test_a_name_that_cannot_be_stored_is_refused_in_words(tmp_path: Path) -> Non
 
 def test_info_tells_inputs_with_their_types_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "checkpoints", "info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
-    assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents"}
+    assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents", "unknown"}
     assert answer["inputs"] == {"topic": "AI", "year": 2026}
     assert [task["done"] for task in answer["tasks"]] == [True, True, False]
     assert set(answer["tasks"][0]) == {"id", "description", "agent", "done", "output"}

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from viewer.contents.events import Event, events_of
 from viewer.contents.shapes import listed, mapping, text, whole
+from viewer.contents.unknown import is_newer, unknown_parts
 from viewer.titles import short_title
 
 Kind = Literal["crew", "flow", "agent", "unknown"]
@@ -100,6 +101,13 @@ class Contents:
     events: tuple[Event, ...] = field(repr=False)
     # At which it wrote a checkpoint; none where that is not kept.
     checkpoint_events: tuple[str, ...] = ()
+    # What no known version writes, and what is missing that every known one has.
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def is_of_newer_version(self) -> bool:
+        """Whether a version wrote it that is newer than all known ones."""
+        return is_newer(self.engine_version)
 
     @property
     def executor_count(self) -> int:
@@ -126,6 +134,7 @@ def contents_of(body: Body) -> Contents:
         entities=tuple(_entity(entity, entity is root) for entity in entities),
         events=events,
         checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
+        unknown=unknown_parts(body),
     )
 
 

@@ -106,11 +106,16 @@ def _shaped(value: Any) -> Any:
     """A checkpoint of which some field has a type that no version writes, with such fields left out."""
     record = value.get("event_record") if isinstance(value, dict) else None
     nodes = record.get("nodes") if isinstance(record, dict) else None
-    if not isinstance(nodes, dict) or not isinstance(value.get("entities"), list):
+    entities = value.get("entities") if isinstance(value, dict) else None
+    if _is_of_other_shape(value):
+        # A newer version's: what it has in common with the known ones is read.
+        nodes = nodes if isinstance(nodes, dict) else {}
+        entities = entities if isinstance(entities, list) else []
+    if not isinstance(nodes, dict) or not isinstance(entities, list):
         raise msgspec.ValidationError("It has no list of entities, or no record of events.")
     return {
         **_fitting({**value, "entities": [], "event_record": {}}, Document),
-        "entities": [_fitting(entity, Entity) for entity in value["entities"] if isinstance(entity, dict)],
+        "entities": [_fitting(entity, Entity) for entity in entities if isinstance(entity, dict)],
         "event_record": {
             "nodes": {
                 name: {"event": _fitting(node["event"], Event)}
@@ -119,6 +124,13 @@ def _shaped(value: Any) -> Any:
             }
         },
     }
+
+
+def _is_of_other_shape(value: Any) -> bool:
+    """Whether a checkpoint names the version that wrote it, and has one of the known parts at all."""
+    if not isinstance(value, dict) or not isinstance(value.get("crewai_version"), str):
+        return False
+    return "entities" in value or "event_record" in value
 
 
 def _fitting(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
             }
             for agent in contents.agents
         ],
+        "unknown": list(contents.unknown),
     }
     return Answer(document, list(_lines(row, contents)))
 
@@ -66,6 +67,13 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
         "trigger": row.trigger or "-",
     }
     yield f"  {_counts(row)}"
+    if contents.is_of_newer_version:
+        yield (
+            "  "
+            + _("written by CrewAI %s, a newer version than Forkline was tried with") % row.engine_version
+        )
+    if contents.unknown:
+        yield "  " + _("not understood: %s") % ", ".join(contents.unknown)
     yield from (f"  {name} = {value!r}" for name, value in contents.inputs.items())
     for task in contents.tasks:
         yield f"  {'✓' if task.done else '·'} {task.position}. {_short(task.description)}  [{task.agent}]"
