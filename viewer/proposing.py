@@ -37,9 +37,12 @@ def propose_project(location_path: Path) -> ProposedProject:
 
 
 def project_folder(location_path: Path) -> Path:
-    """The nearest folder upwards with a pyproject.toml, else with an environment, else the one around."""
+    """The nearest folder upwards with a pyproject.toml, else with an environment, else the one around.
+
+    Never the location itself: what is in it came with the checkpoints.
+    """
     start = location_path.absolute()
-    upwards = [folder for folder in (start, *start.parents)[:MOST_FOLDERS_UP] if folder.parent != folder]
+    upwards = [folder for folder in start.parents[:MOST_FOLDERS_UP] if folder.parent != folder]
     for marks in (("pyproject.toml",), INTERPRETERS):
         for folder in upwards:
             if any(_is_file(folder / mark) for mark in marks):

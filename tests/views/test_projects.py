@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from viewer.login_links import teammate
 from viewer.models import Job, Location, Project
@@ -203,3 +204,33 @@ def test_a_stranger_sees_and_confirms_nothing(location: Location, folder: Path) 
     for answer in (Client().get(page), Client().post(page, filled(folder))):
         assert answer.status_code == 302 and "/login/" in answer["Location"]
     assert not Project.objects.exists()
+
+
+def test_what_the_folder_says_of_itself_is_shown_as_a_claim(client: Client, page: str, folder: Path) -> None:
+    (folder / ".venv/pyvenv.cfg").write_text("version = 3.99.1\n")
+    text = client.get(page).content.decode()
+    assert "Its folder claims:" in text and "Python 3.99.1" in text and "nothing of it has been run" in text
+    assert "It links to /" in text
+
+
+def test_an_interpreter_that_came_with_the_checkpoints_is_neither_proposed_nor_confirmed(
+    client: Client, page: str, folder: Path, location: Location
+) -> None:
+    inside = folder / ".checkpoints"
+    (inside / "pyproject.toml").write_text("")
+    (inside / ".venv/bin").mkdir(parents=True)
+    (inside / ".venv/bin/python").symlink_to("/bin/sh")
+    assert str(inside / ".venv") not in client.get(page).content.decode()
+    answer = client.post(page, filled(folder, interpreter=str(inside / ".venv/bin/python")))
+    assert answer.status_code == 422 and "The interpreter lies in" in answer.content.decode()
+    assert client.post(page, filled(inside)).status_code == 422
+    assert not Project.objects.exists()
+
+
+def test_an_interpreter_outside_the_allowed_folders_is_flagged(
+    client: Client, page: str, folder: Path, settings: Settings
+) -> None:
+    settings.CHECKPOINT_ROOTS = [folder]
+    assert "is outside the folders" not in client.get(page).content.decode()
+    settings.CHECKPOINT_ROOTS = [folder / ".checkpoints"]
+    assert "is outside the folders that this server allows" in client.get(page).content.decode()

@@ -66,6 +66,9 @@ def conflict_of(project: Project) -> Words | None:
     if cover := covering(interpreter, protected) or covering(interpreter.parent, protected):
         message = _("The interpreter lies in %(cover)s, which holds checkpoints or Forkline's data.")
         return Words(message, {"cover": str(cover)})
+    if project.environment_file and (cover := covering(Path(project.environment_file), protected)):
+        message = _("The environment file lies in %(cover)s, which holds checkpoints or Forkline's data.")
+        return Words(message, {"cover": str(cover)})
     for file, entry in _path_entries(interpreter):
         if cover := covering(entry, protected):
             message = _(

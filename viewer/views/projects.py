@@ -1,9 +1,11 @@
 """The project of a location: proposed from its surroundings, and confirmed by a person."""
 
+import os
 from pathlib import Path
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,9 +18,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.entry_points import EntryPoint, find_entry_points
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
+from viewer.jobs.protected import conflict_of
 from viewer.models import Location, Project
 from viewer.proposing import ProposedProject, engine_version, propose_project, python_version
 from viewer.views.limits import limits_of_project
+from viewer.wording import told
 
 
 @require_http_methods(["GET", "POST"])
@@ -30,6 +34,8 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     form = None
     if request.method == "POST":
         form = _sent_form(request, found)
+        if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
+            form.add_error(None, told(conflict))
         if form.is_valid():
             _confirm(location, form, request)
             return redirect(_back(request, location))
@@ -70,6 +76,9 @@ def _page(
         "others": known.locations.exclude(pk=location.pk) if known else [],
         "form": form,
         "kinds": {point.name: point.kind for point in points},
+        "conflict": _conflict(form),
+        "is_outside": not _is_allowed(interpreter),
+        "link_target": os.path.realpath(interpreter) if interpreter.is_symlink() else "",
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter),
         "back": _back(request, location),
@@ -78,6 +87,22 @@ def _page(
     }
     is_wrong = form.errors or part is not None
     return render(request, "viewer/projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _conflict(form: ProjectForm) -> str:
+    """Why nothing of the proposed project could be imported; empty where it can, or where it was told."""
+    if form.is_bound:
+        return ""
+    names = ("folder", "interpreter", "environment_file", "entry_points")
+    shown = {name: form[name].value() or "" for name in names}
+    conflict = conflict_of(Project(**shown))
+    return told(conflict) if conflict else ""
+
+
+def _is_allowed(interpreter: Path) -> bool:
+    """Whether the interpreter is in an environment below the allowed folders. Its link may lead anywhere."""
+    folder = Path(os.path.realpath(interpreter.parent))
+    return any(folder.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS)
 
 
 def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
