@@ -15,6 +15,7 @@ DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp",
 ROOMS: dict[str, set[str]] = {
     "viewer/redaction": {"msgspec", "ahocorasick_rs", "re2"},
     "viewer/providers": {
+        "apsw",
         "msgspec",
         "zstandard",
         "ahocorasick_rs",

@@ -1,6 +1,6 @@
 """An import: look what stands there, read what is new or has changed, settle where it hangs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -9,17 +9,23 @@ from django.db import transaction
 from django.utils import timezone
 
 from viewer.importing.collecting import only_new_garbage
-from viewer.importing.limits import limits
+from viewer.importing.limits import address_of
 from viewer.importing.problems import Problems
-from viewer.importing.reader import read_all
+from viewer.importing.reader import reader_count
 from viewer.importing.rows import Known, known_rows, mark_states
 from viewer.importing.settling import settle
 from viewer.importing.turns import turn_at
 from viewer.models import Checkpoint, Location
-from viewer.providers import provider_for
 from viewer.providers.packing import Packed
-from viewer.providers.snapshot import Entry, Fault, LocationUnreadable, Provider
-from viewer.providers.sqlite_file import TABLE
+from viewer.providers.snapshot import (
+    TABLE,
+    Entry,
+    Fault,
+    LocationRefused,
+    LocationReplaced,
+    LocationUnreadable,
+)
+from viewer.providers.store import Store, opened_store
 from viewer.words import Words
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
@@ -33,7 +39,11 @@ NOTED_EVERY = timedelta(seconds=20)
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What one import did. ``read`` counts what was opened, ``unreadable`` tells why nothing could be."""
+    """What one import did.
+
+    ``read`` counts what was opened, ``unreadable`` tells why nothing could be. ``unavailable`` are the keys
+    of what could not be opened or read, whatever it holds: the next import tries again.
+    """
 
     read: int = 0
     added: int = 0
@@ -41,6 +51,11 @@ class ImportSummary:
     pruned: int = 0
     problems: int = 0
     unreadable: Words | None = None
+    unavailable: list[str] = field(default_factory=list)
+    # What is at the path of a location that was replaced (viewer/providers/beneath.py).
+    replaced_by: str = ""
+    # What the store was like that exceeds the limits.
+    refused_mark: str = ""
     is_news: bool = False
 
 
@@ -58,13 +73,29 @@ def import_location(location: Location) -> ImportSummary:
     with turn_at(location):
         if not location.still_stands():
             return ImportSummary()
-        try:
-            with provider_for(Path(location.path), limits()) as provider:
-                summary = _import(location, provider)
-        except LocationUnreadable as error:
-            summary = ImportSummary(unreadable=error.words)
+        summary = _within_store(location, lambda store: _import(location, store))
         _note(location, summary)
     return summary
+
+
+def _within_store(location: Location, run: Callable[[Store], ImportSummary]) -> ImportSummary:
+    """What ``run`` returns of the location's store, or why that could not be read."""
+    mark = ""
+    try:
+        with opened_store(address_of(location)) as store:
+            if not location.identity:
+                location.pin(str(store.identity))
+            mark = store.mark
+            if location.refused_mark == mark:
+                # The very same exceeded the limits before.
+                return ImportSummary(unreadable=location.why_unreadable, refused_mark=mark)
+            return run(store)
+    except LocationReplaced as error:
+        return ImportSummary(unreadable=error.words, replaced_by=error.identity)
+    except LocationRefused as error:
+        return ImportSummary(unreadable=error.words, refused_mark=mark)
+    except LocationUnreadable as error:
+        return ImportSummary(unreadable=error.words)
 
 
 def import_one(location: Location, source: str) -> ImportSummary:
@@ -76,13 +107,9 @@ def import_one(location: Location, source: str) -> ImportSummary:
     with turn_at(location):
         if not location.still_stands():
             return ImportSummary()
-        try:
-            with provider_for(Path(location.path), limits()) as provider:
-                found = provider.entry(key)
-                summary = _import_these(location, provider, [found] if found else [], {key})
-        except LocationUnreadable as error:
-            return ImportSummary(unreadable=error.words)
-        _note(location, summary)
+        summary = _within_store(location, lambda store: _import_these(location, store, key))
+        if not summary.unreadable:
+            _note(location, summary)
     return summary
 
 
@@ -100,12 +127,12 @@ def _key_of(location: Location, source: str) -> str:
     return source
 
 
-def _import(location: Location, provider: Provider) -> ImportSummary:
+def _import(location: Location, store: Store) -> ImportSummary:
     known = known_rows(location)
     problems = Problems(location)
-    look = _look(provider.entries(), known, problems)
+    look = _look(store.entries(), known, problems)
     with only_new_garbage(len(look.due)):
-        summary = _store(location, provider, look.due, known, problems)
+        summary = _store(location, store, look.due, known, problems)
     seen = {entry.key for entry in look.entries}
     gone = [key for key in known if key not in seen and known[key].state != Checkpoint.State.PRUNED]
     gone = [key for key in gone if not _is_hidden(key, look.faults)]
@@ -113,6 +140,7 @@ def _import(location: Location, provider: Provider) -> ImportSummary:
     back = [entry.key for entry in look.entries if _is_back(known.get(entry.key), entry, problems)]
     for fault in look.faults:
         problems.found(fault)
+    summary.unavailable += [fault.key for fault in look.faults if fault.kind == "unavailable"]
     with transaction.atomic():
         mark_states(location, gone, Checkpoint.State.PRUNED)
         mark_states(location, back, Checkpoint.State.PRESENT)
@@ -122,13 +150,16 @@ def _import(location: Location, provider: Provider) -> ImportSummary:
     return summary
 
 
-def _import_these(
-    location: Location, provider: Provider, found: list[Entry | Fault], keys: set[str]
-) -> ImportSummary:
-    known = known_rows(location, keys)
-    problems = Problems(location, keys)
-    look = _look(iter(found), known, problems)
-    summary = _store(location, provider, look.due, known, problems)
+def _import_these(location: Location, store: Store, key: str) -> ImportSummary:
+    found = store.entry(key)
+    known = known_rows(location, {key})
+    problems = Problems(location, {key})
+    look = _look(iter([found] if found else []), known, problems)
+    summary = _store(location, store, look.due, known, problems)
+    for fault in look.faults:
+        if fault.kind == "unavailable":
+            problems.found(fault)
+            summary.unavailable.append(fault.key)
     with transaction.atomic():
         summary.is_news |= problems.save()
     summary.problems = len(problems)
@@ -159,29 +190,29 @@ def _is_back(row: Known | None, entry: Entry, problems: Problems) -> bool:
 def _is_hidden(key: str, faults: Iterable[Fault]) -> bool:
     """Whether the part of the location that this stood in could not be looked at."""
     return any(
-        fault.hides_others and (fault.key in (".", TABLE) or key.startswith(f"{fault.key}/"))
+        fault.hides_others and (fault.key in (".", TABLE, key) or key.startswith(f"{fault.key}/"))
         for fault in faults
     )
 
 
 def _store(
-    location: Location, provider: Provider, due: list[Entry], known: dict[str, Known], problems: Problems
+    location: Location, store: Store, due: list[Entry], known: dict[str, Known], problems: Problems
 ) -> ImportSummary:
     """Read what is due and store it, slice by slice."""
     summary = ImportSummary(read=len(due))
     # Runs come whole that way: ids begin with their time.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
-    results = read_all(location, provider, due, limits())
-    for batch in _slices(results):
+    for batch in _slices(store.read_all(due, reader_count())):
         read = [result for result in batch if isinstance(result, Packed)]
         failed = [result for result in batch if isinstance(result, Fault)]
         for fault in failed:
             problems.found(fault)
+        summary.unavailable += [fault.key for fault in failed if fault.kind == "unavailable"]
         with transaction.atomic():
             if read:
                 settle(location, read)
             for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
-                keys = [f.key for f in failed if f.key in known and problems.state_of(f.key) == state]
+                keys = [f.key for f in failed if f.key in known and problems.state_after(f) == state]
                 summary.changed += mark_states(location, keys, state)
         changed = sum(result.key in known for result in read)
         summary.changed += changed
@@ -217,9 +248,11 @@ def _begins_a_run(result: Packed | Fault, kickoffs: set[str], ids: set[str]) -> 
 
 def _note(location: Location, summary: ImportSummary) -> None:
     now = timezone.now()
-    if location.unreadable != str(summary.unreadable or ""):
+    if (location.unreadable, location.replaced_by) != (str(summary.unreadable or ""), summary.replaced_by):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > NOTED_EVERY
+    is_due |= location.refused_mark != summary.refused_mark
     if not (summary.is_news or is_due):
         return
+    location.replaced_by, location.refused_mark = summary.replaced_by, summary.refused_mark
     location.note_import(now, summary.unreadable, summary.is_news)

@@ -1,14 +1,31 @@
-"""The bounds that the settings give."""
+"""The bounds that the settings give, and what is read within them."""
+
+from pathlib import Path
 
 from django.conf import settings
 
+from viewer.models import Location
+from viewer.providers.beneath import Identity
 from viewer.providers.snapshot import Limits
+from viewer.providers.store import Address
 
 
 def limits() -> Limits:
-    """How large, deep and slow one checkpoint may be."""
+    """How large, deep and slow one checkpoint may be, and how much memory reading it may take."""
     return Limits(
         most_bytes=settings.CHECKPOINT_MOST_BYTES,
         most_depth=settings.CHECKPOINT_MOST_DEPTH,
         most_seconds=settings.CHECKPOINT_MOST_SECONDS,
+        most_memory=settings.CHECKPOINT_MOST_MEMORY,
     )
+
+
+def address_of(location: Location) -> Address:
+    """What is to be read of a location: only what was added, and no link below the allowed folders."""
+    identity = Identity.parse(location.identity)
+    return Address(Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity)
+
+
+def address_at(path: Path) -> Address:
+    """What is at a path now, whatever that is."""
+    return Address(path, limits(), settings.CHECKPOINT_ROOTS)

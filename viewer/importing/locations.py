@@ -7,10 +7,11 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.importing.file_urls import NotLocal, path_of
-from viewer.importing.limits import limits
+from viewer.importing.limits import address_at
 from viewer.models import Location
-from viewer.providers import provider_for
+from viewer.providers.beneath import Identity
 from viewer.providers.snapshot import LocationUnreadable
+from viewer.providers.store import opened_store
 from viewer.wording import told
 
 
@@ -21,17 +22,37 @@ class UnknownLocation(Exception):
 def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
     """The location at this path, added if it is new. Without roots any path is trusted.
 
+    A person who names it means what is there now, so a location that was replaced is accepted.
     Raises UnknownLocation.
     """
     found = permitted_path(path, roots)
     known = Location.objects.filter(path=str(found)).first()
-    if known is not None:
+    if known is not None and not known.identity:
         return known
     try:
-        kind = provider_for(found, limits()).kind
+        kind, identity = what_is_at(found)
     except LocationUnreadable as error:
+        if known is not None:
+            return known
         raise UnknownLocation(told(error)) from None
-    return Location.objects.get_or_create(path=str(found), defaults={"provider": kind})[0]
+    if known is None:
+        defaults = {"provider": kind, "identity": identity}
+        return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
+    if known.provider == kind and not is_same(known.identity, identity):
+        known.pin(identity)
+    return known
+
+
+def what_is_at(path: Path) -> tuple[str, str]:
+    """Which provider reads what is at a path, and its identity. Raises LocationUnreadable."""
+    with opened_store(address_at(path)) as store:
+        return store.kind, str(store.identity)
+
+
+def is_same(recorded: str, found: str) -> bool:
+    """Whether both texts are identities of one folder or file."""
+    first, second = Identity.parse(recorded), Identity.parse(found)
+    return first is not None and second is not None and first.matches(second)
 
 
 def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:

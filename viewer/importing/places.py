@@ -9,11 +9,11 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.importing.file_urls import NotLocal, path_of
-from viewer.importing.limits import limits
+from viewer.importing.limits import address_at
 from viewer.importing.locations import UnknownLocation, permitted_path
 from viewer.models import Location, Project
-from viewer.providers import provider_for
 from viewer.providers.snapshot import LocationUnreadable
+from viewer.providers.store import opened_store
 from viewer.wording import told
 
 # What a new SQLite file's name ends with; anything else is a folder.
@@ -48,8 +48,9 @@ def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -
     if found.exists() and not (is_store and found.is_file() and found.stat().st_size == 0):
         try:
             # Opened, as nobody's database is to get a table of checkpoints that it has not had.
-            with provider_for(found, limits()) as provider:
-                return Place(str(found), Location.Provider(provider.kind))
+            with opened_store(address_at(found)) as store:
+                store.check()
+                return Place(str(found), Location.Provider(store.kind))
         except LocationUnreadable as error:
             raise UnknownLocation(told(error)) from None
     return Place(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from viewer.importing.limits import limits
 from viewer.models import Checkpoint, Location, Problem
 from viewer.providers.snapshot import Entry, Fault
 from viewer.words import Words
@@ -22,6 +23,15 @@ class _Known:
     kind: str
     fingerprint: str
     first_seen_at: datetime
+
+
+# What is read again although its bytes are the same.
+_TRIED_AGAIN = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
+
+
+def _mark(fingerprint: str, kind: str) -> str:
+    """What tells that it need not be read again: other limits may allow what these refuse."""
+    return f"{fingerprint} {limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
 
 class Problems:
@@ -47,7 +57,9 @@ class Problems:
     def is_settled(self, entry: Entry) -> bool:
         """Whether these very bytes were read before and are no checkpoint: then they are not read again."""
         known = self._before.get(entry.key)
-        if known is None or known.kind == Problem.Kind.WRITING or known.fingerprint != entry.fingerprint:
+        if known is None or known.kind in _TRIED_AGAIN:
+            return False
+        if known.fingerprint != _mark(entry.fingerprint, known.kind):
             return False
         self._after[entry.key] = known
         return True
@@ -55,7 +67,8 @@ class Problems:
     def found(self, fault: Fault) -> None:
         """Note what was found. What does not parse counts as being written until it has stood for a while."""
         before = self._before.get(fault.key)
-        is_same = before is not None and before.fingerprint == fault.fingerprint
+        mark = _mark(fault.fingerprint, fault.kind)
+        is_same = before is not None and before.fingerprint == mark
         first_seen_at = before.first_seen_at if before and is_same else self._now
         kind, reason = fault.kind, fault.reason
         if kind == "writing" and self._stands(fault, first_seen_at):
@@ -63,7 +76,7 @@ class Problems:
         elif kind == "writing":
             reason = Words(_("It is still being written. %(why)s"), {"why": reason})
         self._after[fault.key] = _Known(
-            before.pk if before else 0, str(reason), reason.plain(), kind, fault.fingerprint, first_seen_at
+            before.pk if before else 0, str(reason), reason.plain(), kind, mark, first_seen_at
         )
 
     def _stands(self, fault: Fault, first_seen_at: datetime) -> bool:
@@ -74,10 +87,12 @@ class Problems:
             since = min(since, fault.changed_at)
         return now - since >= settings.CHECKPOINT_SETTLED_SECONDS
 
-    def state_of(self, key: str) -> Checkpoint.State:
-        """The state of a checkpoint that was fine, and has this problem now."""
-        is_written = self._after[key].kind == Problem.Kind.WRITING
-        return Checkpoint.State.WRITING if is_written else Checkpoint.State.BROKEN
+    def state_after(self, fault: Fault) -> Checkpoint.State | None:
+        """The state of a checkpoint that was fine and has this fault now; None where it stays."""
+        kind = self._after[fault.key].kind
+        if kind == Problem.Kind.UNAVAILABLE:
+            return None
+        return Checkpoint.State.WRITING if kind == Problem.Kind.WRITING else Checkpoint.State.BROKEN
 
     def save(self) -> bool:
         """Store what changed. True where a person would see a difference."""

@@ -81,6 +81,16 @@ class LocationQuerySet(models.QuerySet["Location"]):
         )
 
 
+_CHANGED_BY_OTHERS = (
+    "imported_at",
+    "unreadable",
+    "unreadable_words",
+    "identity",
+    "replaced_by",
+    "refused_mark",
+)
+
+
 class Location(models.Model):
     """A folder or database that checkpoints stand in. It is only ever read."""
 
@@ -101,6 +111,12 @@ class Location(models.Model):
     unreadable = models.TextField(blank=True)
     # The same as it is told to a person (viewer/words.py).
     unreadable_words = models.JSONField(default=dict, blank=True)
+    # Which folder or file was added (viewer/providers/beneath.py); empty until the first import.
+    identity = models.CharField(max_length=100, blank=True)
+    # What is at the path instead, where that is something else by now; a person may accept it.
+    replaced_by = models.CharField(max_length=100, blank=True)
+    # What the store was like that exceeded the limits: not tried again until it changes.
+    refused_mark = models.CharField(max_length=300, blank=True)
     # Grows with every import that changed something; open pages follow it.
     revision = models.PositiveIntegerField(default=0)
 
@@ -128,6 +144,8 @@ class Location(models.Model):
             "imported_at": at,
             "unreadable": self.unreadable,
             "unreadable_words": self.unreadable_words,
+            "replaced_by": self.replaced_by,
+            "refused_mark": self.refused_mark,
         }
         if is_news:
             changes["revision"] = F("revision") + 1
@@ -135,9 +153,26 @@ class Location(models.Model):
         if is_news:
             self.refresh_from_db(fields=["revision"])
 
+    def pin(self, identity: str) -> None:
+        """Read only this folder or file from now on."""
+        self.identity, self.replaced_by = identity, ""
+        Location.objects.filter(pk=self.pk).update(identity=identity, replaced_by="")
+
+    def accept_replacement(self, identity: str) -> bool:
+        """Read what a person was shown to be at the path now. False where that has changed again."""
+        accepted = Location.objects.filter(pk=self.pk, replaced_by=identity).exclude(replaced_by="")
+        if not accepted.update(identity=identity, replaced_by=""):
+            return False
+        self.identity, self.replaced_by = identity, ""
+        return True
+
     def still_stands(self) -> bool:
-        """Whether nobody has taken it off the list since it was read."""
-        return Location.objects.filter(pk=self.pk).exists()
+        """Whether nobody has taken it off the list. What others have stored of it since is read again."""
+        try:
+            self.refresh_from_db(fields=_CHANGED_BY_OTHERS)
+        except Location.DoesNotExist:
+            return False
+        return True
 
     @property
     def taken_branches(self) -> set[str]:
@@ -165,6 +200,8 @@ class Problem(models.Model):
     class Kind(models.TextChoices):
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken")
+        REFUSED = "refused", _("refused")
+        UNAVAILABLE = "unavailable", _("not available")
         FOREIGN = "foreign", _("not a checkpoint")
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")

@@ -9,6 +9,7 @@ from struct import iter_unpack
 
 import zstandard
 
+from viewer.providers.reading import too_much_memory
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
 from viewer.redaction.values import is_clean, shown_name
 from viewer.words import Words
@@ -54,7 +55,11 @@ def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
     try:
         return packed(provider.read(entry))
     except Unreadable as error:
-        return Fault(entry.key, error.words, error.kind, entry.fingerprint, entry.changed_at)
+        read = error.entry or entry
+        return Fault(entry.key, error.words, error.kind, read.fingerprint, read.changed_at)
+    except MemoryError:
+        words = too_much_memory(provider.limits).words
+        return Fault(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from viewer.providers import crewai_format, crewai_row
-from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Snapshot, StillWritten
+from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Refused, Snapshot, StillWritten
 from viewer.redaction.json_bytes import redacted_json
 from viewer.redaction.scanning import scan
 from viewer.redaction.values import redact_text
@@ -17,7 +17,8 @@ from viewer.words import gettext_noop as _
 MOST_DIGITS = 4000
 _DIGIT = re.compile(rb"[0-9]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MOST_DIGITS)
-_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# One that does not end goes up to the end, so that it is looked at once.
+_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
     b"\x1f\x8b": _("It is compressed with gzip."),
     b"PK\x03\x04": _("It is a ZIP archive."),
@@ -37,7 +38,7 @@ class Outside:
 
 
 def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, started: float) -> Snapshot:
-    """The checkpoint, redacted. ``started`` is the monotonic time when reading began. Raises Unreadable."""
+    """The checkpoint, redacted. ``started`` is the processor's time when reading began. Raises Unreadable."""
     data = checked_text(data, limits)
     findings = scan(data)
     if findings.nests or len(data) > 4 * 1024 * 1024:
@@ -148,26 +149,31 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
 
 
 def _check_time(limits: Limits, started: float) -> None:
-    if time.monotonic() - started > limits.most_seconds:
+    if time.process_time() - started > limits.most_seconds:
         raise too_slow(limits)
 
 
-def too_slow(limits: Limits) -> Broken:
+def too_slow(limits: Limits) -> Refused:
     """Why a file is not read to its end."""
-    return Broken(_("Reading it took more than %(most)s seconds."), most=f"{limits.most_seconds:g}")
+    return Refused(_("Reading it took more than %(most)s seconds."), most=f"{limits.most_seconds:g}")
 
 
-def too_large(size: int, limits: Limits) -> Broken:
+def too_large(size: int, limits: Limits) -> Refused:
     """Why a file of this many bytes is not read."""
-    return Broken(
+    return Refused(
         _("It has %(size)s bytes, more than the %(most)s that are read."),
         size=f"{size:,}",
         most=f"{limits.most_bytes:,}",
     )
 
 
-def _too_deep(limits: Limits) -> Broken:
-    return Broken(_("It is nested more than %(most)d levels deep."), most=limits.most_depth)
+def too_much_memory(limits: Limits) -> Refused:
+    """Why a file whose reading needs this much is not read."""
+    return Refused(_("Reading it takes more than %(most)d MB of memory."), most=limits.most_memory // 2**20)
+
+
+def _too_deep(limits: Limits) -> Refused:
+    return Refused(_("It is nested more than %(most)d levels deep."), most=limits.most_depth)
 
 
 def _broken_off(error: Exception) -> StillWritten:

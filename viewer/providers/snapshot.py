@@ -2,9 +2,13 @@
 
 Unreadable                   one file or row; its neighbours are unaffected
 ├── StillWritten             it does not parse (yet)
-├── Broken                   it never will: damaged, or beyond a limit
-└── Foreign                  it is something else
+├── Broken                   it never will: damaged
+├── Refused                  reading it takes more than the limits allow
+├── Foreign                  it is something else
+└── Unavailable              its bytes could not be had: nothing is known about them
 LocationUnreadable           the folder or database itself
+├── LocationRefused          reading it takes more than the limits allow
+└── LocationReplaced         something else is at its path than what was added
 """
 
 from collections.abc import Iterator
@@ -15,14 +19,21 @@ from typing import Any, Literal, Protocol, Self
 
 from viewer.words import Worded, Words
 
+# What an SQLite file begins with, and its table of checkpoints.
+SQLITE_MAGIC, TABLE = b"SQLite format 3\x00", "checkpoints"
+
 EntityType = Literal["crew", "flow", "agent", "unknown"]
-FaultKind = Literal["writing", "broken", "foreign"]
+FaultKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
 class Unreadable(Worded):
-    """One file or row cannot be read. Its words are the reason."""
+    """One file or row cannot be read. Its words are the reason.
+
+    ``entry`` is what was read, where that is newer than what was listed.
+    """
 
     kind: FaultKind = "broken"
+    entry: "Entry | None" = None
 
 
 class StillWritten(Unreadable):
@@ -32,7 +43,13 @@ class StillWritten(Unreadable):
 
 
 class Broken(Unreadable):
-    """It is damaged, or larger, deeper or slower than the limits allow."""
+    """It is damaged."""
+
+
+class Refused(Unreadable):
+    """It is larger or deeper, or takes more time or memory, than the limits allow."""
+
+    kind: FaultKind = "refused"
 
 
 class Foreign(Unreadable):
@@ -41,17 +58,44 @@ class Foreign(Unreadable):
     kind: FaultKind = "foreign"
 
 
+class Unavailable(Unreadable):
+    """Its bytes could not be had just now. Only content makes it broken, so that is tried again."""
+
+    kind: FaultKind = "unavailable"
+
+
 class LocationUnreadable(Worded):
     """Nothing can be read there at all. Its words say why, and what to do."""
 
 
+class LocationRefused(LocationUnreadable):
+    """Listing it takes more than the limits allow. It is not tried again until it changes."""
+
+
+class LocationReplaced(LocationUnreadable):
+    """Its path leads to something else than what was added.
+
+    ``identity`` is that of what is there now; empty where it is not to be opened at all.
+    """
+
+    identity: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds for each file or row: bytes, levels of nesting, and seconds."""
+    """Bounds for each file or row: bytes, levels of nesting, seconds, and bytes of memory."""
 
     most_bytes: int = 64 * 1024 * 1024
     most_depth: int = 200
     most_seconds: float = 5
+    most_memory: int = 448 * 1024 * 1024
+    # How long to wait where a writer holds a store locked.
+    lock_seconds: float = 5
+
+    @property
+    def mark(self) -> str:
+        """Differs where a file that was refused might be read."""
+        return f"{self.most_bytes}:{self.most_depth}:{self.most_seconds:g}:{self.most_memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +119,8 @@ class Fault:
 
     key: str
     reason: Words
-    # writing: it may still become whole. broken: it will not. foreign: it is something else.
+    # writing: it may still become whole. broken: it will not. refused: it is beyond a limit. foreign: it is
+    # something else. unavailable: it could not be opened or read, and is tried again.
     kind: FaultKind
     fingerprint: str = ""
     changed_at: float | None = None
@@ -118,6 +163,8 @@ class Snapshot:
 
 class Provider(Protocol):
     """A location that can be read. Used as a context manager, so that nothing stays open."""
+
+    limits: Limits
 
     @property
     def kind(self) -> Literal["json", "sqlite"]:

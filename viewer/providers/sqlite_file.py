@@ -1,6 +1,6 @@
 """An SQLite file with a table ``checkpoints``, opened so that it and its folder stay as they are."""
 
-import sqlite3
+import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -8,23 +8,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import apsw
+
 from viewer.providers.crewai_format import id_and_parent
 from viewer.providers.reading import Outside, snapshot_of, too_large
 from viewer.providers.snapshot import (
+    TABLE,
     Broken,
     Entry,
     Fault,
     Limits,
+    LocationRefused,
     LocationUnreadable,
+    Refused,
     Snapshot,
-    StillWritten,
+    Unavailable,
     Unreadable,
 )
-from viewer.providers.untouched_sqlite import Changed, UntouchedDatabase
+from viewer.providers.sqlite_errors import HalfDone, is_damage, location_error, row_error
+from viewer.providers.untouched_sqlite import Changed, StoreFile, UntouchedDatabase
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 
-TABLE = "checkpoints"
 NO_ROWS = _(
     "The table of checkpoints is empty. CrewAI leaves it so where its Python has an SQLite older than 3.45, "
     "which cannot store them: it only logs the failure."
@@ -34,13 +39,8 @@ MOST_PROBES = 20_000
 # Beside busy writers it is read again so many times.
 MOST_ATTEMPTS = 50
 _COLUMNS = {"id", "data"}
-
-
-class HalfDone(LocationUnreadable):
-    """A writer ended, or is, in the middle of its work, and only a writer may put that right."""
-
-    def __init__(self) -> None:
-        super().__init__(_("A writer left it half done: open it once with the program that wrote it."))
+# What an id, a date or a branch may have: far more than any has.
+MOST_SHORT_BYTES = 4096
 
 
 class SqliteFile:
@@ -48,25 +48,41 @@ class SqliteFile:
 
     kind: Literal["sqlite"] = "sqlite"
 
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self._limits = limits
-        self._database = UntouchedDatabase(path, limits.most_seconds)
+    def __init__(self, store: Path | StoreFile, limits: Limits) -> None:
+        self.limits = limits
+        self._given = store
+        # The store's folder, where only its path was given.
+        self._folder: int | None = None
+        self._database: UntouchedDatabase
         self._columns: frozenset[str] = frozenset()
-        self._rows: dict[str, int] = {}
+        self._rowid = "rowid"
 
     def __enter__(self) -> Self:
-        self._database.open()
+        store = self._given
+        if isinstance(store, Path):
+            try:
+                self._folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                raise location_error(error, self.limits) from None
+            store = StoreFile(self._folder, store.name)
+        self._database = UntouchedDatabase(store, self.limits)
         try:
             self._columns = self._retried(self._known_columns)
         except BaseException:
-            self._database.close()
+            self._close()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         self._database.close()
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     def entries(self) -> Iterator[Entry | Fault]:
         """Each row once, by its id. Raises LocationUnreadable."""
@@ -82,60 +98,76 @@ class SqliteFile:
 
     def read(self, entry: Entry) -> Snapshot:
         """The checkpoint. Raises Unreadable."""
-        started = time.monotonic()
-        if entry.size > self._limits.most_bytes:
-            raise too_large(entry.size, self._limits)
+        started = time.process_time()
+        if entry.size > self.limits.most_bytes:
+            raise too_large(entry.size, self.limits)
         try:
-            data, parent_id, branch = self._retried(lambda: self._row(entry.key))
+            data, parent_id, branch = self._retried(lambda: self._row(entry))
+        except LocationRefused as error:
+            raise Refused(error.words.text, **error.words.values) from None
         except LocationUnreadable as error:
-            raise StillWritten(error.words.text, **error.words.values) from None
+            raise Unavailable(error.words.text, **error.words.values) from None
         checkpoint_id, _parent_id = id_and_parent(entry.key)
-        return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self._limits, started)
+        return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self.limits, started)
 
-    def _row(self, key: str) -> tuple[bytes, str | None, str]:
-        parent, branch = self._selected("parent_id"), self._selected("branch")
-        where, value = ("rowid", self._rows[key]) if key in self._rows else ("id", key)
-        data = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
+    def _row(self, entry: Entry) -> tuple[bytes, str | None, str]:
+        parent, branch = self._short_text("parent_id"), self._short_text("branch")
+        # By its row, as the index of ids may be damaged.
+        rowid = int(entry.fingerprint.partition(":")[0])
+        text = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
+        text = f"CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST({text} AS BLOB) END"
         try:
-            rows = self._query(f"SELECT {data}, {parent}, {branch} FROM {TABLE} WHERE {where} = ?", value)  # noqa: S608
-        except sqlite3.Error as error:
-            # A writer may be at it; where the row stays so, it will be called broken.
-            raise _no_row(error) from None
-        if not rows:
-            raise StillWritten(_("The row vanished while it was being read."))
-        text, parent_id, branch_name = rows[0]
-        if not isinstance(text, str | bytes):
+            rows = self._query(
+                f"SELECT {text}, {parent}, {branch}, {self._short_text('id')} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608, E501
+                rowid,
+            )
+        except (apsw.Error, MemoryError) as error:
+            raise row_error(error, self.limits) from None
+        if not rows or _text(rows[0][3]) != entry.key:
+            raise Unavailable(_("The row vanished while it was being read."))
+        data, parent_id, branch_name, _id = rows[0]
+        if data is None:
             raise Broken(_("Its data are neither JSON nor text."))
-        return (
-            text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text,
-            parent_id if isinstance(parent_id, str) and parent_id else None,
-            branch_name if isinstance(branch_name, str) else "",
-        )
+        return data, _text(parent_id) or None, _text(branch_name)
 
     def _known_columns(self) -> frozenset[str]:
-        try:
-            kinds = self._query("SELECT type, sql FROM sqlite_schema WHERE name = ?", TABLE)
-            if not kinds:
-                raise LocationUnreadable(_("It is an SQLite file without a table of checkpoints."))
-            if kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower().split("(")[0]:
-                raise LocationUnreadable(
-                    _("What is called “checkpoints” in it is not a plain table, so it is not read.")
-                )
-            columns = frozenset(row[1] for row in self._query(f"PRAGMA table_info({TABLE})"))
-        except sqlite3.Error as error:
-            raise _file_error(error) from None
-        if not columns >= _COLUMNS:
+        kinds = self._query(
+            "SELECT type, CAST(sql AS BLOB) FROM sqlite_schema WHERE name = ? AND type IN ('table', 'view')",
+            TABLE,
+        )
+        if not kinds:
+            raise LocationUnreadable(_("It is an SQLite file without a table of checkpoints."))
+        if kinds[0][0] != "table" or "virtual" in _text(kinds[0][1]).lower().split("(")[0]:
+            raise LocationUnreadable(
+                _("What is called “checkpoints” in it is not a plain table, so it is not read.")
+            )
+        columns = self._query("SELECT CAST(name AS BLOB), hidden FROM pragma_table_xinfo(?)", TABLE)
+        # A generated column is computed as it is read, to whatever it says.
+        plain = frozenset(_text(name) for name, hidden in columns if not hidden)
+        if not plain >= _COLUMNS:
             raise LocationUnreadable(_("Its table of checkpoints has no columns “id” and “data”."))
-        return columns
+        every = {_text(name).lower() for name, _hidden in columns}
+        self._rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in every), "rowid")
+        if "rowid" in every and self._rowid == "rowid":
+            raise LocationUnreadable(
+                _("What is called “checkpoints” in it is not a plain table, so it is not read.")
+            )
+        return plain
 
     def _select_entry(self) -> str:
-        written, key = self._selected("created_at"), self._selected("id")
-        return f"SELECT +rowid, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
+        key, written = self._short_text("id"), self._short_text("created_at")
+        return f"SELECT {self._rowid}, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
 
-    def _selected(self, column: str) -> str:
-        """A column's value, or nothing where it has no such column."""
-        # An expression has no declared type: Python fails on one that is no UTF-8.
-        return f"+{column}" if column in self._columns else "NULL"
+    def _short_text(self, column: str) -> str:
+        """A column's value, its texts as bytes, and nothing of one that is long or not there."""
+        if column not in self._columns:
+            return "NULL"
+        # An expression has no declared type, which may be damaged. Texts may be no UTF-8.
+        return (
+            f"CASE WHEN octet_length({column}) > {MOST_SHORT_BYTES} THEN NULL "
+            f"WHEN typeof({column}) = 'text' THEN CAST({column} AS BLOB) "
+            f"WHEN typeof({column}) = 'blob' THEN NULL ELSE +{column} END"
+        )
 
     def _listed(self) -> list[Entry | Fault]:
         """Every row that can be listed: from both ends, where a page in between is damaged."""
@@ -155,11 +187,13 @@ class SqliteFile:
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
         rows: list[tuple[Any, ...]] = []
         try:
-            for row in self._database.run(f"{self._select_entry()} ORDER BY rowid {direction}"):
+            for row in self._database.run(f"{self._select_entry()} ORDER BY {self._rowid} {direction}"):
                 rows.append(row)
-        except sqlite3.OperationalError as error:
-            raise _file_error(error) from None
-        except sqlite3.DatabaseError:
+        except apsw.SQLError:
+            raise
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise
             return rows, False
         return rows, True
 
@@ -171,19 +205,21 @@ class SqliteFile:
         for rowid in range(first, min(last, first + MOST_PROBES)):
             if rowid not in known:
                 try:
-                    rows += self._query(f"{self._select_entry()} WHERE rowid = ?", rowid)
-                except sqlite3.DatabaseError:
-                    continue
+                    rows += self._query(f"{self._select_entry()} WHERE {self._rowid} = ?", rowid)
+                except apsw.Error as error:
+                    if not is_damage(error):
+                        raise
         return rows
 
     def _judged(self, row: tuple[Any, ...]) -> Entry | Fault:
         rowid, key, size, kind, written = row
+        written = _text(written) if isinstance(written, bytes) else written
         # Whatever stands in that column, none of it is kept.
-        mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode()):08x}"
-        if not isinstance(key, str) or not key or not key.isprintable() or len(key) > 300:
+        mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode(errors='backslashreplace')):08x}"
+        name = _text(key)
+        if not name or not name.isprintable() or len(name) > 300:
             return Fault(f"row {rowid}", Words(_("The row has no id that could be shown.")), "broken", mark)
-        self._rows[key] = rowid
-        return Entry(key, mark, size or 0)
+        return Entry(name, mark, size or 0)
 
     def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return list(self._database.run(statement, *values))
@@ -192,39 +228,25 @@ class SqliteFile:
         """What ``read`` returns, read again where a writer was at work meanwhile."""
         for attempt in range(MOST_ATTEMPTS):
             try:
+                if not self._database.is_open:
+                    self._database.open()
                 result = read()
                 self._database.check_unchanged()
                 return result
             except Changed:
-                self._database.reopen()
-            except (LocationUnreadable, Unreadable) as error:
+                self._database.reset()
+            except (apsw.Error, MemoryError, LocationUnreadable, Unreadable) as error:
+                told = error
+                if isinstance(error, apsw.Error | MemoryError):
+                    told = location_error(error, self.limits)
                 # A writer that comes or goes just now looks like one that was killed.
-                is_passing = isinstance(error, HalfDone) and attempt < 5
+                is_passing = isinstance(told, HalfDone) and attempt < 5
                 if self._database.is_unchanged() and not is_passing:
-                    raise
-                self._database.reopen()
+                    raise told from None
+                self._database.reset()
         raise LocationUnreadable(_("A writer changed it each time it was read. Try again."))
 
 
-def _file_error(error: sqlite3.Error) -> LocationUnreadable:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return LocationUnreadable(_("Another program holds the file locked. Try again."))
-    if "interrupted" in text:
-        return LocationUnreadable(_("Reading it took too long."))
-    if "not a database" in text:
-        return LocationUnreadable(_("It is no SQLite file, or it is encrypted."))
-    if "readonly" in text or "unable to open" in text:
-        return HalfDone()
-    return LocationUnreadable(_("The file is damaged: its table cannot be read."))
-
-
-def _no_row(error: sqlite3.Error) -> StillWritten:
-    text = str(error)
-    if "malformed JSON" in text or "JSON" in text:
-        return StillWritten(_("The row's data are no JSON that SQLite can read."))
-    if "interrupted" in text:
-        return StillWritten(_("Reading the row took too long."))
-    if "too big" in text:
-        return StillWritten(_("The row is larger than SQLite hands out."))
-    return StillWritten(_("The row stands on a damaged page."))
+def _text(value: object) -> str:
+    """A text that was read as bytes; empty for anything else."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
