@@ -111,9 +111,9 @@ def measure(folder: str) -> None:
     django.setup()
     from viewer.data_folder import make_ready
     from viewer.importing import expect_import, import_location, open_location
-    from viewer.importing.reader import helper_count
+    from viewer.importing.reader import reader_count
     from viewer.models import Location
-    from viewer.providers.helper import end_idle_helpers
+    from viewer.providers.readers import end_idle_readers
 
     make_ready()
     command = [ENGINE_PYTHON, "-c", LISTER]
@@ -123,7 +123,7 @@ def measure(folder: str) -> None:
         # One round to warm up: nothing of it counts.
         for _ in range(ROUNDS + 1):
             # As the page does that has the form for adding a location.
-            end_idle_helpers()
+            end_idle_readers()
             expect_import()
             lister.stdin.write(f"{folder}\n")
             lister.stdin.flush()
@@ -137,7 +137,7 @@ def measure(folder: str) -> None:
             assert location.checkpoints.count() == COUNT
             rounds.append(Round(listed, listed_work, first, work, seconds_of(import_location, location)))
     middle = Round(*(median(values) for values in zip(*rounds[1:], strict=True)))
-    report(middle, helper_count() * peak_of_helper(Path(folder)))
+    report(middle, reader_count() * peak_of_reader(Path(folder)))
 
 
 def processor_seconds(lister: int) -> float:
@@ -146,20 +146,18 @@ def processor_seconds(lister: int) -> float:
     return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in children)
 
 
-def peak_of_helper(folder: Path) -> int:
-    """The kilobytes that a further process of an import needs at most, for half of the files."""
-    from viewer.importing.limits import limits
-    from viewer.providers import provider_for
-    from viewer.providers.helper import Turn, helpers_at_hand
+def peak_of_reader(folder: Path) -> int:
+    """The kilobytes that a reader of an import needs at most, for half of the files."""
+    from viewer.importing.limits import address_at
+    from viewer.providers import readers
     from viewer.providers.snapshot import Entry
+    from viewer.providers.store import opened_store
 
-    with provider_for(folder) as provider:
-        entries = [item for item in provider.entries() if isinstance(item, Entry)][: COUNT // 2]
-    with helpers_at_hand(1) as (helper,):
-        for at in range(0, len(entries), 20):
-            helper.send(Turn(str(folder), limits(), entries[at : at + 20]))
-            helper.answer()
-        status = Path(f"/proc/{helper.pid}/status").read_text()
+    readers.end_idle_readers()
+    with opened_store(address_at(folder.resolve())) as store:
+        entries = [item for item in store.entries() if isinstance(item, Entry)][: COUNT // 2]
+        assert len(list(store.read_all(entries, 1))) == COUNT // 2
+    status = Path(f"/proc/{readers._idle[0].pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0])
 
 
@@ -169,10 +167,10 @@ def seconds_of(work: "Callable[[Location], object]", location: "Location") -> fl
     return time.perf_counter() - began
 
 
-def report(middle: Round, helpers_kilobytes: int) -> None:
+def report(middle: Round, readers_kilobytes: int) -> None:
     """Print the medians as a Markdown table, a checkpoint each."""
     # Each process's own peak: what a child reports for itself includes its parent's at its start.
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + helpers_kilobytes
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + readers_kilobytes
     print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
     print("| | ours | CrewAI's lister | ratio | goal |")
     print("|---|---:|---:|---:|---:|")

@@ -3,43 +3,19 @@
 import json
 import os
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.opened_files import opened_files
 from tests.real_stores import copy_of, one_checkpoint, write_checkpoint
 from viewer.importing import import_location, import_one, open_location, stored_body
 from viewer.models import Checkpoint, Location, Problem
 
 pytestmark = pytest.mark.django_db
-
-_opened: list[str] | None = None
-
-
-def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
-    if _opened is not None and event == "open":
-        _opened.append(str(arguments[0]))
-
-
-@contextmanager
-def opened_files() -> Iterator[list[str]]:
-    """The paths that this process opens meanwhile, as the interpreter itself reports them."""
-    global _opened
-    if not getattr(sys, "_forkline_hooked", False):
-        sys.addaudithook(_note_opening)
-        sys._forkline_hooked = True  # type: ignore[attr-defined]
-    _opened = []
-    try:
-        yield _opened
-    finally:
-        _opened = None
 
 
 @pytest.fixture
@@ -61,9 +37,9 @@ def make_old(path: Path, seconds: int = 60) -> None:
 
 
 def test_what_has_not_changed_is_not_opened(flow: Location) -> None:
-    with opened_files() as opened:
+    with opened_files(flow.path) as opened:
         summary = import_location(flow)
-    assert [path for path in opened if path.endswith(".json")] == []
+    assert opened == []
     assert (summary.read, summary.is_news) == (0, False)
     flow.refresh_from_db()
     assert flow.revision == 1
@@ -71,9 +47,9 @@ def test_what_has_not_changed_is_not_opened(flow: Location) -> None:
 
 def test_only_the_new_one_is_opened(flow: Location) -> None:
     new = write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
-    with opened_files() as opened:
+    with opened_files(flow.path) as opened:
         summary = import_location(flow)
-    assert [path for path in opened if path.endswith(".json")] == [str(new)]
+    assert opened == [str(new)]
     assert (summary.read, summary.added, summary.is_news) == (1, 1, True)
     row = flow.checkpoints.get(checkpoint_id="20261120T233050_aaaaaaaa")
     assert (row.edge, row.row, row.run) == ("recorded", 2, flow.runs.get())
@@ -160,11 +136,11 @@ def test_what_stands_half_written_for_long_is_broken_and_then_not_read_again(flo
     import_location(flow)
     # Time has passed since it was first seen, and its bytes are the same.
     Problem.objects.update(first_seen_at=timezone.now() - timedelta(minutes=1))
-    with opened_files() as opened:
+    with opened_files(flow.path) as opened:
         import_location(flow)
     assert str(path) in opened
     assert flow.problems.get().kind == Problem.Kind.BROKEN
-    with opened_files() as opened:
+    with opened_files(flow.path) as opened:
         assert import_location(flow).is_news is False
     assert str(path) not in opened
 
@@ -213,9 +189,9 @@ def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
     write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
     new = write_checkpoint(Path(flow.path), "20261120T233051_bbbbbbbb", "20261120T233050_aaaaaaaa")
     files(flow)[0].unlink()
-    with opened_files() as opened:
+    with opened_files(flow.path) as opened:
         assert import_one(flow, str(new)).added == 1
-    assert [path for path in opened if path.endswith(".json")] == [str(new)]
+    assert opened == [str(new)]
     assert not flow.checkpoints.filter(state="pruned").exists()
     assert flow.checkpoints.get(checkpoint_id="20261120T233051_bbbbbbbb").edge == "missing"
     assert import_one(flow, str(Path(flow.path) / "absent.json")).read == 0

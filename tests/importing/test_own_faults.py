@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import write_checkpoint
-from viewer.importing import import_location, open_location
-from viewer.providers import packing
+from viewer.providers import packing, provider_for
+from viewer.providers.packing import Packed, read_packed
+from viewer.providers.snapshot import Entry, Fault
 
 
 class PanicException(BaseException):
@@ -26,27 +27,37 @@ class FailingCompressor:
         return data
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("error", [KeyError("POISON text"), MemoryError(), PanicException("POISON text")])
-def test_an_unexpected_error_is_listed_and_its_neighbours_import(
+def read_in(folder: Path) -> list[Packed | Fault]:
+    """What a reader process makes of the files in a folder."""
+    with provider_for(folder) as provider:
+        entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
+        return [read_packed(provider, entry) for entry in sorted(entries, key=lambda entry: entry.key)]
+
+
+@pytest.mark.parametrize("error", [KeyError("POISON text"), PanicException("POISON text")])
+def test_an_unexpected_error_is_listed_and_its_neighbours_are_read(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for second, trigger in enumerate(["task_started", "POISON", "task_completed"]):
         write_checkpoint(tmp_path, f"20260101T00000{second}_0000000{second}", trigger=trigger)
     monkeypatch.setattr(packing, "_compress", FailingCompressor(error))
-    location = open_location(tmp_path)
     with caplog.at_level(logging.ERROR):
-        summary = import_location(location)
-    assert (summary.added, summary.problems) == (2, 1)
-    problem = location.problems.get()
-    assert "20260101T000001_00000001" in problem.key
-    assert type(error).__name__ in problem.reason
-    assert problem.key in caplog.text and "POISON" not in caplog.text
+        first, fault, last = read_in(tmp_path)
+    assert isinstance(first, Packed) and isinstance(last, Packed)
+    assert isinstance(fault, Fault) and "20260101T000001_00000001" in fault.key
+    assert type(error).__name__ in str(fault.reason)
+    assert fault.key in caplog.text and "POISON" not in caplog.text
 
 
-@pytest.mark.django_db
-def test_somebody_who_stops_an_import_does_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
+    monkeypatch.setattr(packing, "_compress", FailingCompressor(MemoryError()))
+    (fault,) = read_in(tmp_path)
+    assert isinstance(fault, Fault) and fault.kind == "refused" and "memory" in str(fault.reason)
+
+
+def test_somebody_who_stops_a_reader_does_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
     monkeypatch.setattr(packing, "_compress", FailingCompressor(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        import_location(open_location(tmp_path))
+        read_in(tmp_path)

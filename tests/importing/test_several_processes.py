@@ -3,31 +3,32 @@
 import json
 import subprocess
 import sys
-from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from pytest_django import Settings
+from zstandard import decompress
 
 from tests.real_stores import hashes_below, one_checkpoint
-from viewer.importing import expect_import, import_location, open_location, reader
-from viewer.importing.reader import helper_count
+from viewer.importing import expect_import, import_location, open_location
+from viewer.importing.reader import reader_count
 from viewer.models import Location
-from viewer.providers import helper as helper_module
-from viewer.providers import provider_for
-from viewer.providers.helper import Turn, end_idle_helpers, helpers_at_hand
+from viewer.providers import readers, store
 from viewer.providers.packing import Packed
+from viewer.providers.readers import end_idle_readers
 from viewer.providers.snapshot import Entry, Fault, Limits
+from viewer.providers.store import Address, opened_store
 
 COUNT = 90
 
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of enough checkpoints for a helper, some of them broken."""
-    monkeypatch.setattr(reader, "WORTH_HELPERS", 10)
-    monkeypatch.setattr(reader, "ENTRIES_A_TURN", 3)
+    """A folder of enough checkpoints for several readers, some of them broken."""
+    monkeypatch.setattr(store, "WORTH_READERS", 10)
+    monkeypatch.setattr(store, "ENTRIES_A_BATCH", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(COUNT):
@@ -53,88 +54,98 @@ def test_it_comes_to_the_same_as_one_process(many: Path) -> None:
     assert hashes_below(many) == before
 
 
-def entries_of(folder: Path) -> list[Entry]:
-    with provider_for(folder) as provider:
-        return [item for item in provider.entries() if isinstance(item, Entry)]
+def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | Fault]:
+    with opened_store(Address(folder, Limits())) as store:
+        entries = [item for item in store.entries() if isinstance(item, Entry)]
+        yield from store.read_all(entries, most_readers)
 
 
-def test_the_helper_answers_what_it_was_sent(many: Path) -> None:
-    entries = entries_of(many)
-    with helpers_at_hand(1) as (helper,):
-        helper.send(Turn(str(many), Limits(), entries[:50]))
-        helper.send(Turn(str(many), Limits(), entries[50:]))
-        answers = [helper.answer(), helper.answer()]
-        assert helper.is_ready()
-    assert [len(answer.read) + len(answer.faults) for answer in answers] == [50, COUNT - 50]
-    assert all(b"CANARY" not in packed.data for answer in answers for packed in answer.read)
+def keys_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_secrets_do_not_leave_a_reader(many: Path) -> None:
+    found = list(read(many))
+    assert len(found) == COUNT
+    bodies = [decompress(one.data) for one in found if isinstance(one, Packed)]
+    assert bodies and not any(b"CANARY" in body for body in bodies)
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_where_a_helper_is_killed_nothing_is_lost(count: int, many: Path) -> None:
-    entries = entries_of(many)
-    turns = deque(Turn(str(many), Limits(), entries[at : at + 3]) for at in range(0, COUNT, 3))
+def test_where_a_reader_is_killed_nothing_is_lost(count: int, many: Path) -> None:
+    end_idle_readers()
     found: list[Packed | Fault] = []
-    with provider_for(many) as provider, helpers_at_hand(count) as helpers:
-        for result in reader._read_together(provider, turns, helpers):
-            found.append(result)
-            if len(found) == 10:
-                helpers[-1]._child.kill()
-    assert sorted(
-        result.snapshot.key if isinstance(result, Packed) else result.key for result in found
-    ) == sorted(entry.key for entry in entries)
+    for result in read(many, count):
+        found.append(result)
+        if len(found) == 10:
+            psutil.Process().children()[-1].kill()
+    assert sorted(result.key for result in found) == keys_in(many)
+    assert sum(isinstance(result, Fault) for result in found) == 3
 
 
-def test_two_helpers_and_this_process_read_everything_once(many: Path) -> None:
-    entries = entries_of(many)
-    turns = deque(Turn(str(many), Limits(), entries[at : at + 3]) for at in range(0, COUNT, 3))
-    with provider_for(many) as provider, helpers_at_hand(2) as helpers:
-        assert len({helper.pid for helper in helpers}) == 2
-        found = list(reader._read_together(provider, turns, helpers))
-        assert all(helper.is_ready() for helper in helpers)
-    assert sorted(result.key for result in found) == sorted(entry.key for entry in entries)
+def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(many: Path) -> None:
+    end_idle_readers()
+    found: list[Packed | Fault] = []
+    for result in read(many, 1):
+        found.append(result)
+        for child in psutil.Process().children():
+            child.kill()
+    assert sorted(result.key for result in found) == keys_in(many)
+    given_up = [result for result in found if isinstance(result, Fault) and result.kind != "writing"]
+    assert all(fault.kind == "unavailable" for fault in given_up)
 
 
-def test_the_next_import_has_the_same_helper_unless_it_died_or_owes_an_answer(many: Path) -> None:
-    turn = Turn(str(many), Limits(), entries_of(many)[:3])
-    end_idle_helpers()
-    with helpers_at_hand(1) as (first,):
-        first.send(turn)
-        first.answer()
-    with helpers_at_hand(1) as (second,), helpers_at_hand(1) as (beside,):
-        assert second is first
-        assert beside.pid != first.pid
-        second.send(turn)
-    assert first._child.poll() is not None
-    with helpers_at_hand(1) as (third,):
-        third._child.kill()
-        third._child.wait()
-    with helpers_at_hand(1) as (fourth,):
-        assert fourth.is_ready()
+def test_several_readers_read_everything_once_and_wait_for_the_next_import(many: Path) -> None:
+    end_idle_readers()
+    assert sorted(result.key for result in read(many)) == keys_in(many)
+    assert len(readers._idle) == 2
+    waiting = {reader.pid for reader in readers._idle}
+    assert len(list(read(many))) == COUNT
+    assert {reader.pid for reader in readers._idle} == waiting
+    readers._idle[0]._child.kill()
+    readers._idle[0]._child.wait()
+    assert len(list(read(many))) == COUNT
+    assert len({reader.pid for reader in readers._idle} & waiting) == 1
 
 
-def test_a_helper_that_was_started_ahead_is_the_one_that_reads(many: Path) -> None:
-    end_idle_helpers()
+def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) -> None:
+    end_idle_readers()
+    some = read(many)
+    next(some)
+    asked = [child.pid for child in psutil.Process().children()]
+    some.close()  # type: ignore[attr-defined]
+    assert not any(psutil.pid_exists(pid) for pid in asked if pid not in {one.pid for one in readers._idle})
+
+
+def test_readers_that_were_started_ahead_are_those_that_read(many: Path) -> None:
+    end_idle_readers()
     expect_import()
     expect_import()
-    waiting = list(helper_module._idle)
-    assert len(waiting) == helper_count()
-    with helpers_at_hand(1) as (helper,):
-        assert helper in waiting
-        helper.send(Turn(str(many), Limits(), entries_of(many)[:3]))
-        assert len(helper.answer().read) == 3
+    waiting = {reader.pid for reader in readers._idle}
+    assert len(waiting) == reader_count()
+    assert len(list(read(many))) == COUNT
+    assert {reader.pid for reader in readers._idle} == waiting
 
 
-def test_an_idle_helper_ends_with_the_process_that_had_it() -> None:
-    code = (
-        "from viewer.providers.helper import helpers_at_hand\nwith helpers_at_hand(1) as (h,): print(h.pid)"
-    )
+def test_an_idle_reader_ends_with_the_process_that_had_it() -> None:
+    code = "from viewer.providers import readers\nreaders.start_ahead(1); print(readers._idle[0].pid)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(ended.stdout))
     assert ended.stderr == ""
 
 
+def test_a_reader_ends_with_a_process_that_was_killed() -> None:
+    code = (
+        "import os\nfrom viewer.providers import readers\nreaders.start_ahead(1)\n"
+        "print(readers._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    psutil.wait_procs([psutil.Process(int(ended.stdout))] if psutil.pid_exists(int(ended.stdout)) else [], 10)
+    assert not psutil.pid_exists(int(ended.stdout))
+
+
 @pytest.mark.django_db
-def test_the_helper_obeys_the_limits(many: Path, settings: Settings) -> None:
+def test_readers_obey_the_limits(many: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MOST_BYTES = 1000
     import_location(open_location(many))
     assert Location.objects.get().problems.count() == COUNT

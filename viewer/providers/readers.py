@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PIPE_BYTES = 1024 * 1024
 # So many read for one import, or wait for the next: each takes some 60 MB.
 MOST_READERS = 3
-# Waiting for an answer: so many times the limit of processor time, for disks and busy machines.
-PATIENCE = 8
+# How long to wait for an answer: for disks, for locks, and so many times the limit of processor time.
+PATIENCE_SECONDS, PATIENCE_TIMES = 10, 6
 SECONDS_TO_CLOSE = 2
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -119,6 +119,11 @@ class ReaderProcess:
         if answer is not None and (answer.read or answer.fault):
             self.unanswered.popleft()
         return answer
+
+
+def patience(limits: Limits) -> float:
+    """How many seconds an answer may take that costs no processor time: a disk may hang, or a lock be held."""
+    return PATIENCE_SECONDS + PATIENCE_TIMES * limits.most_seconds
 
 
 _COMMAND = "import checkpoint_site; from viewer.providers.reader_child import serve; serve()"

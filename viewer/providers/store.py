@@ -23,10 +23,10 @@ from viewer.providers.messages import Batch, Find, List, Open
 from viewer.providers.packing import Packed
 from viewer.providers.readers import (
     ENDED_BY_OTHERS,
-    PATIENCE,
     TOO_LONG,
     ReaderProcess,
     Readers,
+    patience,
     readers_on,
     wait_for_any,
 )
@@ -127,7 +127,7 @@ class Store:
                 ) from None
             try:
                 reader.send(message)
-                return _listed(reader, PATIENCE * limits.most_seconds)
+                return _listed(reader, patience(limits))
             except TimeoutError:
                 self._readers.drop(reader)
                 raise LocationUnreadable(_("Reading it took too long. Try again.")) from None
@@ -272,7 +272,7 @@ class _Reading:
         self._todo.extendleft(reversed(unanswered))
 
     def _hung(self, reader: ReaderProcess) -> Iterator[Fault]:
-        most = PATIENCE * self._limits.most_seconds
+        most = patience(self._limits)
         if reader.quiet_since is None or time.monotonic() - reader.quiet_since < most:
             return
         entry, *rest = reader.unanswered
