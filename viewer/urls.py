@@ -20,6 +20,7 @@ location_urls = [
     path("locations/add/", locations.add, name="location-add"),
     path("locations/<uuid:uid>/", locations.show, name="location"),
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
+    path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
     path("locations/<uuid:uid>/forget/", locations.forget, name="location-forget"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),

@@ -32,6 +32,7 @@ SENT = {
         "location-add",
         "location-refresh",
         "location-forget",
+        "location-replaced",
         "project-limits",
         "fork-plan",
         "resume-plan",

@@ -143,6 +143,32 @@ def test_a_location_that_is_gone_says_so_and_keeps_what_was_read(
     assert "research" in page
 
 
+def test_another_folder_at_the_path_is_offered_to_who_may_run_alone(
+    runner: Client, crew_location: Location
+) -> None:
+    path = Path(crew_location.path)
+    path.rename(path.with_name("moved"))
+    shutil.copytree(STORES / "1.15.30/flow", path)
+    page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
+    assert "replaced since it was added" in page and "Read what is there now" in page
+    crew_location.refresh_from_db()
+    address = reverse("location-replaced", args=[crew_location.uid])
+    page = runner.post(address, {"identity": "1:2:3"}, follow=True).content.decode()
+    assert "Nothing was accepted" in page and "Read what is there now" in page
+    page = runner.post(address, {"identity": crew_location.replaced_by}, follow=True).content.decode()
+    assert "Read what is there now" not in page and "could not be read" not in page
+    assert crew_location.checkpoints.filter(state="present").count() == 2
+    assert crew_location.checkpoints.filter(state="pruned").count() == 6
+
+
+def test_a_reader_is_not_offered_another_folder(reader: Client, crew_location: Location) -> None:
+    path = Path(crew_location.path)
+    path.rename(path.with_name("moved"))
+    path.mkdir()
+    page = reader.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
+    assert "replaced since it was added" in page and "Read what is there now" not in page
+
+
 def test_refreshing_is_no_link(runner: Client, crew_location: Location) -> None:
     assert runner.get(reverse("location-refresh", args=[crew_location.uid])).status_code == 405
 

@@ -10,8 +10,9 @@ from django.utils.translation import gettext as _
 
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
-from viewer.importing.locations import UnknownLocation, permitted_path
+from viewer.importing.locations import UnknownLocation, is_same, permitted_path
 from viewer.models import Location, Project
+from viewer.providers.beneath import found_at
 from viewer.providers.snapshot import LocationUnreadable
 from viewer.providers.store import opened_store
 from viewer.wording import told
@@ -72,6 +73,7 @@ def open_place(place: Place, project: Project) -> Location:
     A new store is an empty file until its first checkpoint, a new folder is an empty one.
     """
     path = Path(place.path)
+    was_there = os.path.lexists(path)
     try:
         if place.provider == Location.Provider.SQLITE:
             make_folder_for_user(path.parent)
@@ -82,9 +84,18 @@ def open_place(place: Place, project: Project) -> Location:
         raise UnknownLocation(
             _("%(path)s cannot be made: %(reason)s.") % {"path": path, "reason": error.strerror}
         ) from None
-    location, _is_new = Location.objects.get_or_create(
-        path=place.path, defaults={"provider": place.provider, "project": project}
+    try:
+        with found_at(path, settings.CHECKPOINT_ROOTS) as found:
+            identity = str(found.identity)
+    except LocationUnreadable as error:
+        raise UnknownLocation(told(error)) from None
+    location, is_new = Location.objects.get_or_create(
+        path=place.path, defaults={"provider": place.provider, "project": project, "identity": identity}
     )
+    if not is_new and location.identity and not is_same(location.identity, identity):
+        if was_there:
+            raise UnknownLocation(_("%s was replaced since it was added: open its location first.") % path)
+        location.pin(identity)
     if location.project is None:
         location.project = project
         location.save(update_fields=["project"])

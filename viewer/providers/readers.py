@@ -122,7 +122,7 @@ class ReaderProcess:
 
 
 def patience(limits: Limits) -> float:
-    """How many seconds an answer may take that costs no processor time: a disk may hang, or a lock be held."""
+    """How many seconds an answer may take: a disk may hang, or a lock be held."""
     return PATIENCE_SECONDS + PATIENCE_TIMES * limits.most_seconds
 
 

@@ -147,7 +147,7 @@ def opened_store(address: Address) -> Iterator[Store]:
         found = stack.enter_context(found_at(address.path, address.roots))
         if address.identity is not None and not address.identity.matches(found.identity):
             replaced = LocationReplaced(
-                _("What is at this path is not what was added: it was replaced since.")
+                _("It was replaced since it was added: something else is at its path now.")
             )
             replaced.identity = str(found.identity)
             raise replaced

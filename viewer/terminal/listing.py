@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.models import Checkpoint, Location, Run
+from viewer.models import Checkpoint, Location, Problem, Run
 from viewer.terminal.answer import Answer
 from viewer.terminal.finding import imported_location
 from viewer.terminal.rows import checkpoint_document
@@ -31,7 +31,9 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
-    return Answer(document, list(_lines(location, runs, problems)))
+    # What it lacks is not known then: the next import tries again.
+    is_partial = bool(location.unreadable) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
+    return Answer(document, list(_lines(location, runs, problems)), status=int(is_partial))
 
 
 def _runs(location: Location) -> Iterable[Run]:

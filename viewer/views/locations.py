@@ -98,6 +98,16 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 @require_POST
+def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Read what is at the location's path now instead of what was added, as a person who saw it says."""
+    location = get_object_or_404(Location, uid=uid)
+    if not location.accept_replacement(request.POST.get("identity", "")):
+        messages.error(request, _("It has changed since this page was loaded. Nothing was accepted."))
+    import_location(location)
+    return redirect(location)
+
+
+@require_POST
 def forget(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Take a location off the list, where nothing is lost by it."""
     location = get_object_or_404(Location, uid=uid)

@@ -1,5 +1,7 @@
 """``manage.py import_checkpoints LOCATION``: bring what is stored of a location up to date."""
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -25,7 +27,9 @@ class Command(OwnCommand):
         if options["json"]:
             self.say_json(counts)
         else:
-            self.say([_sentence(counts)])
+            self.say([_sentence(counts), *_unavailable(counts["unavailable"])])
+        if counts["unavailable"]:
+            sys.exit(1)
 
 
 def _imported(path: str) -> dict[str, Any]:
@@ -45,7 +49,15 @@ def _imported(path: str) -> dict[str, Any]:
         "changed": summary.changed,
         "pruned": summary.pruned,
         "problems": summary.problems,
+        "unavailable": summary.unavailable,
     }
+
+
+def _unavailable(keys: list[str]) -> Iterator[str]:
+    """What could not be opened or read, whatever it holds."""
+    if keys:
+        yield _("Not available now, and tried again by the next import:")
+        yield from (f"  {key}" for key in keys)
 
 
 def _sentence(counts: dict[str, Any]) -> str:

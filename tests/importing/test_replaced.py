@@ -1,0 +1,181 @@
+"""A location is what was added: neither a link at its path nor another folder is read in its place."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.real_stores import copy_of, write_checkpoint
+from viewer.importing import UnknownLocation, import_location, open_location, open_place, place_at
+from viewer.models import Location, Project
+from viewer.providers.beneath import Identity, found_at
+from viewer.providers.snapshot import LocationReplaced, LocationUnreadable
+
+pytestmark = pytest.mark.django_db
+SECRET = "20270101T000000_5ec4e701"
+
+
+@pytest.fixture
+def roots(tmp_path: Path, settings: Settings) -> Path:
+    """The only folder that may be opened, with a location in it, and a checkpoint outside."""
+    allowed = tmp_path / "allowed"
+    copy_of("1.15.30/flow", allowed / "project")
+    settings.CHECKPOINT_ROOTS = [allowed]
+    write_checkpoint(tmp_path / "outside/1.15.30/flow", SECRET)
+    return allowed
+
+
+def added(roots: Path) -> Location:
+    location = open_location(roots / "project/1.15.30/flow", [roots])
+    assert import_location(location).added == 2
+    return location
+
+
+@pytest.mark.parametrize("swapped", ["project/1.15.30/flow", "project/1.15.30", "project"])
+def test_a_link_is_not_followed_wherever_it_is_in_the_path(swapped: str, roots: Path) -> None:
+    location = added(roots)
+    (roots / swapped).rename(roots.parent / "moved")
+    (roots / swapped).symlink_to(roots.parent / swapped.replace("project", "outside"))
+    assert (roots / "project/1.15.30/flow/main").exists()
+    summary = import_location(location)
+    assert summary.unreadable and "is a link now" in str(summary.unreadable)
+    assert sorted(location.checkpoints.values_list("state", flat=True)) == ["present", "present"]
+    assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
+    location.refresh_from_db()
+    assert not location.replaced_by, "A link is not offered to be accepted."
+
+
+def test_a_folder_of_a_branch_that_becomes_a_link_is_not_followed(roots: Path) -> None:
+    location = added(roots)
+    shutil.move(Path(location.path) / "main", roots.parent / "moved")
+    (Path(location.path) / "main").symlink_to(roots.parent / "outside/1.15.30/flow/main")
+    import_location(location)
+    assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
+
+
+def test_another_folder_is_read_only_once_a_person_has_accepted_it(roots: Path) -> None:
+    location = added(roots)
+    Path(location.path).rename(roots / "moved")
+    write_checkpoint(Path(location.path), "20260101T000000_0000abcd")
+    summary = import_location(location)
+    assert "replaced since" in str(summary.unreadable)
+    location.refresh_from_db()
+    assert location.replaced_by and location.checkpoints.count() == 2
+    assert not location.accept_replacement("1:2:3")
+    assert location.accept_replacement(location.replaced_by)
+    summary = import_location(location)
+    assert (summary.unreadable, summary.added, summary.pruned) == (None, 1, 2)
+
+
+def test_naming_the_path_again_accepts_what_is_there(roots: Path) -> None:
+    location = added(roots)
+    Path(location.path).rename(roots / "moved")
+    write_checkpoint(Path(location.path), "20260101T000000_0000abcd")
+    assert import_location(location).unreadable
+    again = open_location(location.path, [roots])
+    assert again == location
+    assert import_location(again).added == 1
+
+
+def test_a_store_that_is_another_file_now_is_not_read(roots: Path) -> None:
+    store = copy_of("1.14.1/cp.db", roots)
+    location = open_location(store, [roots])
+    assert import_location(location).added == 3
+    shutil.copyfile(store, other := store.with_name("other.db"))
+    other.replace(store)
+    assert "replaced since" in str(import_location(location).unreadable)
+    store.unlink()
+    store.symlink_to(copy_of("1.14.1/cp.db", roots.parent / "outside"))
+    assert "is a link now" in str(import_location(location).unreadable)
+
+
+def test_a_location_from_before_is_pinned_by_its_next_import(roots: Path) -> None:
+    location = added(roots)
+    Location.objects.update(identity="")
+    import_location(location)
+    location.refresh_from_db()
+    with found_at(Path(location.path), [roots]) as found:
+        assert location.identity == str(found.identity)
+
+
+def test_another_device_number_of_the_same_disk_is_no_replacement() -> None:
+    before = Identity(device=41, inode=7, filesystem=99)
+    assert before.matches(Identity(device=52, inode=7, filesystem=99))
+    assert not before.matches(Identity(device=52, inode=7, filesystem=100))
+    assert not before.matches(Identity(device=41, inode=8, filesystem=99))
+    assert not Identity(41, 7).matches(Identity(52, 7))
+
+
+def test_a_place_outside_all_roots_has_no_link_in_its_path(tmp_path: Path, settings: Settings) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path / "other"]
+    location = open_location(copy_of("1.15.30/flow", tmp_path / "mine"))
+    assert import_location(location).added == 2
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    (tmp_path / "mine").symlink_to(tmp_path / "moved")
+    assert "is a link now" in str(import_location(location).unreadable)
+
+
+def test_a_root_that_is_a_link_itself_is_the_administrators(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "root").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk/store").mkdir()
+    with found_at(tmp_path / "root/store", [tmp_path / "root"]) as found:
+        assert found.is_folder
+    with pytest.raises(LocationReplaced), found_at(tmp_path / "root/store"):
+        pass
+
+
+def test_a_new_run_may_make_a_folder_again_but_not_take_another(roots: Path) -> None:
+    project = Project.objects.create(folder=str(roots), interpreter="/usr/bin/python3")
+    location = added(roots)
+    place = place_at(location.path, project)
+    shutil.rmtree(location.path)
+    location = open_place(place, project)
+    assert import_location(location).unreadable is None
+    Path(location.path).rename(roots / "moved")
+    Path(location.path).mkdir()
+    with pytest.raises(UnknownLocation, match="replaced"):
+        open_place(place, project)
+
+
+def test_a_link_that_comes_and_goes_while_it_is_read_leads_nowhere(roots: Path) -> None:
+    location = added(roots)
+    parent, away = roots / "project/1.15.30", roots / "project/away"
+    outside = roots.parent / "outside/1.15.30"
+    is_over = threading.Event()
+
+    def flip() -> None:
+        while not is_over.is_set():
+            parent.rename(away)
+            parent.symlink_to(outside)
+            parent.unlink()
+            away.rename(parent)
+
+    flipping = threading.Thread(target=flip)
+    flipping.start()
+    outcomes: set[str] = set()
+    try:
+        for _ in range(150):
+            for path in Path(away if not parent.exists() else parent).glob("flow/main/*.json"):
+                # So that there is something to read each time.
+                try:
+                    os.utime(path)
+                except OSError:
+                    continue
+            outcomes.add(str(import_location(location).unreadable))
+    finally:
+        is_over.set()
+        flipping.join()
+    assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
+    assert not location.problems.filter(key__contains=SECRET).exists()
+    assert not location.checkpoints.exclude(state="present").exists()
+    assert len(outcomes) > 1, "The link was met."
+    assert import_location(location).unreadable is None
+
+
+def test_what_is_no_path_is_said_in_words() -> None:
+    with pytest.raises(LocationUnreadable), found_at(Path("/nowhere/at/all")):
+        pass
