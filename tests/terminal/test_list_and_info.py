@@ -91,7 +91,8 @@ def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
     folder = copy_of("1.15.30/flow", tmp_path)
     listed = asked(capsys, "checkpoints", "list", str(folder))
     folder.rename(tmp_path / "elsewhere")
-    call_command("checkpoints", "list", str(folder), "--json")
+    with pytest.raises(SystemExit, match="1"):
+        call_command("checkpoints", "list", str(folder), "--json")
     printed = capsys.readouterr()
     assert json.loads(printed.out) == listed
     assert "as it was read before" in printed.err and "nothing at this path" in printed.err
@@ -179,6 +180,7 @@ def test_import_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
         "changed": 0,
         "pruned": 0,
         "problems": 0,
+        "unavailable": [],
     }
     assert asked(capsys, "import_checkpoints", str(folder))["added"] == 0
 

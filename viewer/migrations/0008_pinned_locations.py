@@ -9,7 +9,7 @@ def read_broken_ones_again(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("viewer", "0006_one_job_a_branch")]
+    dependencies = [("viewer", "0007_accepted_effects")]
 
     operations = [
         migrations.AddField("location", "identity", models.CharField(blank=True, default="", max_length=100), False),
