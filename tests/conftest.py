@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
 
 from scripts.served_demo import ServedDemo, served_demo
 from tests.engines.children import environment
@@ -114,6 +116,13 @@ def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """``make demo``, run in a data folder of its own and served until the module's tests are done."""
     with served_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
         yield demo
+
+
+@pytest.fixture(scope="session")
+def live_server(live_server: LiveServer) -> LiveServer:
+    """Django's own server in this process, which answers at its address."""
+    settings.ALLOWED_ORIGINS.append(live_server.url)
+    return live_server
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,12 @@ def sentence(job: Job) -> SafeString:
     return format_html(str(words), name=name, branch=name)
 
 
+def attempt_words(job: Job) -> str:
+    """An attempt that wrote no checkpoint, in a few words: ``fork failed``."""
+    kind = {"fork": _("fork"), "resume": _("resume")}.get(job.kind, _("new run"))
+    return f"{kind} {status_words(job)}"
+
+
 def hint(job: Job) -> str:
     """What is waited for, or what one can do next; empty where there is nothing to say."""
     if job.is_being_cancelled:

@@ -1,6 +1,7 @@
 """A job as its page, its bar and its row show it, from its events."""
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -52,6 +53,9 @@ def next_step(job: Job) -> NextStep | None:
         return NextStep(reverse("resume", args=[last.pk]), _("Resume from its last checkpoint"))
     if job.checkpoint and job.kind != Job.Kind.RUN:
         return NextStep(reverse(job.kind, args=[job.checkpoint.pk]), _("Begin it again"))
+    if job.kind == Job.Kind.RUN and not job.run:
+        query = urlencode({"entry_point": job.request.get("entry_point", "")})
+        return NextStep(f"{reverse('new-run', args=[job.location.uid])}?{query}", _("Begin it again"))
     return None
 
 
@@ -65,8 +69,13 @@ def limits_shown(job: Job) -> list[str]:
 
 
 def branch_url(job: Job) -> str:
-    """Where the job's branch is seen: at its newest checkpoint, else at its run; empty where that is gone."""
+    """Where the job's branch is seen: at its newest checkpoint. Empty where it has none."""
     if job.run is None:
         return ""
     newest = job.run.checkpoints.filter(branch=job.branch).select_related("run").order_by("-row").first()
-    return newest.get_absolute_url() if newest else job.run.get_absolute_url()
+    return newest.get_absolute_url() if newest else ""
+
+
+def start_url(job: Job) -> str:
+    """The checkpoint that the job started from, in its run's list. Empty where it is gone."""
+    return job.checkpoint.get_absolute_url() if job.checkpoint else ""

@@ -90,7 +90,7 @@ def draw_window(knots: Sequence[Knot], passing: Sequence[Knot], lanes: int) -> D
     """
     if not knots:
         return Drawing(0, 0, (), ())
-    plot = _plot(knots, knots[0].row, lanes)
+    plot = _plot(knots, max(knot.row for knot in knots), lanes)
     lines = [line for knot in (*passing, *knots) if (line := plot.line(knot)) is not None]
     dots = tuple(plot.dot(knot) for knot in knots if knot.shape != "fold")
     return Drawing(plot.width, len(knots) * ROW, tuple(lines), dots)
@@ -117,6 +117,8 @@ class _Plot:
         self._folds = folds
         self._top = top
         self._height = len(places) * ROW
+        # What is beside the rows, such as a failed attempt, has a negative number.
+        self._bottom = min((row for row in places if row >= 0), default=0)
         columns = lane_columns(lanes)
         self._step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
         self.width = 2 * MARGIN + LANE * (columns - 1)
@@ -125,7 +127,11 @@ class _Plot:
         return round(MARGIN + lane * self._step, 1)
 
     def y(self, row: int) -> float:
-        return self._places.get(row, self._top - row) * ROW + ROW / 2
+        if row in self._places:
+            return self._places[row] * ROW + ROW / 2
+        if row < self._bottom:
+            return self._height + (self._bottom - row) * ROW - ROW / 2
+        return (self._top - row) * ROW + ROW / 2
 
     def dot(self, knot: Knot) -> Dot:
         return Dot(knot.key, self.x(knot.lane), self.y(knot.row), knot.colour, knot.shape, knot.running)

@@ -39,6 +39,10 @@ class JobQuerySet(models.QuerySet["Job"]):
     def unfinished(self) -> JobQuerySet:
         return self.filter(status__in=UNFINISHED)
 
+    def failed_starts(self) -> JobQuerySet:
+        """New runs that ended before their first checkpoint, and so have no run."""
+        return self.filter(kind=Job.Kind.RUN, run=None, status__in=Job.ENDED)
+
     def due(self) -> JobQuerySet:
         """Queued jobs that no time holds back: they have none, or it came while somebody could start them."""
         return self.queued().filter(models.Q(start_at=None) | models.Q(due_at__isnull=False))

@@ -1,7 +1,7 @@
 """Stretches of checkpoints that were pruned where they stood: one line of the list for each."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from viewer.models import Checkpoint
@@ -10,13 +10,18 @@ from viewer.models import Checkpoint
 FEWEST_FOLDED = 3
 
 
-def folded(rows: Sequence[Checkpoint], passing: Iterable[Checkpoint], at: str) -> list[list[Checkpoint]]:
+def folded(
+    rows: Sequence[Checkpoint], passing: Iterable[Checkpoint], at: str, kept: Container[int] = ()
+) -> list[list[Checkpoint]]:
     """The rows of a window, newest first, in stretches: several rows in one are to be folded into one line.
 
     Folded are pruned rows that follow each other without a fork, but none that is selected (``at``) or that
-    bears its branch's name. ``passing`` are rows above the window. All carry their parents' places.
+    bears its branch's name, nor one of those ``kept``, by their keys. ``passing`` are rows above the window.
+    All carry their parents' places.
     """
     children = Counter(row.parent_row for row in (*rows, *passing))  # type: ignore[attr-defined]
+    # As if something had been forked from them.
+    children.update({row.row: 2 for row in rows if row.pk in kept})
     stretches = []
     for stretch in _chains(rows, children, at):
         whole = len(stretch) >= FEWEST_FOLDED

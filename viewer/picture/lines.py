@@ -12,7 +12,7 @@ from django.utils.dateformat import format as formatted
 from django.utils.timezone import localtime
 from django.utils.translation import get_language
 
-from viewer.models import Checkpoint
+from viewer.models import Checkpoint, Job
 from viewer.picture.triggers import is_failure, written_words
 
 # More tasks than this are one bar, not a bar each.
@@ -55,6 +55,8 @@ class Line:
     bars: tuple[str, ...] | None
     # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
     folded: int = 0
+    # The jobs that failed here before they wrote a checkpoint, where the line stands for them.
+    attempts: tuple[Job, ...] = ()
 
 
 def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:

@@ -9,6 +9,7 @@ from viewer.contents.events import FAILED
 from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
+from viewer.picture.attempts import Attempts, attempt_groups, attempt_knot, attempt_line, attempts_of
 from viewer.picture.branches import line_of
 from viewer.picture.colours import branch_colours
 from viewer.picture.edits import edited_checkpoints
@@ -33,8 +34,9 @@ class Wanted:
     branch: str = ""
     top: int | None = None
     bottom: int | None = None
-    # Whether each pruned checkpoint is a line of its own.
+    # Whether each pruned checkpoint is a line of its own, and each failed attempt.
     pruned: bool = False
+    attempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Window:
     bottom: int
     newer: int | None
     older: int | None
+    # The run's newest row, which need not be among these.
+    newest: int = 0
 
 
 def window_of(run: Run, wanted: Wanted) -> Window:
@@ -64,16 +68,36 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     # Asked for again with its bottom, a window keeps the link that stands below it.
     more = len(found) > most
     passing = _passing(run, top, wanted)
-    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at)
+    attempts = attempts_of(run)
+    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at, attempts)
+    lines, knots = _lines(run, at_once, attempts, looks, wanted)
+    lanes = run.lane_count + any(line.attempts for line in lines)
     return Window(
-        lines=tuple(shown_line(rows[0], looks, wanted.at, len(rows)) for rows in at_once),
-        drawing=_drawing(run, at_once, passing, looks, wanted),
-        columns=lane_columns(run.lane_count),
+        lines=lines,
+        drawing=_drawing(knots, passing, looks, wanted, lanes),
+        columns=lane_columns(lanes),
         top=top,
         bottom=shown[-1].row if shown else 0,
         newer=None if top is None else min(top + ROWS, newest),
         older=shown[-1].row - 1 if more else None,
+        newest=newest,
     )
+
+
+def _lines(
+    run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, looks: Looks, wanted: Wanted
+) -> tuple[tuple[Line, ...], list[Knot]]:
+    """The lines of a window and their knots: above each checkpoint the attempts that failed there."""
+    lines: list[Line] = []
+    knots: list[Knot] = []
+    for rows in at_once:
+        line = shown_line(rows[0], looks, wanted.at, len(rows))
+        for jobs in attempt_groups(attempts, rows[0], wanted.attempts):
+            lines.append(attempt_line(line, jobs))
+            knots.append(attempt_knot(rows[0], len(knots), run.lane_count, line.colour))
+        lines.append(line)
+        knots.append(_knot_of(rows, looks))
+    return tuple(lines), knots
 
 
 def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
@@ -87,7 +111,8 @@ def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
 
 def looks_of(run: Run) -> Looks:
     """The colours and marks of a run's rows."""
-    branches = list(run.jobs.unfinished().values_list("branch", flat=True))
+    # A job that waits for its start writes nothing yet.
+    branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
     return Looks(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
@@ -141,12 +166,11 @@ def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
 
 
 def _drawing(
-    run: Run, at_once: Sequence[list[Checkpoint]], passing: Sequence[Checkpoint], looks: Looks, wanted: Wanted
+    knots: Sequence[Knot], passing: Sequence[Checkpoint], looks: Looks, wanted: Wanted, lanes: int
 ) -> Drawing:
-    knots = [_knot_of(rows, looks) for rows in at_once]
     if wanted.only:
-        return draw_dots(knots, run.lane_count)
-    return draw_window(knots, knots_of(passing, looks), run.lane_count)
+        return draw_dots(knots, lanes)
+    return draw_window(knots, knots_of(passing, looks), lanes)
 
 
 def _knot_of(rows: list[Checkpoint], looks: Looks) -> Knot:

@@ -8,7 +8,7 @@ from django import template
 from viewer import wording
 from viewer.jobs import sentences
 from viewer.jobs.limits import stopped_words
-from viewer.jobs.showing import branch_url, limits_shown, next_step, shown_job
+from viewer.jobs.showing import branch_url, limits_shown, next_step, shown_job, start_url
 from viewer.jobs.waiting import wait_of
 from viewer.jobs.warnings import warnings_of
 from viewer.models import Job, Location
@@ -19,6 +19,8 @@ register.filter("job_sentence", sentences.sentence)
 register.filter("job_hint", sentences.hint)
 register.filter("job_elapsed", sentences.elapsed)
 register.filter("job_branch_url", branch_url)
+register.filter("job_start_url", start_url)
+register.filter("job_attempt", sentences.attempt_words)
 register.filter("job_status", sentences.status_words)
 register.filter("job_status_class", sentences.status_class)
 register.filter("job_lateness", sentences.lateness)

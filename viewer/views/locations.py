@@ -28,6 +28,7 @@ from viewer.wording import told
 
 RUNS_A_PAGE = 100
 PROBLEMS_SHOWN = 200
+FAILED_STARTS_SHOWN = 20
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 
 
@@ -72,6 +73,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
         "would_be_lost": what_would_be_lost(location),
+        "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
     }
     part = request.headers.get("HX-Target") == "location-contents"
     return render(request, f"viewer/locations/{'_contents' if part else 'page'}.html", context)

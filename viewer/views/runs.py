@@ -67,7 +67,8 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
             context["no_layout"] = told(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
     pruned = request.GET.get("pruned") == "shown"
-    wanted = Wanted(at, only, branch, top, bottom, pruned)
+    attempts = request.GET.get("attempts") == "shown"
+    wanted = Wanted(at, only, branch, top, bottom, pruned, attempts)
     return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
