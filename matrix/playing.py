@@ -28,6 +28,7 @@ ROOMS = (
     "questions",
     "agents",
     "new_runs",
+    "declared",
     "stores",
     "weather",
 )

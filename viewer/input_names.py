@@ -53,7 +53,7 @@ def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName,
     if is_file(entry_point):
         found = list(_declared(folder, entry_point, entity))
     else:
-        sources = list(_sources(folder, entry_point.partition(":")[0]))
+        sources = list(sources_of(folder, entry_point.partition(":")[0]))
         if not sources:
             return ()
         if entity == "flow":
@@ -87,7 +87,7 @@ def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputNam
         return
     module, _, name = str(state.get("ref") or "").partition(":")
     if name:
-        classes = [tree for _, tree in _sources(folder, module)]
+        classes = [tree for _, tree in sources_of(folder, module)]
         yield from _of_state(name, _classes_in(classes))
     schema = state.get("json_schema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
@@ -199,7 +199,7 @@ def _name_of(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _sources(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
+def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
     """The entry point's module, and those of the project that it imports from."""
     first = _module(folder, module)
     if first is None:

@@ -8,6 +8,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.jobs.flow_plan import Turn
 from viewer.jobs.plan import Action, Reason, Step
 from viewer.words import Worded, Words
 
@@ -17,9 +18,17 @@ ACTIONS: dict[Action, str | Promise] = {
     Action.PINNED: _("held"),
     Action.AGAIN: _("runs again"),
     Action.RUNS: _("runs"),
+    Action.MAY: _("may run"),
 }
 # Signs say the same as the words beside them, and are hidden from readers that speak.
-SIGNS = {Action.KEPT: "✓", Action.EDITED: "✎", Action.PINNED: "⚲", Action.AGAIN: "↻", Action.RUNS: "▸"}
+SIGNS = {
+    Action.KEPT: "✓",
+    Action.EDITED: "✎",
+    Action.PINNED: "⚲",
+    Action.AGAIN: "↻",
+    Action.RUNS: "▸",
+    Action.MAY: "▹",
+}
 REASONS: dict[Reason, str | Promise] = {
     Reason.FINISHED: _("finished; its output is used as it is"),
     Reason.UNFINISHED: _("has not run yet"),
@@ -30,6 +39,9 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.BEHIND_RERUN: _("comes after a task that runs again"),
     Reason.ASKED: _("you asked for it"),
     Reason.STALE_INPUT: _("its text was made with an input that changed"),
+    Reason.TRIGGERED: _("what has finished triggers it once more"),
+    Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),
+    Reason.ROUTED: _("depends on a router"),
 }
 
 
@@ -71,6 +83,20 @@ def step_words(step: Step) -> str:
     """A whole line for the terminal: position, title, what happens and why."""
     reasons = "; ".join(filter(None, [reason_words(step.reason), stale_words(step.stale)]))
     return f"{step.position}. {step.title}: {action_word(step.action)} ({reasons})"
+
+
+def turn_words(turn: Turn) -> str:
+    """Where a router may lead, in one line."""
+    nowhere = gettext("nothing follows")
+    routes = "; ".join(f"{route.label} → {', '.join(route.methods) or nowhere}" for route in turn.routes)
+    if not routes:
+        text = gettext("Then, depending on the router %(router)s: the code does not say what it returns.")
+        return text % {"router": turn.router}
+    if turn.is_open:
+        text = gettext("Then, depending on the router %(router)s, as far as the code says: %(routes)s.")
+    else:
+        text = gettext("Then, depending on the router %(router)s: %(routes)s.")
+    return text % {"router": turn.router, "routes": routes}
 
 
 # What a look finds (see viewer/jobs/looks.py), as one thing of its kind.

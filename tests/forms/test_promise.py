@@ -7,6 +7,7 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.contents import Contents, contents_of
 from viewer.contents.events import Event, events_of
 from viewer.forms.promise import cost_of, promise_of
+from viewer.jobs.flow_plan import Condition, FlowMethod
 from viewer.jobs.plan import Edits
 from viewer.wording import step_words
 
@@ -99,10 +100,41 @@ def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -
     assert edited.refusals == [] and "only holds what you changed" in edited.notes[0]
 
 
-def test_a_flow_says_that_its_class_knows_the_rest() -> None:
+def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
     promise = promise_of(flow({"n": 1}), Edits())
-    assert promise.refusals == [] and "class" in promise.notes[0]
+    assert promise.refusals == [] and "does not say which methods follow" in promise.notes[0]
     assert [shown.choice for shown in promise.shown] == [""]
+    assert promise.then == []
+
+
+def test_a_flow_with_its_source_says_what_follows_and_what_does_not() -> None:
+    outline = FlowMethod("outline", starts=True)
+    publish = FlowMethod("publish", listens_to=Condition(("outline",)))
+    promise = promise_of(flow({"n": 1}), Edits(), methods=(outline, publish))
+    assert [(shown.step.unit, shown.word) for shown in promise.shown] == [
+        ("outline", "kept"),
+        ("publish", "runs"),
+    ]
+    assert promise.running_count == 1
+    assert promise.notes == []
+    ended = promise_of(flow({"n": 1}), Edits(), methods=(outline,))
+    assert ended.refusals == [] and "nothing is left to run" in ended.notes[0]
+
+
+def test_routers_are_told_with_what_they_lead_to() -> None:
+    def then(**router: Any) -> str:
+        methods = (
+            FlowMethod("outline", starts=True),
+            FlowMethod("turn", listens_to=Condition(("outline",)), is_router=True, **router),
+            FlowMethod("go", listens_to=Condition(("left",))),
+        )
+        (line,) = promise_of(flow({}), Edits(), methods=methods).then
+        return line
+
+    known = "Then, depending on the router turn: left → go; right → nothing follows."
+    assert then(labels=("left", "right")) == known
+    assert "as far as the code says: left → go." in then(is_open=True)
+    assert "does not say what it returns" in then()
 
 
 def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:

@@ -246,13 +246,16 @@ def _json_output(output: Body) -> Any:
 def _methods(root: Body) -> tuple[Method, ...]:
     counts = mapping(root.get("checkpoint_method_counts"))
     done = [text(name) for name in listed(root.get("checkpoint_completed_methods"))]
-    outputs: dict[str, Any] = {}
-    for name, output in zip(counts, listed(root.get("checkpoint_method_outputs")), strict=False):
-        # Later versions write the method beside its output, earlier ones the output alone.
-        if isinstance(output, dict) and set(output) == {"method", "output"}:
-            outputs[text(output["method"])] = output["output"]
-        else:
-            outputs[name] = output
+    written = listed(root.get("checkpoint_method_outputs"))
+    # Later versions write the method beside its output, earlier ones the output alone.
+    outputs = {
+        text(entry["method"]): entry["output"]
+        for entry in written
+        if isinstance(entry, dict) and entry.keys() >= {"method", "output"}
+    }
+    if not outputs and len(written) == len(counts):
+        # Of methods that ran more than once it is not known which output is whose.
+        outputs = dict(zip(counts, written, strict=True))
     names = list(dict.fromkeys([*counts, *done]))
     return tuple(Method(name, name in done, whole(counts.get(name)), outputs.get(name)) for name in names)
 

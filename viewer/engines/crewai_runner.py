@@ -161,7 +161,7 @@ def _run_on(
         asking.stand_in_for_methods(flow, reporter.questions)
         pending.take_up(flow, root, body, request, reporter.questions)
         flows.replay_finished(flow, root, body, reporter)
-        reporter.write("steps", steps=flows.steps_of(flow))
+        reporter.write("steps", steps=flows.steps_of(flow, request))
         return flows.run(flow)
     agent = agents.prepare(state, root, body, request, reporter)
     reporter.write("steps", steps=_steps(request, [root]))

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.contents import Contents
 from viewer.engine_events import checkpoint_events
+from viewer.flow_methods import flow_methods
 from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.fields import Sent, mark_changes
 from viewer.forms.fork import ForkForm, FormError, Surroundings, read_fork
@@ -150,11 +151,11 @@ def draft_of(
     project = checkpoint.location.project
     is_fork = kind == Job.Kind.FORK
     form = _form_of(kind, checkpoint, contents, sent, chosen, entry_point)
-    promise = promise_of(contents, form.edits, last, is_fork)
+    promise = promise_of(contents, form.edits, last, is_fork, form.methods)
     if sent is not None and is_fork and AGAIN_STALE in sent:
         form.again |= {step.unit for step in promise.stale}
         form.keep -= form.again
-        promise = promise_of(contents, form.edits, last, is_fork)
+        promise = promise_of(contents, form.edits, last, is_fork, form.methods)
     refusals = [*against(checkpoint, project, form.entry_point), *promise.refusals]
     draft = Draft(kind, checkpoint, project, contents, form, promise, key, refusals)
     if draft.is_stored:
@@ -189,6 +190,8 @@ def _form_of(
         chosen.get(EVENTS, []),
     )
     form.timing, form.limits = read_timing(sent), read_limits(sent)
+    if project and contents.kind == "flow":
+        form.methods = flow_methods(Path(project.folder), form.entry_point)
     for output in form.outputs:
         mark_changes(output)
     return form

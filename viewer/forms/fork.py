@@ -15,6 +15,7 @@ from viewer.forms.models import ModelChoices, read_models
 from viewer.forms.timing import Timing
 from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
 from viewer.jobs.branch import BranchRefused, checked_branch
+from viewer.jobs.flow_plan import FlowMethod
 from viewer.jobs.plan import Edits
 from viewer.wording import told
 
@@ -87,6 +88,8 @@ class ForkForm:
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     timing: Timing = field(default_factory=Timing)
     limits: LimitsPart = field(default_factory=LimitsPart)
+    # A flow's, by its entry point's source.
+    methods: Sequence[FlowMethod] = ()
 
     @property
     def edits(self) -> Edits:

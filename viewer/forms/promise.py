@@ -11,8 +11,11 @@ from viewer.contents.events import Event
 from viewer.forms.fields import MISSING
 from viewer.forms.fork import asked_of
 from viewer.forms.staleness import inputs_used
+from viewer.jobs.flow_plan import FlowMethod, Following, following
 from viewer.jobs.plan import Action, EditRefused, Edits, Reason, Step, Unit, plan_of
 
+# The answers of routers are texts; what is longer is no label.
+MAX_LABEL = 200
 RUNNING = (Action.AGAIN, Action.RUNS)
 
 
@@ -51,6 +54,8 @@ class Promise:
     notes: list[str] = field(default_factory=list)
     calls: int = 0
     tokens: int = 0
+    # What a flow's routers decide.
+    then: list[str] = field(default_factory=list)
 
     @property
     def rerun(self) -> set[str]:
@@ -75,32 +80,55 @@ def units_of(contents: Contents) -> list[Unit]:
             for task in contents.tasks
         ]
     if contents.kind == "flow":
-        return [Unit(method.name, method.name, done=method.done) for method in contents.methods]
+        return [
+            Unit(method.name, method.name, done=method.done, count=method.count)
+            for method in contents.methods
+        ]
     if contents.kind == "agent":
         done = any(event.kind == "lite_agent_execution_completed" for event in contents.events)
         return [Unit(contents.id or "agent", contents.name, contents.name, done)]
     return []
 
 
+def following_of(contents: Contents, methods: Sequence[FlowMethod]) -> Following | None:
+    """What follows in a flow by its source's ``methods``; None if these are not known."""
+    if contents.kind != "flow" or not methods:
+        return None
+    results: dict[str, list[str]] = {}
+    for event in contents.events:
+        if event.kind == "method_execution_finished" and event.flow in ("", contents.name):
+            results.setdefault(event.subject, []).append(event.text[:MAX_LABEL])
+    counts = {method.name: max(method.count, int(method.done)) for method in contents.methods}
+    return following(methods, counts, results)
+
+
 def promise_of(
-    contents: Contents, edits: Edits, last: Contents | None = None, is_fork: bool = True
+    contents: Contents,
+    edits: Edits,
+    last: Contents | None = None,
+    is_fork: bool = True,
+    methods: Sequence[FlowMethod] = (),
 ) -> Promise:
-    """What these edits lead to. ``last`` is where the run got furthest, for what the steps cost last time.
+    """What these edits lead to. ``last`` is where the run got furthest, for what the steps cost last time;
+    ``methods`` are a flow's by its source.
 
     A fork with nothing left to run still gives the checkpoint a branch; a resume would do nothing.
     """
     promise = Promise()
+    ahead = following_of(contents, methods)
     try:
-        promise.steps = plan_of(contents.kind, units_of(contents), edits)
+        promise.steps = plan_of(contents.kind, units_of(contents), edits, ahead)
     except EditRefused as refused:
         promise.refusals.append(wording.told(refused))
         promise.steps = _plan_without_conflicts(contents, edits)
     promise.shown = [_shown(step, contents.kind, edits) for step in promise.steps]
-    promise.notes = _notes(contents, promise, edits, is_fork)
+    promise.then = [wording.turn_words(turn) for turn in ahead.turns] if ahead else []
+    promise.notes = _flow_notes(promise, ahead) if contents.kind == "flow" else []
+    promise.notes += _notes(contents, promise, edits, is_fork)
     if contents.kind == "flow":
         known = {event.id for event in contents.events}
-        ahead = [event for event in last.events if event.id not in known] if last else []
-        promise.calls, promise.tokens = cost_of(ahead, {""}, contents.kind)
+        later = [event for event in last.events if event.id not in known] if last else []
+        promise.calls, promise.tokens = cost_of(later, {""}, contents.kind)
     else:
         running = {step.unit for step in promise.steps if step.action in RUNNING}
         promise.calls, promise.tokens = cost_of((last or contents).events, running, contents.kind)
@@ -146,13 +174,24 @@ def _shown(step: Step, kind: str, edits: Edits) -> ShownStep:
     return ShownStep(step)
 
 
-def _notes(contents: Contents, promise: Promise, edits: Edits, is_fork: bool) -> list[str]:
+def _flow_notes(promise: Promise, ahead: Following | None) -> list[str]:
+    if ahead is None:
+        return [_("The flow's source does not say which methods follow: it names them when it starts.")]
     notes = []
-    if contents.kind == "flow":
+    if not ahead.fits:
         notes.append(
-            _("Methods that have not run yet are known to the flow's class: it names them when it starts.")
+            _("The flow's source has changed since this checkpoint, so other methods may follow than these.")
         )
-    elif (
+    if not (ahead.certain or ahead.possible or ahead.turns):
+        notes.append(_("By the flow's source, nothing is left to run."))
+    return notes
+
+
+def _notes(contents: Contents, promise: Promise, edits: Edits, is_fork: bool) -> list[str]:
+    notes: list[str] = []
+    if contents.kind == "flow":
+        return notes
+    if (
         contents.kind == "agent"
         and promise.running_count
         and asked_of(contents) is MISSING

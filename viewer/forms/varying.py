@@ -16,6 +16,7 @@ from viewer.forms.promise import Promise, promise_of
 from viewer.forms.values import same
 from viewer.forms.varied import SentTexts, Varied, varied_model, varied_output, varied_value
 from viewer.jobs.branch import BranchRefused, checked_branch
+from viewer.jobs.flow_plan import FlowMethod
 from viewer.jobs.plan import Edits
 from viewer.redaction.names import MARKER
 from viewer.redaction.values import redact
@@ -121,7 +122,7 @@ def read_varying(
     chosen = [one for one in varied if one.values]
     form.count = prod(len(one.values) for one in chosen) if chosen else 0
     if 0 < form.count <= MOST_BRANCHES:
-        form.branches = list(_branches(contents, form, chosen, branches, last))
+        form.branches = list(_branches(contents, form, chosen, branches, last, plain.methods))
     return form
 
 
@@ -131,15 +132,16 @@ def _branches(
     chosen: Sequence[Varied],
     taken: Collection[str],
     last: Contents | None,
+    methods: Sequence[FlowMethod],
 ) -> Iterator[Branch]:
     names: set[str] = set()
     for number, combination in enumerate(product(*(one.values for one in chosen)), 1):
         pairs = list(zip(chosen, combination, strict=True))
         edits, models = _edits_of(pairs, contents)
-        promise = promise_of(contents, edits, last)
+        promise = promise_of(contents, edits, last, methods=methods)
         if form.again_stale and promise.stale:
             edits = replace(edits, again=frozenset(step.unit for step in promise.stale))
-            promise = promise_of(contents, edits, last)
+            promise = promise_of(contents, edits, last, methods=methods)
         shown = [(one, shown_value(one, value)) for one, value in pairs]
         name = _name(form.base, [value for one, value in shown if len(one.values) > 1], number, names)
         names.add(name)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from viewer.jobs.flow_plan import Following
 from viewer.words import Worded
 from viewer.words import gettext_noop as _
 
@@ -17,6 +18,7 @@ class Action(StrEnum):
     PINNED = "pinned"  # lies behind a step that runs again, yet is held: it is not called
     AGAIN = "again"  # finished, but runs again
     RUNS = "runs"  # had not run yet
+    MAY = "may"  # has not run, and will if a router of its flow leads to it
 
 
 class Reason(StrEnum):
@@ -31,6 +33,9 @@ class Reason(StrEnum):
     BEHIND_RERUN = "behind_rerun"
     ASKED = "asked"
     STALE_INPUT = "stale_input"
+    TRIGGERED = "triggered"
+    MAY_REPEAT = "may_repeat"
+    ROUTED = "routed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Unit:
     template: str = ""
     # The inputs that are known to stand in what the model was told beside it, such as the agent's role.
     uses: frozenset[str] = frozenset()
+    # How often a flow's method has finished.
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +87,16 @@ class EditRefused(Worded):
     """An edit cannot hold. Its message tells which, and what to do."""
 
 
-def plan_of(entity: str, units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused."""
-    plans = {"crew": plan_crew, "flow": plan_flow, "agent": plan_agent}
+def plan_of(
+    entity: str, units: Sequence[Unit], edits: Edits, following: Following | None = None
+) -> list[Step]:
+    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused.
+
+    ``following`` is what the project's source says of a flow.
+    """
+    if entity == "flow":
+        return plan_flow(units, edits, following)
+    plans = {"crew": plan_crew, "agent": plan_agent}
     if entity not in plans:
         raise EditRefused(_("Nothing in this checkpoint can be run: it holds no crew, flow or agent."))
     return plans[entity](units, edits)
@@ -124,12 +138,11 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
     return steps
 
 
-def plan_flow(units: Sequence[Unit], edits: Edits) -> list[Step]:
+def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
     """The steps of a flow: its methods. Raises EditRefused.
 
     Only the state of a flow can be edited: what a method returned has been handed on already.
-    Methods that have not run are known by name only where the record has seen them; the child,
-    which has the flow's class, names the rest.
+    Without ``following``, methods that have not run are known only if the record has seen them.
     """
     _refuse_unknown(units, edits)
     if edits.outputs:
@@ -140,10 +153,25 @@ def plan_flow(units: Sequence[Unit], edits: Edits) -> list[Step]:
         raise EditRefused(_("A flow's inputs have become its state: edit the flow's state instead."))
     if edits.again:
         raise EditRefused(_("A flow's finished method cannot run again: fork from the checkpoint before it."))
+    if following is None:
+        return [
+            Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
+            for position, unit in enumerate(units, 1)
+        ]
+    recorded = {unit.id: unit for unit in units if unit.done or unit.count}
+    names = dict.fromkeys([*recorded, *following.certain, *following.possible])
     return [
-        Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
-        for position, unit in enumerate(units, 1)
+        Step(name, position, name, "", *_of_method(name, name in recorded, following))
+        for position, name in enumerate(names, 1)
     ]
+
+
+def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, Reason]:
+    if name in following.certain:
+        return (Action.AGAIN, Reason.TRIGGERED) if has_run else (Action.RUNS, Reason.UNFINISHED)
+    if name in following.possible:
+        return (Action.KEPT, Reason.MAY_REPEAT) if has_run else (Action.MAY, Reason.ROUTED)
+    return Action.KEPT, Reason.FINISHED
 
 
 def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:

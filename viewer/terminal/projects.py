@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 
 from viewer.contents import Contents
 from viewer.entry_points import entry_point_for, entry_point_kinds, find_entry_points
+from viewer.flow_methods import flow_methods
+from viewer.jobs.flow_plan import FlowMethod
 from viewer.models import Location, Project
 from viewer.proposing import find_interpreter, propose_project
 
@@ -69,6 +71,24 @@ def entry_point_of(project: Project, contents: Contents, options: Mapping[str, A
     if not found and kind and len(unknown) == 1:
         return unknown[0]
     return found
+
+
+def methods_for_plan(
+    location: Location, contents: Contents, options: Mapping[str, Any]
+) -> tuple[FlowMethod, ...]:
+    """A flow's methods by the source that a run would use. Records no project, unlike ``project_for``."""
+    if contents.kind != "flow":
+        return ()
+    own = location.project
+    folder = _absolute(options["project"]) or Path(
+        own.folder if own else propose_project(Path(location.path)).folder
+    )
+    named = options["entrypoint"]
+    if named is None:
+        known = own.entry_points if own and str(folder) == own.folder else []
+        points = known or [point.name for point in find_entry_points(folder)]
+        named = entry_point_for(folder, points, contents.kind, contents.name)
+    return flow_methods(folder, named)
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

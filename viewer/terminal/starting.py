@@ -1,6 +1,7 @@
 """Starts a fork or resume from the terminal, and tells what became of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC
 from typing import Any
 
@@ -9,9 +10,10 @@ from django.utils.translation import gettext as _
 
 from viewer.contents import contents_of
 from viewer.forms.draft import branches_of
-from viewer.forms.promise import units_of
+from viewer.forms.promise import following_of, units_of
 from viewer.importing import stored_body
 from viewer.jobs.branch import BranchRefused, checked_branch, proposed_branch
+from viewer.jobs.flow_plan import Following
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.limits import stopped_words
 from viewer.jobs.plan import EditRefused, Step, plain_steps, plan_of
@@ -34,11 +36,16 @@ from viewer.terminal.effects import (
 )
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.losses import add_loss_arguments, answers_of, look_of, loss_lines
-from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
+from viewer.terminal.projects import (
+    add_project_arguments,
+    entry_point_of,
+    methods_for_plan,
+    project_for,
+)
 from viewer.terminal.pruned import add_pruned_arguments, refuse_unfit
 from viewer.terminal.rows import checkpoint_document
 from viewer.terminal.terms import add_terms_arguments, terms_of
-from viewer.wording import step_words, told
+from viewer.wording import step_words, told, turn_words
 
 
 def add_run_arguments(parser: CommandParser) -> None:
@@ -68,9 +75,10 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
             checked_branch(branch, branches_of(checkpoint))
         contents = contents_of(stored_body(checkpoint))
         edits = edits_of(options, contents)
-        steps = plan_of(contents.kind, units_of(contents), edits)
+        ahead = following_of(contents, methods_for_plan(checkpoint.location, contents, options))
+        steps = plan_of(contents.kind, units_of(contents), edits, ahead)
         if options["plan"]:
-            return _planned(branch, steps)
+            return _planned(branch, steps, ahead)
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options)
         refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
@@ -105,9 +113,12 @@ def _wait(job: Job) -> None:
         job.refresh_from_db()
 
 
-def _planned(branch: str, steps: Sequence[Step]) -> Answer:
-    lines = [*(step_words(step) for step in steps), "", _("Nothing has been started.")]
-    return Answer(_document("planned", branch, steps), lines)
+def _planned(branch: str, steps: Sequence[Step], ahead: Following | None) -> Answer:
+    then = [turn_words(turn) for turn in ahead.turns] if ahead else []
+    lines = [*(step_words(step) for step in steps), *then, "", _("Nothing has been started.")]
+    document = _document("planned", branch, steps)
+    document["then"] = [asdict(turn) for turn in ahead.turns] if ahead else []
+    return Answer(document, lines)
 
 
 def refusal(branch: str, steps: Sequence[Step], reason: str) -> Answer:

@@ -33,7 +33,12 @@ from viewer.terminal.effects import (
 )
 from viewer.terminal.finding import checkpoint_at
 from viewer.terminal.losses import add_loss_arguments, answers_of
-from viewer.terminal.projects import add_project_arguments, entry_point_of, project_for
+from viewer.terminal.projects import (
+    add_project_arguments,
+    entry_point_of,
+    methods_for_plan,
+    project_for,
+)
 from viewer.terminal.pruned import add_pruned_arguments, refuse_unfit
 from viewer.terminal.starting import is_well
 from viewer.terminal.terms import add_terms_arguments, terms_of
@@ -112,7 +117,9 @@ def _form(checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
         sent[f"vary-stored:{unit_named(contents, name)}"] = ["1"]
     if options["again_stale"]:
         sent["again-stale"] = ["1"]
-    form = read_varying(contents, read_fork(contents, around, None, {}), branches_of(checkpoint), sent)
+    plain = read_fork(contents, around, None, {})
+    plain.methods = methods_for_plan(checkpoint.location, contents, options)
+    form = read_varying(contents, plain, branches_of(checkpoint), sent)
     known = {name for one in form.varied for name in (one.html_name, one.stored_name)}
     for name in sent:
         if name.startswith("vary-") and name not in known:
@@ -201,6 +208,7 @@ def _branch_document(branch: Branch, job: Job | None) -> dict[str, Any]:
 def _plan_lines(branch: Branch) -> Iterator[str]:
     yield f"{branch.name} ({branch.words})"
     yield from (f"  {step_words(step)}" for step in branch.promise.steps)
+    yield from (f"  {line}" for line in branch.promise.then)
 
 
 def _pairs(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:

@@ -61,17 +61,22 @@ def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
     return result if isinstance(result, str) else json.dumps(result, default=str, ensure_ascii=False)
 
 
-def steps_of(flow: Any) -> list[dict[str, Any]]:
-    """The steps as the class tells them: which methods are finished, and which may run."""
+def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:
+    """The methods with what happens to each: as it was planned, else as the flow itself tells."""
     finished = {str(name) for name in flow._completed_methods}
+    planned = {step["task"]: step["action"] for step in request["steps"]}
+    names = [str(name) for name in flow._methods]
+    if set(planned.values()) - {"kept"}:
+        # The plan knows what follows: routes that were not taken are no part of it.
+        names = [name for name in names if name in planned]
     return [
         {
-            "unit": str(name),
+            "unit": name,
             "position": position,
-            "title": str(name),
-            "action": _action(str(name) in finished),
+            "title": name,
+            "action": planned.get(name) or _action(name in finished),
         }
-        for position, name in enumerate(flow._methods, 1)
+        for position, name in enumerate(names, 1)
     ]
 
 

@@ -85,7 +85,7 @@ def _flow(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any
     flow = flows.made_by(request["entry_point"])
     flow.stream = False
     asking.stand_in_for_methods(flow, reporter.questions)
-    return flow, flows.steps_of(flow)
+    return flow, flows.steps_of(flow, request)
 
 
 def _agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:

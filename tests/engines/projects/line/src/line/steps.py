@@ -12,7 +12,7 @@ def ask(flow: Flow[Any], question: str) -> str:
 
 
 def outline(flow: Flow[Any], topic: str) -> dict[str, Any]:
-    return {"text": ask(flow, f"Outline {topic}"), "words": 3}
+    return {"text": ask(flow, f"Outline {topic}"), "words": "3 words"}
 
 
 def make_flow() -> Flow[Any]:

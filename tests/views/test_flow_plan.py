@@ -1,0 +1,103 @@
+"""A flow's plan names the methods that follow, in the browser and at the terminal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from tests.views.forking import FLOW, filled, page, stored
+from viewer.models import Checkpoint, Job, Location, Project
+
+SOURCE = """
+from typing import Literal
+from crewai.flow.flow import Flow, listen, router, start
+class Desk(Flow):
+    @start("retry")
+    def outline(self): ...
+    @router(outline)
+    def judge(self) -> Literal["retry", "done"]: ...
+    @listen("done")
+    def publish(self): ...
+    @listen(publish)
+    def announce(self): ...
+"""
+THEN = "Then, depending on the router judge: retry → outline; done → publish."
+STEPS = [
+    ("outline", "kept", "may_repeat"),
+    ("judge", "runs", "unfinished"),
+    ("publish", "may", "routed"),
+    ("announce", "may", "routed"),
+]
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    (Path(location.path).parent / "flow.py").write_text(SOURCE)
+    return stored(location, FLOW)
+
+
+def steps_in(plan: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(step["unit"], step["action"], step["reason"]) for step in plan]
+
+
+def test_the_forms_plan_goes_to_the_end(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    for kind in ("fork", "resume"):
+        text = client.get(page(checkpoint, kind)).content.decode()
+        assert THEN in text
+        assert "finished; runs again if a router leads back to it" in text
+        assert "depends on a router" in text
+    assert client.post(page(checkpoint), filled(client, checkpoint)).status_code == 302
+    job = Job.objects.get()
+    assert steps_in(job.plan) == STEPS
+    assert {step["task"]: step["action"] for step in job.request["steps"]}["publish"] == "may"
+
+
+def test_the_plan_is_that_of_the_chosen_entry_point(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    project = Project.objects.get()
+    (Path(project.folder) / "other.py").write_text(SOURCE.replace("publish", "print_it"))
+    project.entry_points = [*project.entry_points, "other:Desk"]
+    project.save()
+    sent = filled(client, checkpoint) | {"entry_point": "other:Desk"}
+    answer = client.post(reverse("fork-plan", args=[checkpoint.pk]), sent, headers={"HX-Request": "true"})
+    assert "done → print_it" in answer.content.decode()
+
+
+def test_source_that_says_nothing_and_source_that_changed_are_told(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    source = Path(checkpoint.location.path).parent / "flow.py"
+    source.write_text(SOURCE.replace("outline", "begin"))
+    assert "has changed since this checkpoint" in client.get(page(checkpoint)).content.decode()
+    source.write_text("from crewai import Flow\nclass Desk(Flow): ...\n")
+    assert "does not say which methods follow" in client.get(page(checkpoint)).content.decode()
+
+
+def test_the_terminals_plan_goes_to_the_end_and_records_nothing(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    call_command("checkpoints", "resume", where, "--plan")
+    lines = capsys.readouterr().out.splitlines()
+    assert THEN in lines
+    assert "3. publish: may run (depends on a router)" in lines
+    call_command("checkpoints", "fork", where, "--plan", "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert steps_in(document["plan"]) == STEPS
+    assert document["then"] == [
+        {
+            "router": "judge",
+            "routes": [
+                {"label": "retry", "methods": ["outline"]},
+                {"label": "done", "methods": ["publish"]},
+            ],
+            "is_open": False,
+        }
+    ]
+    assert not Job.objects.exists()
