@@ -8,10 +8,20 @@ import psutil
 from django.conf import settings
 
 from viewer.jobs import processes
+from viewer.jobs.write_ahead_log import clear_log
 from viewer.models import Job
 
 # How often the tree is looked for again: a process that leaves it is known from before.
 LOOK_SECONDS = 0.5
+
+
+def request_cancel(job: Job) -> bool:
+    """Cancel a queued job at once, or ask the follower of a running one to. False where it has ended."""
+    asked = job.request_cancel()
+    if asked and job.has_ended:
+        # It never ran, so nobody else takes what was typed out of the database's log.
+        clear_log(attempts=1)
+    return asked
 
 
 @dataclass

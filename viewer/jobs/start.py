@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from viewer.jobs.cancel import request_cancel
 from viewer.jobs.follow import carry
 from viewer.jobs.launch import runnable
 from viewer.jobs.locks import worker_is_up
@@ -125,6 +126,6 @@ def run_here(job: Job) -> None:
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt as error:
             interrupted = error
-            job.request_cancel()
+            request_cancel(job)
     if interrupted:
         raise interrupted

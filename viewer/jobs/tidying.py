@@ -6,6 +6,7 @@ from pathlib import Path
 
 from viewer.jobs.rows import Hiding
 from viewer.jobs.spool import ANSWER, EVENTS, LOG, REQUEST, SCRATCH, STOP, STORED
+from viewer.jobs.write_ahead_log import clear_log
 from viewer.models import Job
 
 # Secrets are looked for in so much at once, in whole lines, as some have several.
@@ -27,6 +28,8 @@ def tidy(job: Job, hide: Hiding) -> None:
         answer.unlink(missing_ok=True)
     # A child that was killed left the checkpoint's copy there, with its secrets.
     shutil.rmtree(job.folder / SCRATCH, ignore_errors=True)
+    # What a person typed has been taken out of the rows by now.
+    clear_log()
 
 
 def pieces_of(path: Path) -> Iterator[str]:

@@ -18,6 +18,7 @@ from viewer.jobs.follow import carry, stopping
 from viewer.jobs.locks import note_places, worker_lock
 from viewer.jobs.tasks import offer_lost, orphans, prune_entries
 from viewer.jobs.warming import Warming, keep_warm, stop
+from viewer.jobs.write_ahead_log import clear_if_pending
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
@@ -123,6 +124,7 @@ def adopt(state: Work) -> None:
         if job.pk not in state.adopted:
             state.adopted[job.pk] = state.followers.submit(carry_on, job)
     offer_lost()
+    clear_if_pending()
     if time.monotonic() - state.pruned > PRUNE_SECONDS:
         state.pruned = time.monotonic()
         prune_entries()

@@ -15,6 +15,7 @@ from viewer.forms.models import ALL, STRATEGIES
 from viewer.forms.varying import Branch, VaryingForm, read_varying
 from viewer.importing import stored_body
 from viewer.jobs.branch import proposed_branch
+from viewer.jobs.cancel import request_cancel
 from viewer.jobs.launch import JobRefused
 from viewer.jobs.plan import plain_steps
 from viewer.jobs.request import request_for
@@ -163,7 +164,7 @@ def _wait(jobs: Sequence[Job]) -> None:
                 run_here(job)
     except KeyboardInterrupt:
         for job in jobs:
-            job.request_cancel()
+            request_cancel(job)
     finally:
         for job in jobs:
             job.refresh_from_db()

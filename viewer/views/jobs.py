@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.forms.limits import read_limits
 from viewer.forms.timing import read_timing
+from viewer.jobs.cancel import request_cancel
 from viewer.jobs.showing import shown_job
 from viewer.jobs.start import move_start
 from viewer.jobs.waiting import wait_of, waiting
@@ -101,7 +102,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Ask for a job to be stopped. Open pages are told by their sockets."""
     job = get_object_or_404(Job, pk=pk)
-    asked = job.request_cancel()
+    asked = request_cancel(job)
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
     if not asked:

@@ -1,0 +1,54 @@
+"""What a person typed is in no byte of the database once its job has ended, its write-ahead log included."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from tests.jobs.conftest import MakeJob
+from viewer.jobs.cancel import request_cancel
+from viewer.jobs.follow import carry
+from viewer.jobs.write_ahead_log import clear_if_pending
+from viewer.models import Job
+
+TYPED = "typed-canary-0123456789"
+
+
+def database() -> Path:
+    return Path(str(connection.settings_dict["NAME"]))
+
+
+def kept_in() -> set[str]:
+    """The names of the database's files that hold what was typed."""
+    files = [path for path in database().parent.glob(f"{database().name}*") if path.is_file()]
+    return {path.name.removeprefix(database().name) for path in files if TYPED.encode() in path.read_bytes()}
+
+
+@pytest.fixture
+def job(make_job: MakeJob) -> Job:
+    job = make_job()
+    job.request = {"inputs": {"api_key": TYPED}, "kind": "fork"}
+    job.save()
+    assert kept_in() == {"-wal"}
+    return job
+
+
+def test_nothing_typed_stays_after_the_job(job: Job) -> None:
+    carry(job)
+    job.refresh_from_db()
+    assert job.has_ended and kept_in() == set()
+
+
+def test_nothing_typed_stays_after_a_queued_job_is_cancelled(job: Job) -> None:
+    assert request_cancel(job) and kept_in() == set()
+
+
+def test_while_somebody_reads_it_is_put_off_and_done_later(job: Job) -> None:
+    with closing(sqlite3.connect(database())) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM viewer_job").fetchone()
+        assert request_cancel(job) and kept_in() != set()
+    clear_if_pending()
+    assert kept_in() == set()

@@ -1,0 +1,58 @@
+"""Removes what was overwritten in the database from its write-ahead log, where old pages stay otherwise."""
+
+import logging
+import time
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.utils import DatabaseError
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 20
+SECONDS_BETWEEN = 0.1
+# Others wait for the lock meanwhile.
+LOCK_MILLISECONDS = 100
+
+
+def clear_log(attempts: int = ATTEMPTS) -> bool:
+    """Write the log's pages to the database, and empty the log. False while other readers prevent it.
+
+    Then the worker tries again. Does nothing inside a transaction.
+    """
+    if connection.in_atomic_block:
+        return False
+    pending = _pending()
+    try:
+        pending.touch(mode=0o600)
+        for attempt in range(attempts):
+            if attempt:
+                time.sleep(SECONDS_BETWEEN)
+            if _is_emptied():
+                pending.unlink(missing_ok=True)
+                return True
+    except (DatabaseError, OSError):
+        logger.warning("the database's log could not be emptied", exc_info=True)
+    return False
+
+
+def clear_if_pending() -> None:
+    """Try again what did not succeed before, in whichever process that was."""
+    if _pending().exists():
+        clear_log()
+
+
+def _pending() -> Path:
+    return Path(settings.DATA_DIR) / "log-to-clear"
+
+
+def _is_emptied() -> bool:
+    with connection.cursor() as cursor:
+        (usual,) = cursor.execute("PRAGMA busy_timeout").fetchone()
+        cursor.execute(f"PRAGMA busy_timeout={LOCK_MILLISECONDS}")
+        try:
+            is_busy, _pages, _moved = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout={usual}")
+    return not is_busy
