@@ -20,10 +20,10 @@ class DayLimits(models.Model):
 
     @classmethod
     def current(cls) -> DayLimits:
-        """The row, made where it is missing."""
-        return cls.objects.get_or_create(pk=1)[0]
+        """The row; without limits where there is none yet. Nothing is written."""
+        return cls.objects.filter(pk=1).first() or cls(pk=1)
 
     def change(self, limits: dict[str, Any]) -> None:
         """Hold these limits from now on."""
         self.limits = limits
-        self.save(update_fields=["limits"])
+        self.save()

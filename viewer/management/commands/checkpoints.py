@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
+from viewer.jobs.left import settle_left
 from viewer.management.command import OwnCommand
 from viewer.terminal import SUBCOMMANDS
 
@@ -33,6 +34,7 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
+        settle_left()
         answer = SUBCOMMANDS[options["subcommand"]].answer(options)
         if options["json"]:
             self.say_json(answer.document)

@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.jobs.left import settle_left
 from viewer.management.command import OwnCommand
 from viewer.wording import told
 
@@ -23,6 +24,7 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
+        settle_left()
         counts = _imported(options["location"])
         if options["json"]:
             self.say_json(counts)

@@ -1,0 +1,46 @@
+"""No page writes to the database while it is only looked at."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from tests.views.test_every_address import FORMS, LOGIN, PUBLIC, READ, addresses
+from viewer.models import DayLimits
+
+__all__ = ["addresses"]
+
+# A link that logs in has to note that it was used.
+WRITES = {"login-link"}
+# Its preflight check is kept, so that the next page finds it.
+PREFLIGHT = "viewer_look"
+WRITING = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
+
+
+class Written(AssertionError):
+    """A statement that writes was about to be executed."""
+
+
+def refuse_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+    if sql.lstrip().upper().startswith(WRITING) and f'"{PREFLIGHT}"' not in sql:
+        raise Written(sql[:200])
+    return execute(sql, *rest)
+
+
+@pytest.mark.parametrize("name", sorted(READ | FORMS | PUBLIC | LOGIN - {"logout"} - WRITES))
+def test_looking_at_a_page_writes_nothing(
+    client: Client, person: User, addresses: dict[str, str], name: str
+) -> None:
+    address = addresses.get(name) or {"login": "/login/", "health": "/healthz"}[name]
+    with connection.execute_wrapper(refuse_writes):
+        assert client.get(address).status_code in {200, 204, 302}
+
+
+def test_the_limits_of_a_day_are_made_with_their_first_change(db: None) -> None:
+    assert DayLimits.current().limits == {} and not DayLimits.objects.exists()
+    DayLimits.current().change({"tokens": 5})
+    DayLimits.current().change({"tokens": 6})
+    assert DayLimits.objects.get().limits == DayLimits.current().limits == {"tokens": 6}

@@ -1,0 +1,30 @@
+"""Brings jobs to their end whose follower was killed, where no worker is there to do so."""
+
+import logging
+
+from viewer.jobs import locks
+from viewer.jobs.follow import carry, is_gone
+from viewer.jobs.tasks import orphans
+from viewer.models import Job
+
+logger = logging.getLogger(__name__)
+
+
+def settle_left() -> list[Job]:
+    """End the jobs under way whose child is gone and that nobody follows. Returns them as they ended.
+
+    None is started, and none whose child still runs is touched: that run goes on. A worker does this itself.
+    """
+    if locks.worker_is_up():
+        return []
+    settled = []
+    for job in orphans():
+        try:
+            # Claimed but never started, or ended: where it is alive, it would be waited for.
+            if is_gone(job):
+                carry(job)
+                settled.append(job)
+        except Exception:
+            # What was asked for is done all the same; the next command tries again.
+            logger.exception("settling job %s", job.pk)
+    return settled
