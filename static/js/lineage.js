@@ -85,16 +85,52 @@ document.addEventListener("click", async ({ target }) => {
 // New rows on top must not push away what is being read further down.
 let before = null;
 let focused = null;
+let newest = null;
+let unseen = 0;
+const newRows = document.getElementById("rows-new");
+const rowsShown = () => document.querySelector(".rows[data-newest]");
+/** What scrolls the list: its own box, or on a phone the page. */
+function scroller() {
+  const list = document.getElementById("lineage");
+  return list && getComputedStyle(list).overflowY === "auto" && list.scrollHeight > list.clientHeight ? list : document.scrollingElement;
+}
+/** Whether something further down is being read, which new rows on top must not move. */
+function isReadingBelow() {
+  const chosen = rowOf(current());
+  return scroller().scrollTop > 0 || (chosen !== null && chosen !== undefined && chosen !== document.querySelector(".row"));
+}
+function announce(count) {
+  unseen += count;
+  newRows.hidden = unseen === 0;
+  if (unseen) newRows.textContent = unseen === 1 ? newRows.dataset.one : newRows.dataset.more.replace("%(count)s", unseen);
+}
+newRows?.addEventListener("click", () => {
+  announce(-unseen);
+  const url = new URL(location.href);
+  // Where the list begins further down, the newest rows are another page of it.
+  if (new URL(rowsShown().getAttribute("hx-get"), url).searchParams.has("from")) {
+    for (const name of ["at", "from"]) url.searchParams.delete(name);
+    location.assign(url);
+    return;
+  }
+  scroller().scrollTo({ top: 0 });
+  select(document.querySelector(".row a"));
+});
+document.addEventListener("scroll", () => scroller().scrollTop === 0 && unseen && !rowsShown()?.getAttribute("hx-get").includes("from=") && announce(-unseen), true);
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  const scroll = document.getElementById("lineage");
-  before = detail.target.matches?.(".rows") && scroll?.scrollTop > 0 ? scroll.scrollHeight - scroll.scrollTop : null;
+  const scroll = scroller();
+  const isList = detail.target.matches?.(".rows");
+  before = isList && isReadingBelow() ? scroll.scrollHeight - scroll.scrollTop : null;
+  newest = isList ? Number(detail.target.dataset.newest) : null;
   focused = detail.target.contains?.(document.activeElement) ? document.activeElement.id : null;
 });
 document.addEventListener("htmx:afterSwap", () => {
-  const scroll = document.getElementById("lineage");
+  const scroll = scroller();
   if (before !== null) scroll.scrollTop = scroll.scrollHeight - before;
+  const more = newest === null ? 0 : Number(rowsShown()?.dataset.newest) - newest;
+  if (more > 0 && before !== null) announce(more);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  before = focused = null;
+  before = focused = newest = null;
   markSelection();
   showCopyButtons();
 });

@@ -54,6 +54,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 // A part that follows its location fetches itself again. What changes meanwhile is told when it is there.
 const FETCHED_AGAIN = '[hx-trigger*="location-changed"]';
 const SETTLED_MILLISECONDS = 60;
+const RETRY_MILLISECONDS = 1000;
 const fetching = new Set();
 let told = shownState();
 
@@ -70,7 +71,25 @@ function tellOfChanges() {
   document.body.dispatchEvent(new CustomEvent("location-changed"));
 }
 
+// The tab says how the page's job stands; on a page with several, first what waits for a person.
+const plainTitle = () => document.body.dataset.title ?? (document.body.dataset.title = document.title);
+function showTitle() {
+  const shown = [...document.querySelectorAll("[data-words][data-state]")];
+  if (!shown.length && !("title" in document.body.dataset)) return;
+  const own = document.querySelector(".job-head [data-words]");
+  const most = own ?? ["asking", "under-way", "ended"].map((state) => shown.find((one) => one.dataset.state === state)).find(Boolean);
+  const plain = own ? document.querySelector(".job-head h1").textContent + " · Forkline" : plainTitle();
+  document.title = most ? `${most.dataset.words}: ${plain}` : plain;
+}
+document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  // Another checkpoint was opened, which has a title of its own.
+  if (detail.target.id === "detail") delete document.body.dataset.title;
+  showTitle();
+});
+showTitle();
+
 document.addEventListener("htmx:wsAfterMessage", () => {
+  showTitle();
   tellOfChanges();
   keepEndInView();
 });
@@ -78,6 +97,11 @@ document.addEventListener("htmx:beforeRequest", ({ detail }) => {
   if (detail.elt.matches(FETCHED_AGAIN)) fetching.add(detail.xhr);
 });
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  // What could not be fetched, as while the server starts again, is asked for once more.
+  if (fetching.has(detail.xhr) && !detail.successful) {
+    told = "";
+    setTimeout(tellOfChanges, RETRY_MILLISECONDS);
+  }
   // htmx listens on what it has put in place a moment later.
   setTimeout(() => fetching.delete(detail.xhr) && tellOfChanges(), SETTLED_MILLISECONDS);
 });
@@ -93,7 +117,7 @@ function keepEndInView() {
 }
 
 // What has ended stays in sight until it is closed.
-document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar]").remove());
+document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar]").remove() ?? showTitle());
 
 /** Seconds as 0:14 or 1:02:03. */
 function asClock(seconds) {

@@ -17,7 +17,7 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 from scripts.served_demo import free_port
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.login_links import teammate
-from viewer.models import Job, JobEvent, Location, Run
+from viewer.models import Job, JobEvent, Location, Question, Run
 
 pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")
@@ -248,3 +248,45 @@ def test_a_page_of_what_was_removed_says_so(page: Page, job: Job) -> None:
     job.location.delete()
     for one in (page, other):
         expect(one.get_by_text("This was removed.")).to_be_visible()
+
+
+def asks(job: Job, seq: int = 1) -> Question:
+    """The job's question, as the follower stores it."""
+    JobEvent.objects.create(
+        job=job, seq=seq, kind="task_started", at=timezone.now(), data={"task": "a", "position": 1}
+    )
+    question = Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which one?")
+    data = {"number": 1, "prompt": "Which one?"}
+    JobEvent.objects.create(job=job, seq=seq + 1, kind="question", at=timezone.now(), data=data)
+    return question
+
+
+def test_status_plan_clock_and_title_wait_while_an_answer_is_awaited(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    expect(page).to_have_title(re.compile("^running: "))
+    question = asks(job)
+    expect(page).to_have_title(re.compile("^waiting for an answer: "))
+    expect(page.locator(f"#job-{job.pk}-state .status")).to_have_text("waiting for an answer")
+    expect(page.locator(".job-step-state").first).to_have_text("waiting")
+    expect(page.locator(".job-count")).to_contain_text("waiting 0:0")
+    expect(page.locator(".job-sentence")).to_contain_text("waits for an answer")
+    question.answered_at = timezone.now()
+    question.save()
+    JobEvent.objects.create(job=job, seq=3, kind="answered", at=timezone.now(), data={"number": 1})
+    expect(page).to_have_title(re.compile("^running: "))
+    expect(page.locator(f"#job-{job.pk}-state .status")).to_have_text("running")
+    expect(page.locator(".job-step-state").first).to_have_text("running")
+    job.end(Job.Status.FAILED)
+    expect(page).to_have_title(re.compile("^failed: "))
+
+
+def test_another_pages_title_says_what_waits_and_how_it_ended(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    plain = page.evaluate("document.body.dataset.title")
+    expect(page).to_have_title(f"running: {plain}")
+    asks(job)
+    expect(page).to_have_title(f"waiting for an answer: {plain}")
+    job.end(Job.Status.SUCCEEDED)
+    expect(page).to_have_title(f"succeeded: {plain}")
+    page.get_by_role("button", name="Close").click()
+    expect(page).to_have_title(plain)

@@ -1,5 +1,7 @@
 """A job in words: one sentence for its bar, its page and its row."""
 
+from datetime import datetime
+
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html
@@ -45,6 +47,11 @@ STOPPED: dict[str, str | Promise] = {
     Job.Kind.RESUME: _("Resuming {branch} stopped at a limit"),
     Job.Kind.RUN: _("The new run of {name} stopped at a limit"),
 }
+ASKING: dict[str, str | Promise] = {
+    Job.Kind.FORK: _("The fork to {branch} waits for an answer"),
+    Job.Kind.RESUME: _("The resume of {branch} waits for an answer"),
+    Job.Kind.RUN: _("The run of {name} waits for an answer"),
+}
 INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.FORK: _("Forked to {branch}, but checkpoints are missing"),
     Job.Kind.RESUME: _("Resumed {branch} to its end, but checkpoints are missing"),
@@ -66,6 +73,8 @@ def sentence(job: Job) -> SafeString:
         words = STOPPED[job.kind]
     elif job.is_incomplete:
         words = INCOMPLETE[job.kind]
+    elif job.is_waiting_for_an_answer and not job.is_being_cancelled:
+        words = ASKING[job.kind]
     begun = job.request.get("name") or job.request.get("entry_point")
     name = format_html("<strong>{}</strong>", (begun if is_run else job.branch) or _("the run"))
     return format_html(str(words), name=name, branch=name)
@@ -96,12 +105,29 @@ def status_words(job: Job) -> str:
         return str(_("stopped at a limit") if job.has_ended else _("stopping"))
     if job.is_incomplete:
         return str(_("checkpoints missing"))
+    if job.is_waiting_for_an_answer and not job.is_being_cancelled:
+        return str(_("waiting for an answer"))
     return str(job.get_status_display())
 
 
 def status_class(job: Job) -> str:
     """How its status is coloured: by the status, or as a warning."""
+    if job.is_waiting_for_an_answer:
+        return "asking"
     return str(Status.INTERRUPTED if job.is_incomplete else job.status)
+
+
+def waiting_since(job: Job) -> datetime | None:
+    """When it began to wait for an answer; None where it waits for none."""
+    if not job.is_waiting_for_an_answer:
+        return None
+    return job.questions.waiting().order_by("asked_at").values_list("asked_at", flat=True).first()
+
+
+def waited(job: Job) -> str:
+    """How long it has waited for the present answer, as minutes and seconds."""
+    since = waiting_since(job)
+    return clock((timezone.now() - since).total_seconds()) if since else ""
 
 
 def lateness(job: Job) -> str:
@@ -122,7 +148,11 @@ def elapsed(job: Job) -> str:
     """How long it has run, as minutes and seconds; empty where it has not started."""
     if job.started_at is None:
         return ""
-    seconds = int(((job.ended_at or timezone.now()) - job.started_at).total_seconds())
-    hours, rest = divmod(max(seconds, 0), 3600)
+    return clock(((job.ended_at or timezone.now()) - job.started_at).total_seconds())
+
+
+def clock(passed: float) -> str:
+    """Seconds as ``0:14`` or ``1:02:03``."""
+    hours, rest = divmod(max(int(passed), 0), 3600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

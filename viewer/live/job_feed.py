@@ -140,7 +140,7 @@ def make(known: JobFeed) -> Made | None:
         advance(feed.progress, event.seq, event.kind, event.data)
     tell(feed.timeline, events)
     asked, answered = questions_in(job, events, everything=is_news and job.has_ended)
-    moved = is_news or any(event.kind.startswith(MOVING) for event in events)
+    moved = is_news or any(event.kind.startswith(MOVING) or event.kind in ASKING for event in events)
     if is_news:
         feed.told = state
         if job.has_ended:

@@ -183,7 +183,7 @@ class Job(models.Model):
 
     @property
     def is_waiting_for_an_answer(self) -> bool:
-        return not self.has_ended and self.questions.waiting().exists()
+        return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
     def claim(self) -> bool:
         """Take a queued job, once. False where another has it, it was cancelled, or its time has not come."""

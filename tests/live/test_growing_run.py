@@ -1,0 +1,108 @@
+"""A run's page in a real browser while the run grows: what is read stays, and what is new is announced."""
+
+import pytest
+from django.db.models import F
+from playwright.sync_api import Page, expect
+
+from bench.generated_runs import generated_run
+from tests.jobs.conftest import wait_until
+from tests.live.test_in_a_browser import Server, page, server  # noqa: F401
+from viewer.models import Checkpoint, CheckpointBody, Job, Location, Run
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def run(transactional_db: None) -> Run:
+    return generated_run(60)
+
+
+def grow(run: Run, count: int = 1) -> list[Checkpoint]:
+    """Checkpoints on top, as an import stores them."""
+    made = []
+    for _ in range(count):
+        last = run.checkpoints.select_related("body").latest("row")
+        body = CheckpointBody.objects.get(pk=last.pk)
+        new = Checkpoint.objects.get(pk=last.pk)
+        new.pk, new.row, new.parent = None, last.row + 1, last
+        new.checkpoint_id = new.key = f"new-{last.row + 1}"
+        new.edge = Checkpoint.Edge.RECORDED
+        new.save(force_insert=True)
+        body.pk = new.pk
+        body.save(force_insert=True)
+        made.append(new)
+    Run.objects.filter(pk=run.pk).update(checkpoint_count=F("checkpoint_count") + count)
+    Location.objects.filter(pk=run.location_id).update(revision=F("revision") + 1)
+    return made
+
+
+def top_of(page: Page, checkpoint: Checkpoint) -> float:  # noqa: F811
+    return float(page.locator(f"#c{checkpoint.pk}").evaluate("row => row.getBoundingClientRect().top"))
+
+
+def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run: Run) -> None:  # noqa: F811
+    page.goto(run.get_absolute_url())
+    page.locator("#lineage").evaluate("list => list.scrollTop = 300")
+    read = run.checkpoints.get(row=40)
+    before = top_of(page, read)
+    grow(run)
+    button = page.get_by_role("button", name="1 new checkpoint")
+    expect(button).to_be_visible()
+    new = grow(run, 2)
+    button = page.get_by_role("button", name="3 new checkpoints")
+    expect(button).to_be_visible()
+    assert top_of(page, read) == before
+    button.click()
+    expect(button).to_be_hidden()
+    expect(page.locator(f"#c{new[-1].pk}")).to_be_in_viewport()
+    expect(page.locator(f"#c{new[-1].pk}")).to_be_focused()
+
+
+def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:  # noqa: F811
+    parent = run.checkpoints.get(row=57)
+    page.goto(parent.get_absolute_url())
+    before = top_of(page, parent)
+    grow(run, 3)
+    expect(page.get_by_role("button", name="3 new checkpoints")).to_be_visible()
+    assert top_of(page, parent) == before
+
+
+def test_at_the_top_new_rows_just_come(page: Page, run: Run) -> None:  # noqa: F811
+    page.goto(run.get_absolute_url())
+    (new,) = grow(run)
+    expect(page.locator(f"#c{new.pk}")).to_be_in_viewport()
+
+
+def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> None:  # noqa: F811
+    last = run.checkpoints.latest("row")
+    page.goto(last.get_absolute_url())
+    expect(page.locator("#children")).to_have_text("none")
+    (new,) = grow(run)
+    expect(page.locator("#children")).to_contain_text(new.checkpoint_id)
+
+
+def test_a_run_that_ended_while_the_server_was_away_is_not_live(
+    page: Page,  # noqa: F811
+    run: Run,
+    server: Server,  # noqa: F811
+) -> None:
+    head = run.checkpoints.filter(is_branch_head=True).latest("row")
+    job = Job.objects.create(
+        kind="resume", location=run.location, run=run, branch=head.branch, status=Job.Status.RUNNING
+    )
+    page.goto(run.get_absolute_url())
+    live = page.locator(".row-tokens", has_text="live")
+    expect(live).to_have_count(1)
+    server.end()
+    job.end(Job.Status.SUCCEEDED)
+    server.start()
+    wait_until(server.answers)
+    expect(live).to_have_count(0)
+
+
+def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:  # noqa: F811
+    head = run.checkpoints.filter(is_branch_head=True).latest("row")
+    Job.objects.create(kind="resume", location=run.location, run=run, branch=head.branch, status="queued")
+    page.goto(run.get_absolute_url())
+    expect(page.locator(".row-tokens").first).to_be_attached()
+    expect(page.locator(".row-tokens", has_text="live")).to_have_count(0)
