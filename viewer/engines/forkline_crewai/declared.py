@@ -48,9 +48,13 @@ def default_inputs(entry_point: str) -> dict[str, Any]:
     """The inputs that a crew's file gives for a start without them; none of an entry point in Python."""
     if not entry_point.endswith(JSON_SUFFIXES):
         return {}
-    from crewai.project.json_loader import load_jsonc_file
+    try:
+        from crewai.project.json_loader import load_jsonc_file
 
-    inputs = load_jsonc_file(_path(entry_point)).get("inputs")
+        inputs = load_jsonc_file(_path(entry_point)).get("inputs")
+    except Exception:
+        # Too old an engine, or a broken file: making the crew says which.
+        return {}
     return dict(inputs) if isinstance(inputs, dict) else {}
 
 
