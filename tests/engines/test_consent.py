@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -163,3 +164,28 @@ def test_nothing_of_python_itself_can_be_named(project: Project, name: str) -> N
     accept_effects(project, effects_now(checkpoint, project, ""), None)
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and name in job.error
+
+
+def test_at_a_terminal_effects_are_listed_and_nothing_starts_before_they_are_accepted(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = checkpoint_naming(project, "helper.Tool")
+    (Path(project.folder) / "helper.py").write_text(MODULE)
+    name = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    for command, more in (("fork", []), ("resume", []), ("vary", ["--vary", 'topic=["a"]'])):
+        with pytest.raises(SystemExit) as ended:
+            call_command("checkpoints", command, name, *more, "--json")
+        assert ended.value.code == 1
+        told = json.loads(capsys.readouterr().out)
+        assert [one["name"] for one in told["effects"]] == ["helper", "OPENAI_API_KEY"]
+    with pytest.raises(SystemExit):
+        call_command("checkpoints", "fork", name)
+    told = capsys.readouterr().out
+    assert "Import: helper" in told and "--accept-effects" in told
+    assert not Job.objects.exists() and not AcceptedEffect.objects.exists()
+    call_command("checkpoints", "fork", name, "--accept-effects", "--json")
+    assert json.loads(capsys.readouterr().out)["status"] == "queued"
+    assert AcceptedEffect.objects.count() == 2
+    # Accepted once, asked no more.
+    call_command("checkpoints", "resume", name, "--json")
+    assert json.loads(capsys.readouterr().out)["effects"] == []

@@ -44,7 +44,7 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         "checkpoint_version": "",
         "sqlite_version": "",
         "effects": [],
-        "is_complete": False,
+        "is_complete": True,
         "imports": [],
         "parts": [],
         "questions": [],
@@ -80,8 +80,8 @@ def _look_into(report: Report, request: Request, scratch: Path) -> None:
     found = effects.effects_of(saved, request, os.environ)
     report["effects"] = effects.plain(found)
     if request["kind"] == "effects" or effects.unaccepted(found, request):
+        report["is_complete"] = False
         return
-    report["is_complete"] = True
     effects.pin_modules(saved, request)
     known = set(sys.modules)
     try:
