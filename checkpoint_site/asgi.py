@@ -16,8 +16,11 @@ from checkpoint_site.hosts import ServedSockets  # noqa: E402
 from checkpoint_site.pages import Pages  # noqa: E402
 from checkpoint_site.request_limits import with_body_limit  # noqa: E402
 from checkpoint_site.unavailable import SocketsWhileAvailable  # noqa: E402
+from viewer.data_folder.use import use  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 
+if settings.DATA_DIR.is_dir():
+    use(settings.DATA_DIR)
 application = ProtocolTypeRouter(
     {
         "http": with_body_limit(Pages()),

@@ -19,6 +19,7 @@ from viewer.data_folder.copies import copy_database, kept_copy, prune_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
 from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
 from viewer.data_folder.permissions import Restricted, restrict
+from viewer.data_folder.use import use
 from viewer.data_folder.versions import version_number
 
 __all__ = ["DataFolderFailure", "failure_words", "make_ready"]
@@ -35,6 +36,7 @@ def make_ready() -> None:
     folder = Path(settings.DATA_DIR)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     say_restricted(folder, restrict(folder))
+    use(folder)
     with one_at_a_time(folder):
         bring_up_to_date(folder)
     identity.remember()

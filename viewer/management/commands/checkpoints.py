@@ -33,9 +33,11 @@ class Command(OwnCommand):
             subcommand.add_arguments(subparser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        make_ready()
-        settle_left()
-        answer = SUBCOMMANDS[options["subcommand"]].answer(options)
+        subcommand = SUBCOMMANDS[options["subcommand"]]
+        if getattr(subcommand, "MAKES_READY", True):
+            make_ready()
+            settle_left()
+        answer = subcommand.answer(options)
         if options["json"]:
             self.say_json(answer.document)
         else:

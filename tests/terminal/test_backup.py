@@ -1,0 +1,210 @@
+"""Copies of the database: whole, private, made while it is written, and put back only where that is safe."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.conftest import wait_until
+from tests.real_stores import copy_of
+from tests.set_up.test_data_folder import OWN, ROOT, made, manage, refused
+from viewer.data_folder.copies import KEPT
+from viewer.data_folder.versions import version_number
+
+__all__ = ["made"]
+JOB = uuid.uuid4().hex
+NAME = "forkline.sqlite3"
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+@pytest.fixture
+def copy(data: Path, tmp_path: Path) -> Path:
+    """A copy with a queued job, a question and a session in it."""
+    database = sqlite3.connect(data / NAME, isolation_level=None)
+    columns = {
+        "id": JOB,
+        "idempotency_key": JOB,
+        "kind": "fork",
+        "location_id": 1,
+        "branch": "b",
+        "request": json.dumps({"inputs": {"topic": "typed by a person"}, "name": "x"}),
+        "plan": "[]",
+        "status": "queued",
+        "created_at": "2026-01-01",
+        "limits": "{}",
+        "stopped_by": "{}",
+        "error_words": "{}",
+    }
+    known = list(database.execute("PRAGMA table_info(viewer_job)"))
+    for _number, name, kind, is_needed, default, _key in known:
+        if name not in columns and is_needed and default is None:
+            columns[name] = 0 if "int" in kind.lower() or kind == "bool" else ""
+    marks = ", ".join("?" * len(columns))
+    database.execute(
+        f"INSERT INTO viewer_job ({', '.join(columns)}) VALUES ({marks})", list(columns.values())
+    )
+    database.execute("INSERT INTO django_session VALUES ('key', 'data', '2099-01-01')")
+    database.close()
+    copy = tmp_path / "copy.sqlite3"
+    assert manage(data, "checkpoints", "backup", str(copy)).returncode == 0
+    return copy
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(path)
+    found = list(database.execute(query))
+    database.close()
+    return found
+
+
+def test_a_copy_is_one_private_file_and_overwrites_nothing(data: Path, copy: Path) -> None:
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in copy.parent.glob("copy*")] == ["copy.sqlite3"]
+    assert rows(copy, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(copy, "PRAGMA journal_mode") == [("delete",)]
+    before = copy.read_bytes()
+    assert "nothing is overwritten" in refused(manage(data, "checkpoints", "backup", str(copy)))
+    assert copy.read_bytes() == before
+    link = copy.with_name("link")
+    link.symlink_to(copy.with_name("elsewhere"))
+    refused(manage(data, "checkpoints", "backup", str(link)))
+    assert not copy.with_name("elsewhere").exists()
+
+
+def test_where_no_copy_can_be_made_nothing_is_left(data: Path, tmp_path: Path) -> None:
+    assert "cannot be made" in refused(manage(data, "checkpoints", "backup", str(tmp_path / "no" / "x")))
+    (tmp_path / "small").mkdir()
+    limit = "trap '' XFSZ; ulimit -f 64"
+    ended = manage(data, "checkpoints", "backup", str(tmp_path / "small" / "x"), setup=limit)
+    assert "No copy was made" in refused(ended) and not list((tmp_path / "small").iterdir())
+
+
+def test_a_copy_is_whole_while_others_write(data: Path, tmp_path: Path) -> None:
+    database = sqlite3.connect(data / NAME, isolation_level=None, check_same_thread=False, timeout=20)
+    database.execute("CREATE TABLE pairs (a, b)")
+    left = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not left.is_set():
+            number += 1
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("INSERT INTO pairs VALUES (?, NULL)", (number,))
+            database.execute("UPDATE pairs SET b = a WHERE b IS NULL")
+            database.execute("COMMIT")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(3):
+            copy = tmp_path / f"{number}.sqlite3"
+            assert manage(data, "checkpoints", "backup", str(copy)).returncode == 0
+            assert rows(copy, "SELECT count(*) FROM pairs WHERE b IS NOT a") == [(0,)]
+            assert rows(copy, "PRAGMA integrity_check") == [("ok",)]
+    finally:
+        left.set()
+        writer.join()
+        database.close()
+
+
+def test_what_is_restored_starts_nothing_and_lets_nobody_in(data: Path, copy: Path, tmp_path: Path) -> None:
+    before = rows(copy, "SELECT count(*) FROM viewer_checkpoint")
+    store = copy_of("1.15.30/flow", tmp_path / "later")
+    manage(data, "import_checkpoints", str(store))
+    later = rows(data / NAME, "SELECT count(*) FROM viewer_checkpoint")
+    ended = manage(data, "checkpoints", "restore", str(copy), "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert rows(data / NAME, "SELECT count(*) FROM viewer_checkpoint") == before != later
+    ((status, request, error),) = rows(data / NAME, "SELECT status, request, error FROM viewer_job")
+    assert status == "interrupted" and "typed by a person" not in str(request)
+    assert "Whether it has run since is not known" in str(error)
+    assert rows(data / NAME, "SELECT count(*) FROM django_session") == [(0,)]
+    replaced = Path(json.loads(ended.stdout)["replaced"])
+    assert rows(replaced, "SELECT count(*) FROM viewer_checkpoint") == later
+    assert replaced.stat().st_mode & 0o777 == 0o600
+    assert manage(data, "checkpoints", "answer").returncode == 0
+    # The copy itself is as it was.
+    assert rows(copy, "SELECT status FROM viewer_job") == [("queued",)]
+
+
+def test_a_damaged_database_is_replaced_and_the_latest_are_kept(data: Path, copy: Path) -> None:
+    for _number in range(KEPT + 1):
+        (data / NAME).write_bytes(b"nothing of a database")
+        assert manage(data, "checkpoints", "restore", str(copy)).returncode == 0
+    assert manage(data, "checkpoints", "answer").returncode == 0
+    kept = list((data / "backups").iterdir())
+    assert len(kept) == KEPT and all(path.read_bytes() == b"nothing of a database" for path in kept)
+
+
+def unfit(copy: Path, how: str) -> Path:
+    path = copy.with_name(f"{how}.sqlite3")
+    if how == "foreign":
+        database = sqlite3.connect(path)
+        database.execute("CREATE TABLE checkpoints (id)")
+        database.close()
+    elif how == "empty":
+        path.touch()
+    elif how in ("damaged", "newer"):
+        shutil.copy(copy, path)
+    if how == "damaged":
+        whole = path.read_bytes()
+        path.write_bytes(whole[:32768] + os.urandom(65536) + whole[98304:])
+    if how == "newer":
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("INSERT INTO django_migrations VALUES (9999, 'viewer', '9999_x', '2030-01-01')")
+        database.execute(f"PRAGMA user_version = {version_number('9.8.7')}")
+        database.close()
+    return path
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "foreign", "damaged", "newer"])
+def test_what_is_no_whole_copy_changes_nothing(data: Path, copy: Path, how: str) -> None:
+    before = (data / NAME).read_bytes()
+    line = refused(manage(data, "checkpoints", "restore", str(unfit(copy, how))))
+    assert how != "newer" or "9.8.7" in line
+    assert (data / NAME).read_bytes() == before
+    assert not list((data / "backups").glob("*")) if (data / "backups").exists() else True
+
+
+@pytest.fixture
+def worker(data: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    environment = {**os.environ, **OWN, "DATA_DIR": str(data)}
+    worker = subprocess.Popen([sys.executable, "manage.py", "worker"], cwd=ROOT, env=environment)
+    wait_until(lambda: (data / "worker.lock").exists() and (data / "worker.lock").read_text())
+    yield worker
+    worker.kill()
+    worker.wait()
+
+
+def test_nothing_is_replaced_while_somebody_uses_it(
+    data: Path, copy: Path, worker: "subprocess.Popen[bytes]"
+) -> None:
+    assert "Forkline is running on" in refused(manage(data, "checkpoints", "restore", str(copy)))
+    worker.kill()
+    worker.wait()
+    # The run of a killed worker goes on.
+    folder = data / "jobs" / str(uuid.uuid4())
+    folder.mkdir(parents=True)
+    hold = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX);"
+        "print(flush=True); input()"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", hold, str(folder / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert run.stdout and run.stdout.readline()
+    assert "still under way" in refused(manage(data, "checkpoints", "restore", str(copy)))
+    run.communicate(b"\n")
+    assert manage(data, "checkpoints", "restore", str(copy)).returncode == 0

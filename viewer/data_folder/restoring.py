@@ -1,0 +1,126 @@
+"""Puts a copy of the database in the place of the one that is there, which is kept beside it."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prune_copies
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
+from viewer.data_folder.inspection import inspect, refuse_newer
+from viewer.data_folder.use import nobody_else
+from viewer.models.jobs import EDITS, Job
+from viewer.words import Words
+from viewer.words import gettext_noop as marked
+
+WHY = marked("It had not finished when the database was copied. Whether it has run since is not known.")
+
+
+def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:
+    """Put the copy in the database's place. Returns where the replaced one is kept; None where none was.
+
+    ``is_running`` says whether the child of a job still runs. Raises DataFolderFailure where the copy does
+    not fit or somebody uses the data folder; then nothing has changed.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    check_copy(copy)
+    with nobody_else(folder):
+        if is_running():
+            words = _("A run is still under way in %(path)s. Wait for its end, or cancel it, then try again.")
+            raise DataFolderFailure(words % {"path": folder})
+        staged = kept_copy(folder, "restoring")
+        try:
+            copy_database(copy, staged)
+            make_harmless(staged)
+            replaced = put_aside(folder)
+            staged.replace(database_path())
+        except sqlite3.Error as error:
+            raise DataFolderFailure(failure_words(error) or str(error)) from error
+        finally:
+            staged.unlink(missing_ok=True)
+        prune_copies(folder, "replaced")
+    return replaced
+
+
+def check_copy(copy: Path) -> None:
+    """Raises DataFolderFailure where this is no whole database of ours, or one of a later version."""
+    if not copy.is_file() or not copy.stat().st_size:
+        raise DataFolderFailure(_("There is no copy of a database at %(path)s.") % {"path": copy})
+    if database_path().exists() and copy.samefile(database_path()):
+        raise DataFolderFailure(_("%(path)s is the database itself.") % {"path": copy})
+    try:
+        found = inspect(copy)
+    except sqlite3.Error as error:
+        raise DataFolderFailure(
+            _("%(path)s is damaged: %(fault)s") % {"path": copy, "fault": error}
+        ) from error
+    if found.is_new:
+        raise DataFolderFailure(_("There is no copy of a database at %(path)s.") % {"path": copy})
+    refuse_newer(copy, found)
+
+
+def make_harmless(path: Path) -> None:
+    """Have nothing of the copy start, or let in, by itself: its jobs may have run since it was made, and
+    who was logged in may have been shut out.
+    """
+    with closing(sqlite3.connect(path)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for name in ("django_session", "django_tasks_db_dbtaskresult"):
+            if name in tables:
+                database.execute(f"DELETE FROM {name}")  # noqa: S608
+        if "viewer_job" in tables:
+            end_unfinished(database)
+        database.commit()
+
+
+def end_unfinished(database: sqlite3.Connection) -> None:
+    """End each job that had not ended, and forget what a person typed for it."""
+    ended = ", ".join(f"'{status}'" for status in Job.ENDED)
+    rows = list(database.execute(f"SELECT id, request FROM viewer_job WHERE status NOT IN ({ended})"))  # noqa: S608
+    why, now = Words(WHY), str(datetime.now(UTC).replace(tzinfo=None))
+    for pk, request in rows:
+        kept = json.dumps(without_edits(json.loads(request)))
+        database.execute(
+            "UPDATE viewer_job SET status = 'interrupted', ended_at = ?, error = ?, error_words = ?,"
+            " request = ? WHERE id = ?",
+            (now, str(why), json.dumps(why.plain()), kept, pk),
+        )
+        database.execute(
+            "UPDATE viewer_question SET withdrawn_at = ?"
+            " WHERE job_id = ? AND answered_at IS NULL AND withdrawn_at IS NULL",
+            (now, pk),
+        )
+
+
+def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A job's request with only the names of what was typed."""
+    return {
+        name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
+        for name, value in request.items()
+    }
+
+
+def put_aside(folder: Path) -> Path | None:
+    """Keep the present database, whole, under another name as well. A log without its database would be
+    applied to the next one, so that none stays.
+    """
+    path = database_path()
+    if not path.exists():
+        for side in SIDE_FILES:
+            Path(f"{path}{side}").unlink(missing_ok=True)
+        return None
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as database:
+        # A damaged one is kept with its log, as it is.
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    aside = kept_copy(folder, "replaced")
+    os.link(path, aside)
+    for side in SIDE_FILES:
+        with suppress(FileNotFoundError):
+            Path(f"{path}{side}").rename(f"{aside}{side}")
+    return aside
