@@ -195,7 +195,7 @@ LOGGING = {
     # An error's text may quote what was read.
     "formatters": {
         "plain": {
-            "()": "viewer.redaction.values.RedactingFormatter",
+            "()": "viewer.redaction.logs.RedactingFormatter",
             "format": "%(levelname)s %(name)s: %(message)s",
         }
     },

@@ -6,7 +6,7 @@ from typing import Any
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.new_run import NewRunForm, read_new_run
 from viewer.input_names import InputName
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))
 

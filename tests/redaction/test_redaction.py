@@ -14,8 +14,11 @@ from django.conf import settings
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.providers.reading import Outside, snapshot_of
 from viewer.providers.snapshot import Entry, Limits
-from viewer.redaction.names import MARKER, secrecy_of
-from viewer.redaction.values import RedactingFormatter, redact, redact_text
+from viewer.redaction.logs import RedactingFormatter
+from viewer.redaction.marker import MARKER
+from viewer.redaction.names import secrecy_of
+from viewer.redaction.texts import redact_text
+from viewer.redaction.values import redact
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
@@ -134,7 +137,7 @@ def test_names_are_told_apart_by_their_words() -> None:
 
 
 def test_the_servers_log_quotes_no_secret() -> None:
-    assert "viewer.redaction.values.RedactingFormatter" in str(settings.LOGGING)
+    assert "viewer.redaction.logs.RedactingFormatter" in str(settings.LOGGING)
     try:
         raise ValueError(f"cannot read {TOKENS['openai']}")
     except ValueError:

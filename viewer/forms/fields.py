@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.forms.difference import Piece, difference
 from viewer.forms.values import Kind, ValueRefused, as_json, holds_secret, kind_of, same, text_of, value_of
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 # What a form sent: names and texts. None where it is shown for the first time.
 Sent = Mapping[str, str] | None

@@ -11,7 +11,7 @@ from viewer.contents import Contents
 from viewer.forms.fields import Sent
 from viewer.forms.values import ValueRefused
 from viewer.jobs.spool import Options
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 # Stands for every agent, as in a run's options.
 ALL = "*"

@@ -20,7 +20,7 @@ from viewer.input_names import InputName
 from viewer.jobs.spool import Options
 from viewer.jobs.terms import Terms
 from viewer.models import Location, Project, Run
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 # A lone agent's one input.
 MESSAGES = "messages"

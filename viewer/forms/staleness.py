@@ -7,7 +7,7 @@ from typing import Any
 
 from viewer.contents import Agent, Contents, Task
 from viewer.forms.fork import PLACEHOLDER
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 # A shorter value, such as 1, stands in many a text by chance.
 FEWEST_CHARACTERS = 2

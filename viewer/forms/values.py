@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 
 # What one edit may hold, in characters, and how deep its JSON may nest.
 MOST_CHARACTERS = 500_000

@@ -18,7 +18,7 @@ from viewer.forms.varied import SentTexts, Varied, varied_model, varied_output, 
 from viewer.jobs.branch import BranchRefused, checked_branch
 from viewer.jobs.flow_plan import FlowMethod
 from viewer.jobs.plan import Edits
-from viewer.redaction.names import MARKER
+from viewer.redaction.marker import MARKER
 from viewer.redaction.values import redact
 from viewer.wording import told
 

@@ -11,7 +11,8 @@ from urllib.parse import quote, unquote, urlsplit
 from viewer.jobs.environment import file_values
 from viewer.jobs.spool import LOG, Line
 from viewer.models import Job, JobEvent, Project
-from viewer.redaction.names import MARKER, secrecy_of
+from viewer.redaction.marker import MARKER
+from viewer.redaction.names import secrecy_of
 from viewer.redaction.values import redact
 from viewer.words import Words, words_from
 

@@ -26,7 +26,7 @@ from viewer.providers.snapshot import (
     Unavailable,
     Unreadable,
 )
-from viewer.redaction.values import shown_name
+from viewer.redaction.texts import shown_name
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 

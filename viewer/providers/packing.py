@@ -11,7 +11,8 @@ import zstandard
 
 from viewer.providers.reading import too_much_memory
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
-from viewer.redaction.values import is_clean, shown_name
+from viewer.redaction.texts import shown_name
+from viewer.redaction.values import is_clean
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 

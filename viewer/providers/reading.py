@@ -10,7 +10,7 @@ from viewer.providers import crewai_format, crewai_row
 from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Refused, Snapshot, StillWritten
 from viewer.redaction.json_bytes import redacted_json
 from viewer.redaction.scanning import scan
-from viewer.redaction.values import redact_text
+from viewer.redaction.texts import redact_text
 from viewer.words import gettext_noop as _
 
 # Python itself refuses longer ones.

@@ -14,8 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
+from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.marker import MARKER
+from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS
 from viewer.redaction.scanning import Findings
+from viewer.redaction.shapes import is_echo
 from viewer.redaction.values import is_clean, redact
 
 _MARKER = MARKER.encode()
@@ -26,6 +30,11 @@ _COLON = re.compile(rb"\s*:\s*")
 _PLAIN_TEXT = re.compile(rb'"([^"\\]*)"')
 # Values in which no secret can be.
 _PLAIN_REST = re.compile(rb"null|true|false|\{\s*\}|\[\s*\]")
+# What stands before a field's value: its name, and whether it is the first of its object.
+_FIELD_BEFORE = re.compile(rb'([{]\s*)?"([A-Za-z_\-]{1,30})"\s*:\s*\Z')
+_LIST_PAIR = re.compile(rb'\s*,\s*"[^"]*"\s*\]')
+_PAIRED_VALUE = re.compile(rb'"(?i:' + "|".join(sorted(VALUE_FIELDS)).encode() + rb')"\s*:\s*[^\sntf]')
+_IN_NAME = re.compile(rb'[^"\\]{0,200}"\s*:')
 _WORD_SIGN = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
 
@@ -34,14 +43,17 @@ class _NotPlain(Exception):
     """Only the exact way can judge this document."""
 
 
-def redacted_json(data: bytes, findings: Findings) -> bytes:
+def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KNOWN) -> bytes:
     """The same JSON without its secrets. Raises msgspec.DecodeError or RecursionError for no JSON."""
-    if not findings.places and not findings.escapes:
+    is_known = bool(known) and known.is_in(data)
+    if not findings.places and not findings.escapes and not is_known:
         return data
     try:
+        if is_known:
+            raise _NotPlain
         return _cut(data, findings)
     except _NotPlain:
-        return msgspec.json.encode(redact(decoded(data)))
+        return msgspec.json.encode(redact(decoded(data), known))
 
 
 def _cut(data: bytes, findings: Findings) -> bytes:
@@ -101,6 +113,8 @@ def _judge(data: bytes, place: int, clean: set[bytes]) -> _Judged:
     colon = _COLON.match(data, end)
     secrecy = _secrecy(text[0]) if colon else ""
     if colon is None or not secrecy:
+        if colon is None:
+            _check_pair(data, start, text[0], end)
         if text[0] not in clean:
             check = _check_text if len(text[0]) > 200 else _check_short_text
             check(text[0])
@@ -118,6 +132,26 @@ def _judge(data: bytes, place: int, clean: set[bytes]) -> _Judged:
         first, last = value.span(1)
         return _Judged(start - place, last + 1 - place, last + 1 - place, (first - place, last - place))
     return _Judged(start - place, value.end() - place, end - place)
+
+
+def _check_pair(data: bytes, start: int, text: bytes, end: int) -> None:
+    """Raise _NotPlain where a secret's name stands as a value, and its value may stand beside it."""
+    if len(text) > 200 or b"\\" in text or not secrecy_of(text[1:-1].decode("utf-8", "replace")):
+        return
+    field = _FIELD_BEFORE.search(data[max(0, start - 60) : start])
+    if field is None:
+        if _LIST_PAIR.match(data, end):
+            raise _NotPlain
+    elif field[2].decode("utf-8", "replace").lower() in NAME_FIELDS:
+        rest = data[end : data.find(b"}", end, end + 2000)]
+        if (
+            not field[1]
+            or rest.count(b'"') % 2
+            or b"{" in rest
+            or len(rest) > 1990
+            or _PAIRED_VALUE.search(rest)
+        ):
+            raise _NotPlain
 
 
 def _secrecy(name: bytes) -> Secrecy:
@@ -157,7 +191,7 @@ def _check_short_text(text: bytes) -> None:
 def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
     """The document without these spans, and without what stood in them wherever else it stands."""
     secrets = {data[start:end] for start, end in spans}
-    echoes = frozenset(secret for secret in secrets if looks_random(secret.decode()))
+    echoes = frozenset(secret for secret in secrets if is_echo(secret.decode()))
     if any(b"/" in secret for secret in echoes) and b"\\/" in data:
         raise _NotPlain
     if echoes:
@@ -165,6 +199,9 @@ def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
         if found != spans:
             # Cutting one out of a longer word can leave a word that is a secret by itself.
             if any(_is_in_word(data, start, end) for start, end in found):
+                raise _NotPlain
+            # Two names that become one would hide a field.
+            if any(_IN_NAME.match(data, end) for _, end in found):
                 raise _NotPlain
             plain = [span for span in spans if data[span[0] : span[1]] not in echoes]
             spans = sorted(found + plain) if plain else found

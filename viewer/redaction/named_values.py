@@ -1,103 +1,283 @@
-"""Values that stand behind a secret's name in a longer text: NAME=value, Name: value, "name": "value".
+"""Values that stand behind a secret's name in a longer text: NAME=value, "name": "value", --name value.
 
-Names are found by the word in them that tells of a secret, and then read backwards to their beginning:
-looked for as a whole, each letter of a long text would be tried as the first of one.
+Names are found by the word in them that tells of a secret, in one pass over the text.
 """
 
-import re
-from collections.abc import Callable
-from string import ascii_lowercase
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from ahocorasick_rs import BytesAhoCorasick
-
-from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
-
-
-def _cased(*words: str) -> list[str]:
-    """Each word in the three ways in which it is written: secret, Secret, SECRET."""
-    return [way for word in words for way in (word, word.title(), word.upper())]
-
-
-_TELLING = _cased(
-    *("secret", "passwd", "password", "passphrase", "pwd", "token", "authorization", "cookie", "credential"),
-    *("dsn", "bearer", "auth", "jwt"),
+from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.patterns import Span, compiled, words_search
+from viewer.redaction.shapes import (
+    is_machine_made,
+    is_mixed,
+    is_ordinary,
+    is_placeholder,
+    is_told_apart,
+    is_words,
+    looks_random,
 )
-_KEY, _API = (f"(?:{'|'.join(_cased(word))})" for word in ("key", "api"))
-_OWNERS = f"(?:{'|'.join(_cased('access', 'private'))})"
-# The letters of a name that stand before that word, and behind it.
-MOST_BEFORE = 40
-_BEFORE = re.compile(r"[A-Za-z0-9_\-.]*")
-_WORD = (
-    rf"(?:{_API}[_\- ]?{_KEY}|{_OWNERS}[_\-]?{_KEY}|{'|'.join(_TELLING)}"
-    rf"|(?:[_\-]|\b){_KEY}|[a-z]Key|[_\-](?:[Pp]ass|PASS|PAT)|[Cc]onnection_?[Ss]tring)"
-    r"[A-Za-z0-9_\-]{0,40}+"
+from viewer.redaction.value_forms import MAX_VALUE, Value, bare_at, value_at, whole
+
+# What a name of a secret holds, in lower case. Longer ones come first where several fit.
+TELLING = (
+    *("secret", "passwd", "password", "passphrase", "passcode", "pwd", "token", "authorization", "cookie"),
+    *(
+        "credential",
+        "creds",
+        "dsn",
+        "bearer",
+        "auth",
+        "jwt",
+        "otp",
+        "sessionid",
+        "sessid",
+        "mnemonic",
+        "_pat",
+    ),
+    *("key", "api key", "access key", "private key", "secret key", "connection string", "connectionstring"),
+    *(
+        "connection_string",
+        "seed phrase",
+        "seed_phrase",
+        "recovery phrase",
+        "session key",
+        "_pass",
+        "mfa_code",
+    ),
+    *("2fa_code", "verification code", "verification_code", "backup code", "backup_code", "recovery_code"),
+    *("pin_code", "webhook_url", "session_cookie", "headers", "accountsignature", "-pass", "signing key"),
 )
-# What such a word can begin with: it is looked for nowhere else.
-_BEGINNINGS = BytesAhoCorasick(
-    [
-        beginning.encode()
-        for beginning in (
-            *(*_TELLING, *_cased("key", "api", "access", "private"), "connection", "Connection"),
-            *(f"{sign}{word}" for sign in "_-" for word in (*_cased("key", "pass"), "PAT")),
-            *(f"{letter}Key" for letter in ascii_lowercase),
-        )
-    ]
+_SEARCH = words_search(TELLING)
+_NAME_SIGNS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
+MAX_BEFORE, MAX_AFTER = 60, 40
+
+_CLOSE = compiled(r"[\\\"'`*_\])]{0,12}")
+_ASSIGNS = compiled(r"\s{0,40}(?::=|=>|->|=|:|\xe2\x86\x92)[*_`]{0,3}[ \t]{0,80}")
+_ANNOTATION = compiled(
+    r"(?:Optional\[|Final\[)?(?:str|string|String|SecretStr|bytes|char\s?\*|&str|&'static str)\]?"
+    r"(?:\s?\|\s?(?:None|null|undefined))?\s{0,8}=\s{0,40}"
 )
-# name="value", 'name': 'value', \"name\": \"value\" in a longer text: all but the value.
-_QUOTED = re.compile(rf"(?P<word>{_WORD})\\*[\"']?[ \t\r\n]*[:=][ \t\r\n]*\\*(?P<quote>[\"'])")
-_QUOTED_VALUES = {quote: re.compile(rf"[^{quote}\\\n]++(?=\\*{quote})") for quote in "\"'"}
-# NAME=value and Name: value: all but the value.
-_BARE = re.compile(rf"(?P<word>{_WORD})[\"']? ?(?P<sign>[:=]) ?")
-_BARE_VALUE = re.compile(r"(?:(?i:basic|digest|bearer) +)?[^\s\"'\\,;&<>()\[\]{}]+")
+_NEXT_LINE = compiled(r"(?:\\n|\r?\n)[ \t]{1,40}")
+_PROSE = compiled(
+    r"(?i)[\s:]{1,3}(?:is|was|to|equals|set to|changed to|will be|be)(?: now| set to)?:?\s{1,3}[*_]{0,3}"
+)
+_CELL = compiled(r"[ \t]{0,80}\|[ \t]{0,80}")
+_COMMA = compiled(r"\s{0,4},\s{0,40}(?:[a-z_]{1,20}=)?")
+_BLANKS = compiled(r"[ \t]{1,80}(?:\\\r?\n\s{0,20})?")
+_TAG_END = compiled(r"(?:\s[^<>]{0,300})?>(?:<!\[CDATA\[)?\s{0,40}")
+_TAG_TEXT = compiled(r"([^<>]+)(?:\]\]>)?</")
+_LINE = compiled(r"[^\r\n']+")
+_ENV_LINE_START = compiled(
+    r"(?:^|\n|\\n)[ \t]*(?:export |set |setx |ENV |ARG |-e |--env |\$env:|\+ ?|declare -x )?$"
+)
+_WORD = compiled(r"\S+")
+_LONG_SCHEMES = compiled(r"(?i)(?:digest|aws4-hmac-sha256|negotiate|oauth|hawk|signature|ntlm)[ \t]")
+_CODE_VALUE = compiled(r"^[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*$")
 
 
-def without_named_values(text: str) -> str:
-    """The text without the values that stand behind secrets' names."""
-    return _without(_without(text, _QUOTED, _end_of_quoted), _BARE, _end_of_bare)
+class Name(NamedTuple):
+    """A name in a text, and how secret it is."""
+
+    start: int
+    end: int
+    text: str
+    secrecy: Secrecy
 
 
-def _without(text: str, names: re.Pattern[str], end_of: Callable[[re.Match[str], Secrecy], int]) -> str:
-    """The text without what ``end_of`` gives an end for, behind any of the names."""
-    parts: list[str] = []
-    done = at = 0
-    for start in _beginnings(text):
-        if start < at or (found := names.match(text, start)) is None:
+def named_spans(data: bytes) -> Iterator[Span]:
+    """The spans of the values behind secrets' names."""
+    behind = 0
+    for _number, start, end in _SEARCH.find_matches_as_indexes(data.lower()):
+        if start < behind:
             continue
-        secrecy = secrecy_of(_name(found, at))
-        # Also where nothing is hidden: what stands there may be name and value once more.
-        at = found.end()
-        if secrecy and (end := end_of(found, secrecy)):
-            parts += (text[done:at], MARKER)
-            done = at = end
-    return "".join((*parts, text[done:])) if parts else text
+        name = _name_at(data, start, end, behind)
+        behind = name.end
+        if not name.secrecy:
+            continue
+        span = _value_of(data, name)
+        if span is not None:
+            yield span
+            behind = span[1]
 
 
-def _beginnings(text: str) -> list[int]:
-    """Where a telling word may begin, in order."""
-    # None of them has other letters, and each letter stays at its place.
-    plain = text.encode("ascii", "replace")
-    return sorted({start for _, start, _ in _BEGINNINGS.find_matches_as_indexes(plain, overlapping=True)})
+def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
+    first, last = max(earliest, start - MAX_BEFORE), min(len(data), end + MAX_AFTER)
+    while start > first and data[start - 1] in _NAME_SIGNS:
+        start -= 1
+    # In a text of JSON inside JSON, the letter behind a backslash is no part of the name.
+    if data[start - 1 : start] == b"\\" and data[start : start + 1] in (b"n", b"t", b"r"):
+        start += 1
+    while end < last and data[end] in _NAME_SIGNS and data[end] != 46:
+        end += 1
+    text = data[start:end].decode("latin-1").lstrip("-.$").replace(" ", "_")
+    return Name(start, end, text, secrecy_of(text.rpartition(".")[2] or text))
 
 
-def _name(found: re.Match[str], earliest: int) -> str:
-    """The whole name that a word was found in."""
-    start = found.start("word")
-    before = _BEFORE.match(found.string[max(earliest, start - MOST_BEFORE) : start][::-1])
-    assert before, "It fits an empty text."
-    return before[0][::-1] + found["word"]
+def _value_of(data: bytes, name: Name) -> Span | None:
+    """The value behind a name, where it is to be hidden."""
+    close = _CLOSE.match(data, name.end)
+    at = close.end()
+    if data[name.start - 1 : name.start] in (b"<", b":") and (tag := _TAG_END.match(data, name.end)):
+        return _tag_text(data, tag.end(), name)
+    if assigns := _ASSIGNS.match(data, at):
+        return _assigned(data, name, assigns.end(), assigns[0].strip(b" \t\r\n*_`"))
+    if (cell := _CELL.match(data, at)) and name.secrecy != "random":
+        return _shaped(data, name, cell.end(), 6)
+    quotes = close[0].strip(b"\\*_])")
+    if quotes and (comma := _COMMA.match(data, at)):
+        return _in_list(data, name, comma.end())
+    if data[name.start : name.start + 2] == b"--" or _is_behind_command(data, name):
+        blanks = _BLANKS.match(data, at)
+        return _flag(data, name, blanks.end()) if blanks else None
+    if prose := _PROSE.match(data, at):
+        return _shaped(data, name, prose.end(), 6)
+    return None
 
 
-def _end_of_quoted(found: re.Match[str], secrecy: Secrecy) -> int:
-    """Where the value ends that is to be hidden; 0 where none is."""
-    value = _QUOTED_VALUES[found["quote"]].match(found.string, found.end())
-    return value.end() if value and is_secret_text(value[0], secrecy) else 0
+_SETS = compiled(r"(?i)(?:\bsetx|\bset -[a-zA-Z]{1,3}) $")
 
 
-def _end_of_bare(found: re.Match[str], secrecy: Secrecy) -> int:
-    """The same for a value without quotes, where prose may stand instead."""
-    value = _BARE_VALUE.match(found.string, found.end())
-    if value is None or (secrecy == "soft" and value[0].isdigit()) or not is_secret_text(value[0], secrecy):
-        return 0
-    # "Token: a unit of text" is prose, "TOKEN=abc" and "password: hunter2!" are not.
-    is_assigned = found["sign"] == "=" and len(value[0]) >= 4
-    return value.end() if is_assigned or looks_random(value[0]) else 0
+def _is_behind_command(data: bytes, name: Name) -> bool:
+    if _SETS.search(data[max(0, name.start - 12) : name.start]):
+        return True
+    if name.text.lower() not in ("password", "passwd"):
+        return False
+    before = data[max(0, name.start - 300) : name.start].lower()
+    return b"login" in before or b"machine" in before or b"user " in before
+
+
+def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
+    """The value behind a colon or an equals sign."""
+    if sign == b"=" and data[at : at + 1] == b"=":
+        return _shaped(data, name, at + len(data[at : at + 20]) - len(data[at : at + 20].lstrip(b"= ")), 8)
+    if annotation := _ANNOTATION.match(data, at):
+        at, sign = annotation.end(), b"="
+    if next_line := _NEXT_LINE.match(data, at, at + MAX_VALUE):
+        return _shaped(data, name, next_line.end(), 6)
+    lowered = name.text.lower()
+    if ("cookie" in lowered or "authorization" in lowered) and (span := _rest_of_line(data, at, lowered)):
+        return span
+    if _is_env_line(data, name) and sign == b"=" and data[at : at + 1] not in b"\"'`$" and data[at - 1] == 61:
+        word = _WORD.match(data, at, at + MAX_VALUE)
+        if word and is_secret_text(word[0].decode("utf-8", "replace"), name.secrecy):
+            value = Value(at, word.end(), "quoted") if _is_bare_secret(word[0], name, "=") else None
+            return (
+                (value.start, value.end)
+                if value and b"(" not in word[0]
+                else _judged(data, name, bare_at(data, at), "=")
+            )
+    return _judged(data, name, value_at(data, at), sign.decode("latin-1"))
+
+
+def _rest_of_line(data: bytes, at: int, name: str) -> Span | None:
+    """The whole line behind a header of cookies, or of a scheme with many parts."""
+    while data[at : at + 1] in (b'"', b"'", b"\\"):
+        at += 1
+    if "cookie" in name and b"=" not in data[at : at + 80]:
+        return None
+    if "cookie" not in name and not _LONG_SCHEMES.match(data, at):
+        return None
+    line = _LINE.match(data, at, at + MAX_VALUE)
+    if line is None:
+        return None
+    text = line[0].partition(b'"' if "cookie" in name else b"\\n")[0].partition(b"\\n")[0].rstrip(b' \t"\\')
+    return (at, at + len(text)) if text and b"[redacted]" not in text else None
+
+
+def _is_env_line(data: bytes, name: Name) -> bool:
+    if name.text.upper() != name.text:
+        return False
+    return _ENV_LINE_START.search(data[max(0, name.start - 24) : name.start]) is not None
+
+
+def _judged(data: bytes, name: Name, value: Value | None, sign: str) -> Span | None:
+    if value is None:
+        return None
+    raw = data[value.start : value.end]
+    text = raw.decode("utf-8", "replace")
+    if not is_secret_text(text, name.secrecy):
+        return None
+    if value.form == "bare":
+        if data[value.end : value.end + 1] in (b"(", b"["):
+            return None
+        if not _is_bare_secret(raw, name, "=" if sign == "=" else ":", data[value.end : value.end + 1]):
+            return None
+    elif (value.form == "block" and is_words(text)) or (
+        is_words(text) and (" " in text.strip() or name.secrecy != "hard") and len(text) < 8
+    ):
+        return None
+    return whole(data, value)
+
+
+def _is_bare_secret(raw: bytes, name: Name, sign: str, behind: bytes = b"") -> bool:
+    """Whether a value without quotes is one, where code or prose may stand instead."""
+    text = raw.decode("utf-8", "replace")
+    if name.secrecy == "hard" and text.isdigit():
+        return len(text) >= 4
+    if text.isdigit() or len(text) < 4:
+        return False
+    _scheme, blank, credential = text.partition(" ")
+    if blank and is_placeholder(credential):
+        return False
+    is_code = _CODE_VALUE.search(raw) is not None and not is_machine_made(text)
+    if sign == "=" and is_code:
+        is_setting = name.text.upper() == name.text or behind in (b";", b"&")
+        if "." in text and not is_mixed(text):
+            return False
+        return is_setting or (is_mixed(text) and (name.secrecy == "hard" or not is_ordinary(text)))
+    if sign == "=":
+        return True
+    return _is_telling(text, name)
+
+
+def _is_telling(text: str, name: Name) -> bool:
+    """Whether a text that may be prose is a secret: letters mixed with other signs, and no ordinary name."""
+    if len(text) < 5 or is_words(text):
+        return False
+    if name.secrecy == "hard":
+        return is_mixed(text) and not is_told_apart(text)
+    return looks_random(text) and not is_ordinary(text) and is_mixed(text)
+
+
+def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
+    """A value where prose or anything else may stand: hidden by its shape alone."""
+    value = value_at(data, at)
+    if value is None:
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace")
+    if len(text) < least or " " in text.strip() or not is_secret_text(text, name.secrecy):
+        return None
+    return whole(data, value) if _is_telling(text, name) else None
+
+
+def _in_list(data: bytes, name: Name, at: int) -> Span | None:
+    """The quoted value behind a quoted name and a comma: a pair, or two of a list of names."""
+    if data[at : at + 1].isalnum():
+        return None
+    return _shaped(data, name, at, 8)
+
+
+def _flag(data: bytes, name: Name, at: int) -> Span | None:
+    """The word behind a flag of a command."""
+    if data[at : at + 1] in (b"-", b"$", b"|", b">", b"<", b"["):
+        return None
+    value = value_at(data, at)
+    if value is None:
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace")
+    if not is_secret_text(text, name.secrecy) or is_words(text) or len(text) < 4:
+        return None
+    is_plain = text.isdigit() and name.secrecy != "hard"
+    return None if is_plain or text.startswith(("/", "./", "~")) else whole(data, value)
+
+
+def _tag_text(data: bytes, at: int, name: Name) -> Span | None:
+    """The text between an XML element's tags."""
+    found = _TAG_TEXT.match(data, at, at + MAX_VALUE)
+    if found is None:
+        return None
+    text = found[1].partition(b"]]>")[0].rstrip().decode("utf-8", "replace")
+    if not is_secret_text(text, name.secrecy) or is_words(text):
+        return None
+    return at, at + len(text.encode())

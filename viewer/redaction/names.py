@@ -1,86 +1,166 @@
 """Which names are those of secrets, and which values below them may be one."""
 
-import re
 from functools import lru_cache
 from typing import Literal
 
-# Stands where a secret stood.
-MARKER = "[redacted]"
+import re2
 
-# hard: nothing but null and booleans stays. soft: numbers stay too. random: only random-looking texts go.
-Secrecy = Literal["hard", "soft", "random", ""]
+from viewer.redaction.marker import MARKER
+from viewer.redaction.shapes import is_machine_made, is_path, is_placeholder, is_words
+from viewer.redaction.signs import may_hold_secret
+
+# hard: only null, booleans and placeholders stay. soft: numbers stay too. shaped: so do plain words.
+# random: only machine-made texts go.
+Secrecy = Literal["hard", "soft", "shaped", "random", ""]
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# A number at the end of a name, as in API_KEY_2, is none of its words.
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MAX_NAME = 200
 # One text for each list, words apart by spaces: shorter to read than as many quoted ones.
 _HARD = _words(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
-    " authorization cookie cookies dsn"
+    " authorization cookie cookies dsn otp totp mnemonic"
 )
-_SOFT = _words("token jwt bearer auth apikey apitoken headers")
+_SOFT = _words("jwt bearer apikey apikeys apitoken sshkey sessionid sessid phpsessid jsessionid sid2")
+_SHAPED = _words("token auth headers")
+# Owners that make a key or token an ordinary one.
 _HARMLESS_OWNERS = _words(
-    "cache primary foreign sort public partition crew task agent event run source group index unique dict map"
-    " lookup row column item object result output input state memory storage idempotency hot short arrow"
-    " translation locale registry checkpoint thread metric feature json data field entity"
+    "cache primary foreign sort public partition crew task agent event run source group index unique"
+    " dict map lookup row column item object result output input state memory storage idempotency hot"
+    " short arrow translation locale registry checkpoint thread metric feature json data field entity"
+    " answer first last next previous current new_token special pad eos bos unk stop start end sep"
+    " mask cls this that each per any every single the a one no num second third keyboard shortcut"
+    " api_name config option setting env variable legend header attribute property node parent child"
+    " tree hash map list sorting grouping composite natural surrogate candidate music major minor"
+    " answer_key stream log trace document record query search cursor"
 )
 # A name that ends so tells about a secret, and does not hold it.
 _ABOUT = _words(
-    "name names type types count usage limit required policy enabled file path url uri expiry expires ttl"
-    " provider length process field fields at in source method mode"
+    "name names type types count usage limit required policy enabled disabled file path url uri"
+    " expiry expires ttl provider length process field fields at in source method mode strength score"
+    " reset rules rule manager label placeholder changed updated created date time min max level"
+    " status state error errors message format pattern regex validator generator invalid valid"
+    " missing found column columns index position budget size words icon help docs documentation"
+    " description title hint page form input prompt family tokens version endpoint host server domain"
+    " scope scopes set ok check checker store vault client service handler middleware class factory"
+    " helper helpers util utils test tests example examples per rotation length algorithm alg"
+    " encoding encoder decoder model models ratio rate rates cost price prices total used left"
+    " remaining text management sharing free less box santa garden ingredient sauce agent level word"
+    " owner sharing consent banner preferences jar recipe monster stuffing flow callback redirect"
+    " issuer audience kind location dir folder"
 )
-_WHOLE = re.compile(
-    r"(?:access|refresh|auth|api)_tokens\Z|api_keys\Z"
-    r"|(?:connection_string|connectionString|ConnectionString|CONNECTION_STRING)\Z"
+_WHOLE = re2.compile(
+    r"(?i)(?:(?:access|refresh|auth|api|id|bearer|session|bot)_?tokens|api[_\-]?keys|connection_?string|seed_?phrase"
+    r"|recovery_?(?:phrase|codes?)|backup_?codes?|(?:mfa|2fa|verification|one_?time)_?(?:code|password)"
+    r"|auth_?headers?|auth(?:entication)?_header|session_?(?:cookie|token|key)|ssh_?key|pin_?code|webhook_?url"
+    r"|(?:storage|account|sas|shared_?access)_?(?:key|signature|token)|request_headers|default_headers|extra_headers)$"
 )
 # Written as one word.
-_COMPACT = re.compile(
-    r"(?:(?:api|access|secret|private)key|password|passwd|clientsecret|(?:access|auth)token|connectionstring)\Z"
+_COMPACT = re2.compile(
+    r"(?:(?:api|access|secret|private|signing|encryption|ssh|master|auth|license)keys?|password|passwd|passphrase"
+    r"|clientsecret|(?:access|auth|api|bearer|session|refresh|csrf|xsrf)token|connectionstring)$"
 )
-_NUMBERED = re.compile(r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN)[_\-][vV]?\d+\Z")
+_NUMBERED = re2.compile(r"(?i)(?:key|token)[_\-]v?\d+$")
 # What follows a name of a secret without making it another thing: api_key_old, token_value.
-_TRAIL = re.compile(r"(?<=.)[_\-](?:value|raw|plain|old|new|backup|prod|dev|test|live|[vV]\d+)\Z", re.I)
+_TRAIL = re2.compile(
+    r"(?i)(.)[_\-](?:value|raw|plain|plaintext|old|new|backup|prod|production|staging|dev|test|live|pem|b64|base64|hex"
+    r"|str|string|text|here|env|default|main|primary|secondary|v?\d{1,3})$"
+)
+_CAMEL_TRAIL = re2.compile(r"([a-z])(?:Value|Raw|Pem|Base64|Hex|String|Plain|Old|New|Header)$")
 # A key or token of something: api_key_openai, token_github.
-_OF = re.compile(r"(?:[Aa]pi|API)[_\-]?(?:[Kk]ey|KEY)[_\-]|(?:[Tt]oken|TOKEN)[_\-]")
+_OF = re2.compile(r"(?i)(?:api[_\-]?key|access[_\-]?key|secret[_\-]?key|token)[_\-]")
 # Whose "pass" is a password, and whose "pat" a personal access token.
 _PASS_OWNERS = _words(
-    "db database smtp imap user mail email ftp redis pg postgres mysql mongo admin root login proxy"
+    "db database smtp imap user mail email ftp sftp redis pg postgres mysql mongo admin root login"
+    " proxy ssh rabbitmq amqp ldap wifi vpn basic http keystore truststore"
 )
 _PAT_OWNERS = _words("github gitlab gh azure ado devops git")
+# Headers that hold nothing secret.
+HARMLESS_HEADERS = _words(
+    "accept accept-encoding accept-language accept-charset cache-control connection content-encoding"
+    " content-length content-type content-language date etag expires host if-none-match last-modified"
+    " location origin pragma referer retry-after server transfer-encoding user-agent vary via"
+    " x-request-id x-forwarded-for x-powered-by x-forwarded-proto x-stainless-lang x-stainless-os"
+    " http-referer x-title x-ratelimit-remaining keep-alive upgrade access-control-allow-origin"
+    " anthropic-version openai-organization openai-beta"
+)
 
 
-@lru_cache(maxsize=4096)
+def words_of(name: str) -> list[str]:
+    """The words of a name in lower case: apiKeys is [api, keys], OPENAI_API_KEY is [openai, api, key]."""
+    words: list[str] = []
+    at = start = 0
+    size = len(name)
+    while at < size:
+        start = at
+        if name[at].isupper():
+            while at < size and name[at].isupper():
+                at += 1
+            # The last capital of several begins the next word, but for a plural: APIs.
+            if at < size and name[at].islower():
+                if at - start > 1 and not (name[at] == "s" and not name[at + 1 : at + 2].isalpha()):
+                    at -= 1
+                    words.append(name[start:at].lower())
+                    start = at
+                    at += 1
+                while at < size and name[at].islower():
+                    at += 1
+        elif name[at].islower():
+            while at < size and name[at].islower():
+                at += 1
+        else:
+            at += 1
+            continue
+        words.append(name[start:at].lower())
+    return words
+
+
+@lru_cache(maxsize=8192)
 def secrecy_of(name: str) -> Secrecy:
     """How secret a field of this name is; empty for one that is not."""
-    name = _TRAIL.sub("", name)
-    words = [word.lower() for word in _WORDS.findall(name)]
+    if len(name) > _MAX_NAME or not may_hold_secret(f'{name}"'.encode("utf-8", "surrogatepass")):
+        return ""
+    name = name.strip()
+    if whole := _WHOLE.search(name):
+        ending = whole[0].lower()
+        return "shaped" if ending.endswith("headers") else "hard" if "code" in ending else "soft"
+    name = _CAMEL_TRAIL.sub(r"\1", _TRAIL.sub(r"\1", name))
+    words = words_of(name)
     if not words or words[-1] in _ABOUT:
         return ""
-    if not _HARD.isdisjoint(words) or _COMPACT.search(words[-1]):
-        return "hard" if not _HARD.isdisjoint(words) else "soft"
-    if not (name[-1].isalpha() or _NUMBERED.search(name)):
-        return ""
+    if not _HARD.isdisjoint(words):
+        return "hard"
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
+    if _COMPACT.search(last) or last in _SOFT:
+        return "soft"
+    if not (name[-1].isalnum() and (name[-1].isalpha() or _NUMBERED.search(name))):
+        return ""
+    return _secrecy_of_last(name, last, owner)
+
+
+def _secrecy_of_last(name: str, last: str, owner: str) -> Secrecy:
+    """The same for what the last word and its owner tell."""
     if (last in ("key", "pass", "pat") and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
-    is_key = last == "key" and owner not in _HARMLESS_OWNERS
+    if owner in _HARMLESS_OWNERS:
+        return ""
     is_pass = (last == "pass" and owner in _PASS_OWNERS) or (last == "pat" and owner in _PAT_OWNERS)
-    if is_key or is_pass or last in _SOFT or _WHOLE.search(name):
+    if is_pass or last == "key" or (last == "token" and owner):
         return "soft"
+    if last in _SHAPED:
+        return "shaped"
     return "random" if _OF.search(name) else ""
 
 
-def looks_random(text: str) -> bool:
-    """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
-    return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
-
-
 def is_secret_text(text: str, secrecy: Secrecy) -> bool:
-    """Whether this is what a field of that secrecy hides; under a mere “key” only what looks like one."""
-    if not text or text == MARKER:
+    """Whether this is what a field of that secrecy hides."""
+    if not text or MARKER in text or is_placeholder(text):
         return False
-    return secrecy != "random" or (len(text) >= 16 and " " not in text and looks_random(text))
+    if secrecy == "random":
+        return is_machine_made(text)
+    if secrecy == "shaped":
+        return not is_words(text) and not is_path(text)
+    return not (secrecy == "hard" and text.startswith("/") and is_path(text))

@@ -1,170 +1,160 @@
-"""Takes secrets out of values and texts, before anything is stored, sent or logged.
+"""Takes secrets out of values, before anything is stored, sent or logged.
 
-What goes: values of fields named like keys, tokens and passwords; texts that look like the keys of
-known services, wherever they stand; and the values found under such fields, wherever else they
-appear in the same value. Numbers under token-like names stay: they are counters.
+What goes: values of fields named like keys, tokens and passwords; texts that look like secrets, wherever
+they stand; known secrets; and what was found under such fields, wherever else it appears in the same value.
+
+Every hidden text becomes the marker. A number becomes the marker too under a name like “password”, and
+where it is a known secret; elsewhere numbers stay, as they are counters. Booleans and null always stay.
 """
 
-import json
-import logging
-import re
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
-from viewer.redaction.named_values import without_named_values
-from viewer.redaction.names import MARKER, Secrecy, is_secret_text, looks_random, secrecy_of
-
-# Keys that tell by themselves what they are. Nothing in them needs escaping in JSON.
-_KNOWN = (
-    r"(?<![A-Za-z0-9])(?:sk-(?=[A-Za-z0-9_\-]{0,200}[0-9A-Z])[A-Za-z0-9_\-]{8,}"
-    r"|(?:AKIA|ASIA)[0-9A-Z]{12,}"
-    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_\-]{16,}"
-    r"|xox[abeoprs]-[A-Za-z0-9\-]{10,}|xapp-[A-Za-z0-9\-]{10,}"
-    r"|AIza[0-9A-Za-z_\-]{20,}"
-    r"|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{30,}"
-    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|lsv2_[A-Za-z0-9_]{16,}"
-    r"|SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"
-    r"|(?:tvly|nvapi|pypi)-[A-Za-z0-9_\-]{16,}|(?:xai|pplx|csk)-[A-Za-z0-9]{20,}"
-    r"|(?:pcsk|glsa|whsec|lin_api|dckr_pat)_[A-Za-z0-9_\-]{16,}|(?:r8|ntn)_[A-Za-z0-9]{30,}"
-    r"|(?:dop_v1|shpat|sbp|e2b)_[0-9a-f]{20,}|dapi[0-9a-f]{32}"
-    r"|(?:ya29|hvs)\.[A-Za-z0-9_\-.]{20,}"
-    r"|eyJ[A-Za-z0-9_\-]{8,4000}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)?)"
-)
-_BEARER = r"\b([Bb]earer|BEARER)(\s+)(?=[^\s\"'\\]{0,200}\d)[A-Za-z0-9._~+/=\-]{10,}"
-_LOGIN_IN_URL = (
-    r"([A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:)([^\s/\"'<>\\]{1,500})(@)"
-)
-_WEBHOOK = r"(hooks\.slack\.com/services/|/webhooks/\d{5,30}/|telegram\.org/bot\d{5,20}:)[A-Za-z0-9/_\-]+"
-_TOKENS = re.compile(_KNOWN)
-_BEARERS = re.compile(_BEARER)
-_PRIVATE_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
-_PRIVATE_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----")
-_PRIVATE_KEY_SIGNS = re.compile(r"[A-Za-z0-9+/=\s\\]*")
-MOST_PRIVATE_KEY = 8000
-_LOGINS_IN_URLS = re.compile(_LOGIN_IN_URL)
-_WEBHOOKS = re.compile(_WEBHOOK)
+from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.marker import MARKER
+from viewer.redaction.names import HARMLESS_HEADERS, Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.nested_json import MAX_NESTING, json_inside, rewritten
+from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
+from viewer.redaction.shapes import is_echo, is_ordinary, looks_random
+from viewer.redaction.texts import redact_text
 
 
-def redact_text(text: str) -> str:
-    """The text without what looks like a secret in it."""
-    text = _TOKENS.sub(MARKER, text)
-    if "earer" in text or "EARER" in text:
-        text = _BEARERS.sub(rf"\1\2{MARKER}", text)
-    if "PRIVATE KEY" in text:
-        text = _without_private_keys(text)
-    if "@" in text:
-        text = _LOGINS_IN_URLS.sub(rf"\1{MARKER}\3", text)
-    if "hooks.slack" in text or "/webhooks/" in text or "telegram.org" in text:
-        text = _WEBHOOKS.sub(rf"\1{MARKER}", text)
-    if ":" in text or "=" in text:
-        text = without_named_values(text)
-    return text
-
-
-def _without_private_keys(text: str) -> str:
-    """The text without private keys: up to their end, or as far as their letters go."""
-    parts: list[str] = []
-    done = 0
-    while begin := _PRIVATE_KEY_BEGINS.search(text, done):
-        parts += (text[done : begin.start()], MARKER)
-        at = begin.end()
-        end = _PRIVATE_KEY_ENDS.search(text, at, at + MOST_PRIVATE_KEY) or _PRIVATE_KEY_SIGNS.match(text, at)
-        assert end, "No sign is enough for the last."
-        done = end.end()
-    return "".join((*parts, text[done:])) if parts else text
-
-
-class RedactingFormatter(logging.Formatter):
-    """Writes log lines, and the errors behind them, without what looks like a secret."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return redact_text(super().format(record))
-
-
-def shown_name(name: str) -> str:
-    """The name of a file or row without what looks like a secret in it, still another for another name."""
-    shown = redact_text(name)
-    return name if shown == name else f"{shown} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
-
-
-def is_clean(text: str) -> bool:
-    """Whether redacting leaves this text as it is."""
-    return _text_without(text, ()) == text
-
-
-def redact(value: Any) -> Any:
+def redact(value: Any, known: KnownSecrets = NONE_KNOWN) -> Any:
     """A copy of a decoded JSON value without its secrets."""
-    return _without(value, _by_length(secrets_in(value)))
+    found = secrets_in(value)
+    echoes = KnownSecrets(found, every_form=False) if found else NONE_KNOWN
+    return _without(value, _Judge(echoes, known), 0)
+
+
+def is_clean(text: str, known: KnownSecrets = NONE_KNOWN) -> bool:
+    """Whether redacting leaves this text as it is."""
+    return bool(redact(text, known) == text)
+
+
+class _Judge:
+    """What is looked for in the texts of one value: what was found under its names, and what is known."""
+
+    def __init__(self, echoes: KnownSecrets, known: KnownSecrets) -> None:
+        self.echoes, self.known = echoes, known
+
+    def without(self, text: str) -> str:
+        if self.echoes or self.known:
+            data = text.encode("utf-8", "surrogatepass")
+            hidden = self.echoes.hidden_in(self.known.hidden_in(data))
+            if hidden is not data:
+                text = hidden.decode("utf-8", "surrogatepass")
+        return redact_text(text)
 
 
 def secrets_in(value: Any) -> set[str]:
     """The texts under secret-named fields that are telling enough to be looked for elsewhere."""
     found: set[str] = set()
-    waiting: list[tuple[Any, Secrecy]] = [(value, "")]
+    waiting: list[tuple[Any, Secrecy, int]] = [(value, "", 0)]
     while waiting:
-        item, secrecy = waiting.pop()
+        item, secrecy, depth = waiting.pop()
         if isinstance(item, dict):
-            waiting += [(inner, secrecy or secrecy_of(name)) for name, inner in item.items()]
+            waiting += [(inner, inner_secrecy, depth) for _, inner, inner_secrecy in _fields(item, secrecy)]
         elif isinstance(item, list):
-            waiting += [(inner, secrecy) for inner in item]
+            waiting += [(inner, inner_secrecy, depth) for inner, inner_secrecy in _items(item, secrecy)]
         elif isinstance(item, str):
             if secrecy and is_secret_text(item, secrecy):
-                found |= {item} if looks_random(item) else set()
-            elif (inner := _json_inside(item)) is not None:
-                waiting.append((inner, secrecy))
+                found |= {item} if is_echo(item) else set()
+            elif depth < MAX_NESTING and (inner := json_inside(item)) is not None:
+                waiting.append((inner, secrecy, depth + 1))
     return found
 
 
-def _by_length(secrets: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(secrets, key=lambda secret: (-len(secret), secret)))
+def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secrecy]]:
+    """The fields of an object, each with how secret its value is."""
+    if secrecy and _is_schema(item):
+        return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
+    named = _paired(item)
+    return [
+        (
+            name,
+            inner,
+            _secrecy_below(name, secrecy) or (named if name.lower() in VALUE_FIELDS and named else ""),
+        )
+        for name, inner in item.items()
+    ]
 
 
-def _without(value: Any, secrets: tuple[str, ...]) -> Any:
+_SCHEMA_VALUES = frozenset(["default", "const", "example", "examples", "enum", "value"])
+_SCHEMA_SIGNS = frozenset(
+    [
+        "description",
+        "title",
+        "anyOf",
+        "allOf",
+        "oneOf",
+        "properties",
+        "format",
+        "default",
+        "$ref",
+        "writeOnly",
+    ]
+)
+
+
+def _is_schema(item: dict[str, Any]) -> bool:
+    """Whether an object describes a field, as a JSON schema does, rather than holding its value."""
+    return ("type" in item or "anyOf" in item) and not _SCHEMA_SIGNS.isdisjoint(item)
+
+
+def _secrecy_below(name: str, secrecy: Secrecy) -> Secrecy:
+    """How secret a field is that stands below another; some headers never are."""
+    if secrecy == "shaped" and name.lower() in HARMLESS_HEADERS:
+        return ""
+    return secrecy or secrecy_of(name)
+
+
+def _paired(item: dict[str, Any]) -> Secrecy:
+    """How secret the value of an object is whose name stands in a field beside: {"name": …, "value": …}."""
+    if len(item) < 2:
+        return ""
+    for name, inner in item.items():
+        if isinstance(inner, str) and name.lower() in NAME_FIELDS and (secrecy := secrecy_of(inner)):
+            value = next((item[other] for other in item if other.lower() in VALUE_FIELDS), None)
+            is_secret = not isinstance(value, str) or is_paired_secret(value, secrecy)
+            return secrecy if is_secret else ""
+    return ""
+
+
+def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
+    """The items of a list, each with how secret it is: the second of a name and its value is."""
+    if not secrecy and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str):
+        named = secrecy_of(item[0])
+        if named and looks_random(item[1]) and not is_ordinary(item[1]):
+            return [(item[0], ""), (item[1], named)]
+    return [(inner, secrecy) for inner in item]
+
+
+def _without(value: Any, judge: _Judge, depth: int, secrecy: Secrecy = "") -> Any:
+    """What stays of a value below a name of this secrecy."""
     if isinstance(value, str):
-        return _text_without(value, secrets)
+        if secrecy and is_secret_text(value, secrecy):
+            return MARKER
+        return _text_without(value, judge, depth, secrecy)
     if isinstance(value, list):
-        return [_without(item, secrets) for item in value]
+        return [
+            _without(inner, judge, depth, inner_secrecy) for inner, inner_secrecy in _items(value, secrecy)
+        ]
     if isinstance(value, dict):
-        return {
-            _text_without(name, secrets): (
-                _masked(item, secrecy, secrets) if (secrecy := secrecy_of(name)) else _without(item, secrets)
-            )
-            for name, item in value.items()
-        }
-    return value
-
-
-def _text_without(text: str, secrets: tuple[str, ...]) -> str:
-    inner = _json_inside(text)
-    if inner is not None:
-        clean = _without(inner, secrets)
-        if clean != inner:
-            return json.dumps(clean)
-    for secret in secrets:
-        if secret in text:
-            text = text.replace(secret, MARKER)
-    return redact_text(text) if len(text) >= 6 else text
-
-
-def _masked(value: Any, secrecy: Secrecy, secrets: tuple[str, ...]) -> Any:
-    """What stays of a secret field's value: its shape, and what cannot be a secret."""
-    if isinstance(value, dict):
-        return {name: _masked(item, secrecy, secrets) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item, secrecy, secrets) for item in value]
-    if isinstance(value, str):
-        return MARKER if is_secret_text(value, secrecy) else _text_without(value, secrets)
+        result: dict[str, Any] = {}
+        for name, inner, inner_secrecy in _fields(value, secrecy):
+            shown = _text_without(name, judge, MAX_NESTING, "")
+            if shown != name and shown in result:
+                shown = f"{shown} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"
+            result[shown] = _without(inner, judge, depth, inner_secrecy)
+        return result
     if isinstance(value, bool) or value is None:
         return value
-    return MARKER if secrecy == "hard" else value
+    return MARKER if secrecy == "hard" or judge.known.is_number(value) else value
 
 
-def _json_inside(text: str) -> Any:
-    """The object or list that a text holds as JSON; None where it holds none."""
-    if len(text) < 8 or text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+def _text_without(text: str, judge: _Judge, depth: int, secrecy: Secrecy) -> str:
+    inner = json_inside(text) if depth < MAX_NESTING else None
+    if inner is None:
+        return judge.without(text)
+    clean = _without(inner, judge, depth + 1, secrecy)
+    return text if clean == inner else rewritten(text, inner, clean)

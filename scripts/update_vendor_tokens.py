@@ -1,0 +1,92 @@
+"""Writes viewer/redaction/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
+
+Run it where that package is installed (`pip install kingfisher-secret-scanner`). Forkline does not need it.
+Only rules whose tokens begin with telling letters are taken: those are found in one pass over a text.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import re2
+
+TARGET = Path(__file__).resolve().parent.parent / "viewer/redaction/vendor_tokens.toml"
+HEADER = """\
+# Tokens of vendors: what each begins with, and its pattern for RE2.
+# Written by scripts/update_vendor_tokens.py from kingfisher-secret-scanner {version} (Apache License 2.0,
+# https://github.com/mongodb/kingfisher), whose rules derive from Betterleaks (MIT). Do not edit by hand.
+"""
+_LETTERS = re.compile(r"(?:[A-Za-z0-9_\-+:/]|\\[.\-$+/])+")
+# Beginnings of ordinary words, of addresses, and of what the other rules know better.
+_SKIPPED = (
+    *("http", "curl", "amplitude", "bitly", "canva", "cloudinary", "clickhouse", "couchbase", "aiven"),
+    *("-----BEGIN", "mongodb", "planetscale", "Endpoint", "eyJ", "ZXlK", "sha256", "incoming", "cli_"),
+    *("re_", "ext_", "sc_", "ion_", "A3-", "BSA", "EXO", "sm_", "cog_", "tss_", "prf_", "lip_", "csa_"),
+    *("STS.", "4b1d", "cmVmd", "v1.0-", "API-", "pat.", "_gitlab_session", "ico-", "fio-u-", "s-s4t2"),
+    *("p8e-", "ops_", "phc_", "pk-lf-", "mdb_sa_id_", "ramp_id_", "AIK_CLIENT_", "samsara", "unkey_"),
+    *("rdme_", "wrka", "ucat_", "vtwn_", "duffel_", "rootly_", "CCDB1_", "authress_", "scauth_"),
+    *("$aact_", "dvc_", "rzp_", "packagist_", "pina_", "mercury_", "mergify_", "persona_", "FLWPUBK"),
+    *("essu_", "nyk_", "cnvca", "apk_", "EZTK", "EZAK", "xnd_", "zpka_", "api_live", "api_org_"),
+    *("fio-",),
+)
+
+
+def main() -> None:
+    """Write the file."""
+    import importlib.metadata
+
+    from kingfisher_sdk import Rules
+
+    rules = Rules(confidence="medium")
+    found: dict[str, tuple[list[str], str]] = {}
+    for row in rules.metadata():
+        rule = token_rule(rules.detail(row["id"])["pattern"])
+        if rule is not None:
+            found[row["id"].partition(".")[2]] = rule
+    lines = [HEADER.format(version=importlib.metadata.version("kingfisher-secret-scanner"))]
+    for name, (prefixes, pattern) in sorted(found.items()):
+        lines.append(f"[{json.dumps(name)}]\nprefixes = {json.dumps(prefixes)}\npattern = '''{pattern}'''\n")
+    TARGET.write_text("\n".join(lines))
+
+
+def token_rule(pattern: str) -> tuple[list[str], str] | None:
+    """The beginnings of this rule's tokens, and a pattern of them alone; None for another kind of rule."""
+    if "(?:=|>|" in pattern or "\n" in pattern or "'''" in pattern or "curl" in pattern:
+        return None
+    body = re.sub(r"\(\?:\\\\\?\['\"\\x60\]\|\[\\s;\]\|\\\\\[nr\]\|\$\)$", "", pattern)
+    body = re.sub(r"\(\?:(?:\$\|\[\^[^\]]*\]|\[\^[^\]]*\]\|\$)\)$", "", body).removesuffix(r"\b")
+    ignores_case = body.startswith("(?i")
+    body = re.sub(
+        r"^\(\?:\^\|\[\^[^\]]*\]\)", "", re.sub(r"^(?:\(\?i\))?\\b", "(?i)" if ignores_case else "", body)
+    )
+    prefixes = prefixes_of(body)
+    if not prefixes or any(prefix == "pat" or prefix.startswith(_SKIPPED) for prefix in prefixes):
+        return None
+    try:
+        re2.compile(body)
+    except re2.error:
+        return None
+    # Letters of either case are looked for as they are usually written.
+    return prefixes, body
+
+
+def prefixes_of(body: str) -> list[str]:
+    """The letters that a pattern begins with, for each of its alternatives."""
+    rest: Any = re.sub(r"^\(\?i\)", "", body)
+    choice = re.match(r"\(?\(\?:([A-Za-z0-9_|\-]+)\)((?:[A-Za-z0-9_\-]|\\[.\-])*)", rest)
+    if choice and "|" in choice[1]:
+        return [(one + choice[2]).replace("\\", "") for one in choice[1].split("|")]
+    rest = rest.lstrip("(")
+    letters = _LETTERS.match(rest)
+    if letters is None:
+        return []
+    text = letters[0]
+    # The last letter may be optional or repeated.
+    if rest[len(text) : len(text) + 1] in ("?", "*", "{"):
+        text = text[:-1]
+    return [text.replace("\\", "")]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Private keys that stand in a text as a block of lines."""
+
+from collections.abc import Iterator
+
+from viewer.redaction.patterns import Span, compiled
+
+MAX_BLOCK = 16 * 1024
+_BEGIN = compiled(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|PuTTY-User-Key-File-\d:"
+)
+_END = compiled(
+    r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|Private-MAC:[ \t]{0,8}[0-9a-f]{0,80}"
+)
+_SIGNS = compiled(r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*")
+
+
+def block_spans(data: bytes) -> Iterator[Span]:
+    """The spans of private keys: up to their end, or as far as their letters go."""
+    if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
+        return
+    begins = [found.span() for found in _BEGIN.finditer(data)]
+    ends = [found.end() for found in _END.finditer(data)]
+    following = 0
+    for number, (start, behind) in enumerate(begins):
+        next_begin = begins[number + 1][0] if number + 1 < len(begins) else len(data)
+        while following < len(ends) and ends[following] <= behind:
+            following += 1
+        limit = min(next_begin, behind + MAX_BLOCK)
+        if following < len(ends) and ends[following] <= limit:
+            yield start, ends[following]
+        else:
+            signs = _SIGNS.match(data, behind, limit)
+            yield start, signs.end() if signs else behind

@@ -1,0 +1,93 @@
+"""Where a value ends that stands behind a name: in quotes, bare, in a call, or in an indented block."""
+
+from typing import Literal, NamedTuple
+
+from viewer.redaction.patterns import compiled
+
+# Longer quoted values are judged as far as this, and bare ones as far as that.
+MAX_VALUE, MAX_BARE = 8192, 300
+
+Form = Literal["quoted", "bare", "block"]
+
+
+class Value(NamedTuple):
+    """The span of a value without its quotes, and how it was written."""
+
+    start: int
+    end: int
+    form: Form
+
+
+_QUOTE = compiled(r"(?:[rRbBuUfF]{1,2})?(\\*)(\"\"\"|'''|[\"'`])")
+_CALL = compiled(r"(?:[A-Za-z_][A-Za-z_.]{0,60})\(\s{0,20}(?:[a-z_]{1,20}=)?(\\*[\"'`])")
+# Calls that read a value from elsewhere: what stands in their quotes is a name.
+_READS = compiled(
+    r"(?i)(?:env|get|input|prompt|read|load|fetch|config|setting|vault|find|lookup|file|path|open|ask|param|column|field\()"
+)
+_SECRET_CALL = compiled(r"(?i)(?:secret|password|token)(?:str|bytes|string|value|text)?\(")
+_BARE = compiled(r"(?:(?i:basic|bearer|token|apikey|bot)[ \t]+)?[^\s\"'`\\,;&<>()\[\]{}|]+")
+_REST = compiled(r"[^\s\"'`\\,;&<>()\[\]{}|]+")
+_BLOCK = compiled(r"[|>][+\-]?\d?[ \t]*(?:#[^\n]{0,200})?(?:\\n|\n)")
+_BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
+
+
+def value_at(data: bytes, at: int) -> Value | None:
+    """The value that begins here; None where there is none."""
+    quote = _QUOTE.match(data, at, at + 300)
+    if quote:
+        return quoted_at(data, quote.end(), quote[1] + quote[2]) or bare_at(data, quote.end())
+    if data[at : at + 1] in (b"|", b">"):
+        return _block_at(data, at)
+    call = _CALL.match(data, at, at + 200)
+    if call:
+        name = data[at : call.start(1)]
+        if _READS.search(name) and not _SECRET_CALL.search(name):
+            return None
+        return quoted_at(data, call.end(), call[1])
+    return bare_at(data, at)
+
+
+def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
+    """The text from here to the closing quote, which is escaped like the opening one."""
+    limit = min(len(data), start + MAX_VALUE)
+    at = start
+    while (end := data.find(quote, at, limit)) >= 0:
+        slashes = 0
+        while data[end - slashes - 1 : end - slashes] == b"\\" and end - slashes > start:
+            slashes += 1
+        if not slashes % 2:
+            break
+        at = end + 1
+    if end < 0 or (len(quote) == 1 and b"\n" in data[start:end]):
+        return None
+    return Value(start, end, "quoted")
+
+
+def bare_at(data: bytes, at: int) -> Value | None:
+    """The word that begins here, with the scheme before a credential; of a long one, only its beginning."""
+    found = _BARE.match(data, at, at + MAX_BARE)
+    if found is None:
+        return None
+    end = at + len(found[0].rstrip(b".:*"))
+    return Value(at, end, "bare") if end > at else None
+
+
+def whole(data: bytes, value: Value) -> tuple[int, int]:
+    """The span of a value, to its very end."""
+    is_cut = value.form == "bare" and value.end - value.start >= MAX_BARE - 3
+    rest = _REST.match(data, value.end) if is_cut else None
+    return value.start, rest.end() if rest else value.end
+
+
+def _block_at(data: bytes, at: int) -> Value | None:
+    """The indented lines of a YAML block scalar."""
+    head = _BLOCK.match(data, at, at + 300)
+    if head is None:
+        return None
+    start = end = head.end()
+    while end - start < MAX_VALUE and (line := _BLOCK_LINE.match(data, end, end + MAX_VALUE)) and line[0]:
+        end = line.end()
+    lines = data[start:end]
+    first = start + len(lines) - len(lines.lstrip(b" \t"))
+    last = start + len(lines.removesuffix(b"\\n").rstrip())
+    return Value(first, last, "block") if last > first else None
