@@ -11,11 +11,11 @@ setup: web ## Make both environments and install what they need
 
 demo: setup ## Run the demo project for real, and serve the dashboard
 	@scripts/system-packages dot
-	@.venv/bin/python -m scripts.demo
+	@exec .venv/bin/python -m scripts.demo --parent $$PPID
 
 up: web ## Serve your own checkpoints: make up LOCATION=…
 	@scripts/system-packages dot
-	@.venv/bin/python manage.py up $(if $(LOCATION),"$(LOCATION)")
+	@exec .venv/bin/python manage.py up --parent $$PPID $(if $(LOCATION),"$(LOCATION)")
 
 test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser

@@ -2,13 +2,14 @@
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
 from scripts import demo_rows, demo_runs
+from viewer.supervision.lifeline import end_with_parent
+from viewer.supervision.ports import holder_of, is_taken
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = DATA_DIR / "demo"
@@ -22,7 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument("--clean", action="store_true", help="take back what the demo made")
     parser.add_argument("--prepare", action="store_true", help="run it, but do not serve")
+    parser.add_argument("--parent", type=int, help="end when the parent process, which has this id, ends")
     options = parser.parse_args()
+    end_with_parent(options.parent)
     if options.clean:
         print("Taking back what the demo made." if FOLDER.exists() else "There is nothing of the demo.")
         demo_rows.take_back(FOLDER)
@@ -40,18 +43,19 @@ def main() -> None:
         demo_runs.run_everything(FOLDER)
         FINISHED.touch()
     if not options.prepare:
-        serve(model.stdin.fileno())
+        serve(model.stdin.fileno(), options.parent)
 
 
 def refuse_taken_port() -> None:
     """End the program where something is served already: its demo would lose its model to this one."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", PORT))
-        except OSError:
-            what_to_do = "Stop what runs there, or choose another port with PORT=…"
-            sys.exit(f"127.0.0.1:{PORT} is taken: is the demo running already? {what_to_do}")
+    if is_taken("127.0.0.1", PORT):
+        holder = holder_of(PORT)
+        by = (
+            f" by {holder}. Stop that process"
+            if holder
+            else ": is the demo running already? Stop what runs there"
+        )
+        sys.exit(f"127.0.0.1:{PORT} is taken{by}, or choose another port with PORT=…")
 
 
 def start_model() -> subprocess.Popen[str]:
@@ -67,10 +71,11 @@ def start_model() -> subprocess.Popen[str]:
     )
 
 
-def serve(model_input: int) -> None:
+def serve(model_input: int, parent: int | None) -> None:
     """Become the server, and keep hold of the model: it ends when the server does, however that ends."""
     os.set_inheritable(model_input, True)
-    os.execv(sys.executable, [sys.executable, str(ROOT / "manage.py"), "up"])
+    command = [sys.executable, str(ROOT / "manage.py"), "up"]
+    os.execv(sys.executable, [*command, *(["--parent", str(parent)] if parent else [])])
 
 
 if __name__ == "__main__":

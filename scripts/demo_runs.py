@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scripts import demo_rows
+from viewer.supervision.lifeline import signal_at_parents_end
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "demo"
@@ -77,6 +80,8 @@ def run_programs(stores: Path, environment: dict[str, str]) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # They would go on without the demo, and without its model.
+                preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),
             )
     for store, child in children.items():
         if child.wait():

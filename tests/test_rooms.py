@@ -94,7 +94,7 @@ ROOMS: dict[str, set[str]] = {
     "viewer/import_folders.py": set(),
     "viewer/proposing.py": {"viewer.entry_points", "viewer.import_folders"},
     "viewer/wording.py": {"django", "viewer.jobs.flow_plan", "viewer.jobs.plan", "viewer.words"},
-    "viewer/supervision": {"psutil"},
+    "viewer/supervision": {"django", "psutil"},
     "viewer/live": DJANGO
     | {
         "viewer.models",

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from argparse import ArgumentParser
+from argparse import SUPPRESS, ArgumentParser
 
 # What a process gets to end after SIGTERM, before it is ended at once.
 GRACE_SECONDS = 10
@@ -15,10 +15,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def add_lifeline_argument(parser: ArgumentParser) -> None:
-    """Declare ``--lifeline``."""
-    parser.add_argument(
-        "--lifeline", type=int, metavar="FD", help="end when the other end of this pipe is closed"
-    )
+    """Declare ``--lifeline``, a pipe's descriptor, for who starts this program from another one."""
+    parser.add_argument("--lifeline", type=int, metavar="FD", help=SUPPRESS)
 
 
 def hold(descriptor: int | None) -> None:

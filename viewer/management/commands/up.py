@@ -3,14 +3,11 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
-import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -22,13 +19,16 @@ from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.login_links import login_link, owner
 from viewer.management.command import OwnCommand
 from viewer.models import Location
+from viewer.supervision import programs
+from viewer.supervision.lifeline import end_with_parent
+from viewer.supervision.ports import holder_of, is_taken
+from viewer.supervision.programs import GaveUp, Program
+from viewer.supervision.signals import SignalPipe
+from viewer.terminal.answer import one_line
 
 HOST = "127.0.0.1"
 LONGEST_START_SECONDS = 60
-LONGEST_STOP_SECONDS = 10
 POLL_SECONDS = 0.05
-
-Child = subprocess.Popen[bytes]
 
 
 class Command(OwnCommand):
@@ -39,46 +39,57 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("location", nargs="?", help=_("A folder or database of checkpoints to open."))
+        parser.add_argument(
+            "--parent",
+            type=int,
+            metavar="PID",
+            help=_("End when the parent process, which has this id, ends."),
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        stopped = threading.Event()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            stopped.set()
-
-        # Started by nohup, it outlives its terminal.
-        hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-        for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
-            signal.signal(number, stop)
+        end_with_parent(options["parent"])
         refuse_taken_port()
         make_ready()
         identity.hand_on()
         location = opened(options["location"])
-        children = start(location)
+        # Started by nohup, it outlives its terminal.
+        hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+        stopping = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
+        signals = SignalPipe([*stopping, signal.SIGCHLD])
+        # The programs end when it is closed, however this process ends.
+        lifeline, held = os.pipe()
+        served = programs_for(location)
         try:
-            wait_for_server(children, stopped)
-            if not stopped.is_set():
-                served = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
-                self.say([served % {"address": f"http://{HOST}:{settings.PORT}"}])
+            if wait_for_server(served, signals, lifeline, self.report):
+                serving = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
+                self.say([serving % {"address": f"http://{HOST}:{settings.PORT}"}])
                 self.say([login_link(owner(), location.get_absolute_url() if location else "/")])
-            serve(children, stopped)
+                programs.supervise(served, signals, lifeline, self.report)
+        except GaveUp as error:
+            raise CommandError(str(error)) from None
         finally:
-            stop_all(children)
+            programs.stop_all(served, signals)
+            os.close(held)
+
+    def report(self, text: str) -> None:
+        """Say why a program ended, with what it printed last."""
+        self.stderr.write("\n".join(map(one_line, text.splitlines())))
 
 
 def refuse_taken_port() -> None:
     """Raises CommandError where something answers on the port already."""
-    with socket.socket() as probe:
-        # As the server will: a port whose last connections are still closing is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, settings.PORT))
-        except OSError as error:
-            message = _(
-                "%(address)s is taken: is Forkline running already? "
-                "Stop what runs there, or choose another port with PORT=…"
-            )
-            raise CommandError(message % {"address": f"{HOST}:{settings.PORT}"}) from error
+    if not is_taken(HOST, settings.PORT):
+        return
+    values = {"address": f"{HOST}:{settings.PORT}", "process": holder_of(settings.PORT)}
+    message = _(
+        "%(address)s is taken: is Forkline running already? "
+        "Stop what runs there, or choose another port with PORT=…"
+    )
+    if values["process"]:
+        message = _(
+            "%(address)s is taken by %(process)s. Stop that process, or choose another port with PORT=…"
+        )
+    raise CommandError(message % values)
 
 
 def opened(path: str | None) -> Location | None:
@@ -93,17 +104,14 @@ def opened(path: str | None) -> Location | None:
     return location
 
 
-def start(location: Location | None) -> dict[str, Child]:
-    """The server and the worker, in sessions of their own: Ctrl-C reaches them in order, from here."""
+def programs_for(location: Location | None) -> list[Program]:
+    """The web server and the worker."""
     environment = server_environment(location)
     commands = {
         _("web server"): [sys.executable, "-m", "checkpoint_site.server"],
         _("worker"): [sys.executable, "-m", "django", "worker"],
     }
-    return {
-        name: subprocess.Popen(command, cwd=settings.ROOT, env=environment, start_new_session=True)
-        for name, command in commands.items()
-    }
+    return [Program(name, command, settings.ROOT, environment) for name, command in commands.items()]
 
 
 def server_environment(location: Location | None) -> Mapping[str, str]:
@@ -114,38 +122,22 @@ def server_environment(location: Location | None) -> Mapping[str, str]:
     return {**os.environ, "CHECKPOINT_ROOTS": os.pathsep.join(str(root) for root in roots)}
 
 
-def wait_for_server(children: Mapping[str, Child], stopped: threading.Event) -> None:
-    """Until the port answers. Raises CommandError where it does not."""
+def wait_for_server(served: list[Program], signals: SignalPipe, lifeline: int, report: programs.Say) -> bool:
+    """Start the programs, and wait until the port answers. False where a signal came first.
+
+    Raises CommandError where one ends before that.
+    """
+    for program in served:
+        programs.begin(program, lifeline)
     end = time.monotonic() + LONGEST_START_SECONDS
-    while not stopped.wait(POLL_SECONDS):
-        refuse_ended(children)
+    while programs.wait(served, signals, POLL_SECONDS):
+        for program in served:
+            if program.process and program.process.poll() is not None:
+                report(programs.how_it_ended(program))
+                raise CommandError(_("The %(program)s did not start.") % {"program": program.name})
         with socket.socket() as probe:
             if probe.connect_ex((HOST, settings.PORT)) == 0:
-                return
+                return True
         if time.monotonic() > end:
             raise CommandError(_("The web server does not answer. What it printed above tells why."))
-
-
-def serve(children: Mapping[str, Child], stopped: threading.Event) -> None:
-    """Until it is stopped. Raises CommandError where one of them ends by itself."""
-    while not stopped.wait(POLL_SECONDS):
-        refuse_ended(children)
-
-
-def refuse_ended(children: Mapping[str, Child]) -> None:
-    for name, child in children.items():
-        if child.poll() is not None:
-            raise CommandError(
-                _("The %(program)s has ended. What it printed above tells why.") % {"program": name}
-            )
-
-
-def stop_all(children: Mapping[str, Child]) -> None:
-    """End the server and the worker. The children of jobs go on, and the next worker follows them."""
-    for child in children.values():
-        child.terminate()
-    for child in children.values():
-        try:
-            child.wait(LONGEST_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
+    return False

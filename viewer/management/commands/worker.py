@@ -3,7 +3,6 @@
 import signal
 from argparse import ArgumentParser
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -12,6 +11,8 @@ from viewer.data_folder import make_ready
 from viewer.jobs.follow import stopping
 from viewer.jobs.work import work
 from viewer.management.command import OwnCommand
+from viewer.supervision.lifeline import add_lifeline_argument, hold
+from viewer.supervision.signals import call_at_signal
 
 
 class Command(OwnCommand):
@@ -26,14 +27,11 @@ class Command(OwnCommand):
         parser.add_argument(
             "--jobs", type=int, default=4, help=_("How many jobs to start at once (default: 4).")
         )
+        add_lifeline_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
+        hold(options["lifeline"])
+        # Jobs that are under way go on: their children have sessions of their own.
+        call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
         work(jobs_at_once=options["jobs"])
-
-
-def stop(number: int, frame: FrameType | None) -> None:
-    """Follow no further; children go on."""
-    stopping.set()

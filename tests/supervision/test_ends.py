@@ -1,0 +1,181 @@
+"""However ``up`` and ``make`` end, nothing of theirs is left; signals in any order end what they should."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scripts.served_demo import LINK, free_port
+from tests.jobs.conftest import ROOT, wait_until
+
+UP = [sys.executable, "manage.py", "up"]
+# Without what installs the environment: it is there.
+MAKE = ["make", "-o", "web", "up"]
+PAIRS = 100
+# A signal that comes when Python has put its handlers away ends what was about to end.
+ENDED = {0, -signal.SIGTERM, -signal.SIGINT}
+# Its handlers are set by then.
+WORKER_CODE = """
+import threading
+from viewer.jobs.follow import stopping
+from viewer.supervision.signals import call_at_signal
+import signal
+call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
+print("ready", flush=True)
+while not stopping.wait(0.001):
+    pass
+"""
+
+
+def environment(folder: Path, port: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        "DATA_DIR": str(folder),
+        "PORT": str(port),
+    }
+
+
+def started(command: list[str], folder: Path, port: int) -> "subprocess.Popen[str]":
+    """The command, once it has printed its link."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    while not LINK.search(process.stdout.readline()):
+        assert process.poll() is None
+    return process
+
+
+def tree(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    ours = psutil.Process(process.pid)
+    return [ours, *ours.children(recursive=True)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "data"
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("DATA_DIR") == str(tmp_path / "data"):
+                process.kill()
+        except psutil.Error:
+            continue
+
+
+def are_gone(processes: list[psutil.Process]) -> bool:
+    return not [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def is_back(up: "subprocess.Popen[str]", part: str, before: int) -> bool:
+    """Whether another process of this command has come."""
+    return any(part in one.cmdline() and one.pid != before for one in tree(up)[1:])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("command", [UP, MAKE], ids=["up", "make"])
+def test_nothing_is_left(command: list[str], number: signal.Signals, folder: Path) -> None:
+    process = started(command, folder, free_port())
+    processes = tree(process)
+    assert len(processes) >= 3
+    process.send_signal(number)
+    process.wait(60)
+    wait_until(lambda: are_gone(processes), 30)
+
+
+def test_what_is_killed_starts_again_and_the_reason_is_said(folder: Path) -> None:
+    port = free_port()
+    up = subprocess.Popen(
+        UP, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert up.stdout and up.stderr
+    while not LINK.search(up.stdout.readline()):
+        assert up.poll() is None
+    for name, part in (("web server", "checkpoint_site.server"), ("worker", "worker")):
+        (victim,) = [one for one in tree(up)[1:] if part in one.cmdline()]
+        victim.kill()
+        wait_until(partial(is_back, up, part, victim.pid))
+        while name not in (line := up.stderr.readline()):
+            assert line
+        assert re.search(rf"The {name} was ended by SIGKILL, \d+ s after its start", line)
+    up.terminate()
+    assert up.wait(60) == 0
+
+
+def test_the_process_that_has_the_port_is_named(folder: Path) -> None:
+    port = free_port()
+    listen = f"import socket,time; s=socket.create_server(('127.0.0.1',{port}))"
+    code = f"{listen}; print(1, flush=True); time.sleep(99)"
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert other.stdout and other.stdout.readline()
+    answer = subprocess.run(UP, cwd=ROOT, env=environment(folder, port), capture_output=True, text=True)
+    other.kill()
+    other.wait()
+    assert answer.returncode == 1
+    assert f"127.0.0.1:{port} is taken by {sys.executable} -c import socket" in answer.stderr
+    assert f"(process {other.pid})" in answer.stderr
+
+
+def send_pairs(process: "subprocess.Popen[str]", count: int) -> None:
+    """SIGINT and SIGTERM, in either order, at random small distances."""
+    chance = random.Random(count)
+    for _ in range(count):
+        pair = [signal.SIGINT, signal.SIGTERM]
+        chance.shuffle(pair)
+        for number in pair:
+            process.send_signal(number)
+            time.sleep(chance.uniform(0, 0.0004))
+
+
+def test_a_hundred_pairs_of_signals_end_up(folder: Path) -> None:
+    up = started(UP, folder, free_port())
+    processes = tree(up)
+    send_pairs(up, PAIRS)
+    assert up.wait(60) in ENDED
+    wait_until(lambda: are_gone(processes), 30)
+
+
+def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
+    command = [sys.executable, "-m", "django", "worker"]
+    worker = subprocess.Popen(command, cwd=ROOT, env=environment(folder, free_port()), text=True)
+    # It holds this lock once it has set its handlers.
+    wait_until(lambda: (folder / "worker.lock").exists() and (folder / "worker.lock").read_text())
+    send_pairs(worker, PAIRS)
+    assert worker.wait(60) in ENDED
+
+
+def test_what_waits_for_the_event_that_a_signal_sets_ends_each_time() -> None:
+    """A worker's loop, at its tightest, a hundred times."""
+    setup = "import os, django; django.setup()\n"
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    code = f"""{setup}
+for _ in range(100):
+    if (pid := os.fork()) == 0:
+        exec({WORKER_CODE!r})
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout
+    for _ in range(100):
+        assert parent.stdout.readline() == "ready\n"
+        (child,) = psutil.Process(parent.pid).children()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            time.sleep(random.uniform(0, 0.002))
+            try:
+                child.send_signal(number)
+            except psutil.NoSuchProcess:
+                break
+        wait_until(partial(are_gone, [child]), 10)
+    assert parent.wait(30) == 0

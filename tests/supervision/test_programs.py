@@ -1,0 +1,105 @@
+"""Programs that end are started again, with a reason, and in the end given up."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from viewer.supervision import programs
+from viewer.supervision.programs import GaveUp, Program
+
+
+class Pipe:
+    """Signals that a test sends by itself."""
+
+    def __init__(self) -> None:
+        self._read, self.write = os.pipe()
+        os.set_blocking(self._read, False)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def taken(self) -> set[int]:
+        try:
+            return set(os.read(self._read, 10))
+        except BlockingIOError:
+            return set()
+
+
+@pytest.fixture
+def lifeline() -> Iterator[int]:
+    read, write = os.pipe()
+    yield read
+    os.close(read)
+    os.close(write)
+
+
+def program(code: str) -> Program:
+    return Program("worker", [sys.executable, "-c", code], Path.cwd(), dict(os.environ))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(programs, "MAX_QUICK_ENDS", 4)
+
+
+def test_a_program_that_always_ends_is_given_up(quick: None, lifeline: int) -> None:
+    said: list[str] = []
+    failing = program("import sys; print('no disk'); sys.exit(3)")
+    with pytest.raises(GaveUp, match="the worker ended 4 times, each within 60 s"):
+        programs.supervise([failing], Pipe(), lifeline, said.append)
+    assert len(said) == 4
+    assert said[0].startswith("The worker ended with exit status 3, 0 s after its start. Its last output:")
+    assert "\n  no disk\n" in said[0]
+    assert said[0].endswith("It starts again in 0.01 s.")
+    assert said[1].endswith("It starts again in 0.02 s.")
+
+
+def test_a_signal_is_named_and_silence_is_said(quick: None, lifeline: int) -> None:
+    said: list[str] = []
+    killed = program("import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(GaveUp):
+        programs.supervise([killed], Pipe(), lifeline, said.append)
+    assert "was ended by SIGKILL" in said[0]
+    assert "It printed nothing." in said[0]
+
+
+def test_the_pause_grows_to_a_bound_and_shrinks_after_a_healthy_time(
+    quick: None, monkeypatch: pytest.MonkeyPatch, lifeline: int
+) -> None:
+    monkeypatch.setattr(programs, "MAX_QUICK_ENDS", 1000)
+    one, pauses = program("pass"), []
+    for _ in range(14):
+        programs.begin(one, lifeline)
+        assert one.process
+        one.process.wait()
+        programs.note_end(one, lambda text: None)
+        pauses.append(one.starts_at - time.monotonic())
+    assert pauses[0] < 0.02 < pauses[3]
+    assert 29 < pauses[-1] <= programs.MAX_PAUSE_SECONDS
+    programs.begin(one, lifeline)
+    assert one.process
+    one.process.wait()
+    one.began_at -= programs.HEALTHY_SECONDS
+    programs.note_end(one, lambda text: None)
+    assert one.starts_at - time.monotonic() < 0.02
+
+
+def test_a_signal_stops_it_and_ends_what_ignores_it(monkeypatch: pytest.MonkeyPatch, lifeline: int) -> None:
+    monkeypatch.setattr(programs, "STOP_SECONDS", 0.5)
+    stubborn = program(
+        "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(99)"
+    )
+    pipe = Pipe()
+    programs.begin(stubborn, lifeline)
+    while not stubborn.last_lines:
+        programs.wait([stubborn], pipe, 1)
+    os.write(pipe.write, b"\x0f")
+    programs.supervise([stubborn], pipe, lifeline, lambda text: None)
+    programs.stop_all([stubborn], pipe)
+    assert stubborn.process
+    assert stubborn.process.returncode == -9
