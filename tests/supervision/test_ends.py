@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -78,7 +79,16 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 
 def is_back(up: "subprocess.Popen[str]", part: str, before: int) -> bool:
     """Whether another process of this command has come."""
-    return any(part in one.cmdline() and one.pid != before for one in tree(up)[1:])
+    return any(one.pid != before for one in those_with(up, part))
+
+
+def those_with(up: "subprocess.Popen[str]", part: str) -> list[psutil.Process]:
+    found = []
+    for one in tree(up)[1:]:
+        with suppress(psutil.Error):
+            if part in one.cmdline():
+                found.append(one)
+    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -101,7 +111,7 @@ def test_what_is_killed_starts_again_and_the_reason_is_said(folder: Path) -> Non
     while not LINK.search(up.stdout.readline()):
         assert up.poll() is None
     for name, part in (("web server", "checkpoint_site.server"), ("worker", "worker")):
-        (victim,) = [one for one in tree(up)[1:] if part in one.cmdline()]
+        (victim,) = those_with(up, part)
         victim.kill()
         wait_until(partial(is_back, up, part, victim.pid))
         while name not in (line := up.stderr.readline()):
