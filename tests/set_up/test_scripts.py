@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,94 @@ def test_what_cannot_be_installed_is_an_error(empty_environment: Path) -> None:
     assert "nowhere" in failed.stderr
     # It is tried again, since nothing was installed.
     assert run(command).returncode != 0
+
+
+def fake_python(folder: Path, name: str, version: tuple[int, int]) -> Path:
+    """A program of that name, which says it is this version and makes environments with ours."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    code = f'case "$2" in *version_info*) exit {int(version < (3, 11))};; esac'
+    path.write_text(f'#!/bin/bash\n{code}\necho "{name} $*" >> {folder}/calls\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def tools(folder: Path) -> str:
+    """A PATH with what the script needs, and without any Python."""
+    folder.mkdir(exist_ok=True)
+    for name in ("bash", "env", "id", "cat", "sha256sum", "cut", "dirname", "basename", "rm", "ls"):
+        found = shutil.which(name)
+        assert found
+        (folder / name).symlink_to(found)
+    return str(folder)
+
+
+@pytest.mark.parametrize("name", ["python3.11", "python3.12", "python3.13", "python3.14"])
+def test_any_python_that_is_new_enough_is_found(tmp_path: Path, name: str) -> None:
+    path = tools(tmp_path / "bin")
+    fake_python(tmp_path / "bin", "python3", (3, 9))
+    fake_python(tmp_path / "bin", name, (3, int(name.partition(".")[2])))
+    (tmp_path / "requirements.txt").write_text("# nothing\n")
+    made = run([SCRIPTS / "environment", tmp_path / ".venv", "requirements.txt"], PATH=path, PYTHON="")
+    assert made.returncode == 0, made.stderr
+    assert f"{name} -m venv {tmp_path / '.venv'}" in (tmp_path / "bin" / "calls").read_text()
+    assert (tmp_path / ".venv" / "installed-requirements.txt").exists()
+
+
+def test_where_every_python_is_too_old_it_is_said(tmp_path: Path) -> None:
+    path = tools(tmp_path / "bin")
+    fake_python(tmp_path / "bin", "python3", (3, 9))
+    (tmp_path / "requirements.txt").write_text("# nothing\n")
+    failed = run([SCRIPTS / "environment", tmp_path / ".venv", "requirements.txt"], PATH=path, PYTHON="")
+    assert failed.returncode == 1
+    assert "Python 3.11 or newer is needed" in failed.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def interpreter_gone(folder: Path) -> None:
+    for path in (folder / "bin").glob("python*"):
+        path.unlink()
+        path.symlink_to("/nowhere/python")
+
+
+def half_made(folder: Path) -> None:
+    shutil.rmtree(folder / "lib")
+    (folder / "pyvenv.cfg").unlink()
+
+
+def too_old(folder: Path) -> None:
+    (folder / "bin" / "python").unlink()
+    fake_python(folder / "bin", "python", (3, 9))
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@pytest.mark.parametrize("broken", [interpreter_gone, half_made, too_old, empty])
+def test_a_broken_environment_is_made_again(tmp_path: Path, broken: Callable[[Path], None]) -> None:
+    folder = tmp_path / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    (tmp_path / "requirements.txt").write_text("# nothing\n")
+    command: list[str | Path] = [SCRIPTS / "environment", folder, "requirements.txt"]
+    assert run(command).returncode == 0
+    broken(folder)
+    again = run(command)
+    assert again.returncode == 0, again.stderr
+    assert f"Making {folder} again" in again.stdout
+    assert run(command).stdout == ""
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / ".venv"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("mine")
+    (tmp_path / "requirements.txt").write_text("# nothing\n")
+    failed = run([SCRIPTS / "environment", folder, "requirements.txt"])
+    assert failed.returncode == 1
+    assert "is no Python environment" in failed.stderr
+    assert (folder / "thesis.txt").read_text() == "mine"
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import json
 import os
 import platform
 import shutil
-import signal
 import sys
 import threading
 import traceback
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from forkline_crewai import edits, effects, original, program_input, project, sanitising
+from forkline_crewai import edits, effects, interrupts, original, program_input, project, sanitising
 from forkline_crewai.limits import Limits
 from forkline_crewai.questions import Questions
 from forkline_crewai.refusal import Refused
@@ -52,8 +52,7 @@ def main(folder: Path) -> int:
         program_input.refuse_during_preflight()
     else:
         program_input.ask_a_person(reporter.questions)
-    signal.signal(signal.SIGINT, lambda *_: _interrupt(reporter))
-    signal.signal(signal.SIGTERM, lambda *_: _leave_now(reporter, 143))
+    interrupts.listen(partial(_interrupted, reporter), partial(_leave_now, reporter, 143))
     most = (request.get("options") or {}).get("limits") or {}
     reporter.limits = Limits(most, folder / spool.STOP, reporter.questions.is_waiting)
     reporter.limits.watch_time(reporter)
@@ -262,23 +261,22 @@ def _flush() -> None:
             traceback.print_exc()
 
 
-def _interrupt(reporter: Reporter) -> NoReturn:
-    """SIGINT: the project's code may clean up, but not wait for a model that is still answering."""
+def _interrupted(reporter: Reporter) -> None:
+    """After SIGINT: the project's code may clean up, but not wait for a model that is still answering."""
     if reporter.limits:
         reporter.limits.lift()
     leaving = threading.Timer(SECONDS_TO_CLEAN_UP, _leave_now, (reporter, 130))
     leaving.daemon = True
     leaving.start()
-    raise KeyboardInterrupt
 
 
-def _leave_now(reporter: Reporter, status: int) -> NoReturn:
+def _leave_now(reporter: Reporter, status: int) -> None:
     """A moment for a checkpoint that is being written, the last line, and out."""
-    # In a thread of its own: this one may hold the lock that flushing takes.
-    flushing = threading.Thread(target=_flush, daemon=True)
-    flushing.start()
-    flushing.join(SECONDS_TO_LEAVE)
-    reporter.end("cancelled")
+    for last in (_flush, partial(reporter.end, "cancelled")):
+        # The main thread may hold the lock that this takes, and never give it back.
+        ending = threading.Thread(target=last, daemon=True)
+        ending.start()
+        ending.join(SECONDS_TO_LEAVE)
     os._exit(status)
 
 

@@ -1,0 +1,46 @@
+"""A run's signals: the main thread is interrupted once, and the rest happens outside of the handlers."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.jobs.conftest import ROOT
+
+# The main thread holds a lock that the callback takes, as a reporter's is, nearly all the time.
+CODE = """
+import os, sys, threading, time
+sys.path.insert(0, "viewer/engines")
+from forkline_crewai import interrupts
+lock = threading.Lock()
+def leave(status):
+    with lock:
+        os._exit(status)
+interrupts.listen(lambda: leave(130), lambda: leave(143))
+print("ready", flush=True)
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    try:
+        with lock:
+            sum(range(1000))
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.mark.parametrize("chance", range(20))
+def test_pairs_of_signals_end_a_run_that_holds_a_lock(chance: int) -> None:
+    child = subprocess.Popen([sys.executable, "-c", CODE], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert child.stdout and child.stdout.readline() == "ready\n"
+    numbers = random.Random(chance)
+    for _ in range(5):
+        pair = [signal.SIGINT, signal.SIGTERM]
+        numbers.shuffle(pair)
+        for number in pair:
+            time.sleep(numbers.uniform(0, 0.001))
+            if child.poll() is None:
+                child.send_signal(number)
+    assert child.wait(20) in {130, 143}

@@ -1,0 +1,45 @@
+"""SIGINT and SIGTERM, acted on outside of their handlers.
+
+A handler runs in the middle of whatever the main thread does, which may hold the lock of the spool, of a
+checkpoint's write or of the threading module. So the handlers write a byte to a pipe, and a thread acts on it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+INTERRUPT, TERMINATE = b"i", b"t"
+
+
+def listen(interrupted: Callable[[], object], terminated: Callable[[], object]) -> None:
+    """Raise KeyboardInterrupt in the main thread at the first signal, and call back from another thread.
+
+    Each is called once, at the first SIGINT or SIGTERM.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    sent: set[int] = set()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        is_first = not sent
+        sent.add(number)
+        with suppress(BlockingIOError):
+            os.write(write, INTERRUPT if number == signal.SIGINT else TERMINATE)
+        if is_first:
+            raise KeyboardInterrupt
+
+    def wait() -> None:
+        waiting = {INTERRUPT: interrupted, TERMINATE: terminated}
+        while waiting:
+            callback = waiting.pop(os.read(read, 1), None)
+            if callback:
+                callback()
+
+    threading.Thread(target=wait, name="interrupts", daemon=True).start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
