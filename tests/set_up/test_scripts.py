@@ -58,11 +58,18 @@ def test_what_cannot_be_installed_is_an_error(empty_environment: Path) -> None:
 
 
 def fake_python(folder: Path, name: str, version: tuple[int, int]) -> Path:
-    """A program of that name, which says it is this version and makes environments with ours."""
+    """A program of that name and version. The environments that it makes borrow the pip of this test."""
     folder.mkdir(exist_ok=True)
-    path = folder / name
-    code = f'case "$2" in *version_info*) exit {int(version < (3, 11))};; esac'
-    path.write_text(f'#!/bin/bash\n{code}\necho "{name} $*" >> {folder}/calls\nexec {sys.executable} "$@"\n')
+    path, packages = folder / name, [path for path in sys.path if "site-packages" in path]
+    path.write_text(
+        f"""#!/bin/bash
+case "$2" in *version_info*) exit {int(version < (3, 11))};; esac
+echo "{name} $*" >> {folder}/calls
+if [ "$2" != venv ]; then exec {sys.executable} "$@"; fi
+{sys.executable} -m venv --without-pip "$3"
+for path in "$3"/lib/python3*/site-packages; do echo "{packages[0]}" > "$path/beside.pth"; done
+"""
+    )
     path.chmod(0o755)
     return path
 
@@ -123,15 +130,15 @@ def empty(folder: Path) -> None:
 @pytest.mark.parametrize("broken", [interpreter_gone, half_made, too_old, empty])
 def test_a_broken_environment_is_made_again(tmp_path: Path, broken: Callable[[Path], None]) -> None:
     folder = tmp_path / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = str(fake_python(tmp_path / "bin", "python3", (3, 12)))
     (tmp_path / "requirements.txt").write_text("# nothing\n")
     command: list[str | Path] = [SCRIPTS / "environment", folder, "requirements.txt"]
-    assert run(command).returncode == 0
+    assert run(command, PYTHON=python).returncode == 0
     broken(folder)
-    again = run(command)
+    again = run(command, PYTHON=python)
     assert again.returncode == 0, again.stderr
     assert f"Making {folder} again" in again.stdout
-    assert run(command).stdout == ""
+    assert run(command, PYTHON=python).stdout == ""
 
 
 def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM, acted on outside of their handlers.
 
 A handler runs in the middle of whatever the main thread does, which may hold the lock of the spool, of a
-checkpoint's write or of the threading module. So the handlers write a byte to a pipe, and a thread acts on it.
+checkpoint's write or of the threading module. So the handlers write a byte to a pipe that a thread reads.
 """
 
 from __future__ import annotations
