@@ -1,0 +1,70 @@
+"""Crews and flows that files declare, in the project's form, a new run's form and the terminal."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from tests.engines.children import DESK, LINE
+from tests.views.forking import CREW, filled, page, stored
+from viewer.models import Job, Location, Project
+
+
+@pytest.fixture
+def declared(location: Location) -> Location:
+    """A location whose project is declared in a crew.jsonc, and confirmed."""
+    project = Project.objects.get()
+    folder = Path(project.folder)
+    (folder / "crew.py").unlink()
+    (folder / "flow.py").unlink()
+    shutil.copytree(DESK, folder, dirs_exist_ok=True)
+    project.entry_points = ["crew.jsonc"]
+    project.save()
+    return location
+
+
+def test_the_projects_form_offers_the_file(client: Client, person: User, declared: Location) -> None:
+    answer = client.get(reverse("project", args=[declared.uid]))
+    assert 'value="crew.jsonc"' in answer.content.decode()
+
+
+def test_a_new_runs_form_has_the_files_inputs_and_starts_it(
+    client: Client, person: User, declared: Location
+) -> None:
+    address = f"{reverse('new-run', args=[declared.uid])}?entry_point=crew.jsonc"
+    answer = client.get(address)
+    form = answer.context["form"]
+    assert [one.name for one in form.inputs.fields] == ["audience", "since", "topic", "year"]
+    assert form.inputs.fields[3].stored == 2026
+    assert "crew.jsonc" in answer.content.decode()
+
+
+def test_a_checkpoint_of_a_declared_crew_is_proposed_its_file(
+    client: Client, person: User, declared: Location
+) -> None:
+    checkpoint = stored(declared, {**CREW, "name": "desk"})
+    sent = filled(client, checkpoint)
+    assert sent["entry_point"] == "crew.jsonc"
+    assert client.get(page(checkpoint)).status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("folder", "entry_point", "entity"), [(DESK, "crew.jsonc", "crew"), (LINE, "src/line/flow.yaml", "flow")]
+)
+def test_the_terminal_starts_what_a_file_declares(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path, entry_point: str, entity: str
+) -> None:
+    project = ("--project", str(folder), "--python", sys.executable)
+    chosen = ("--entrypoint", entry_point, "--input", "year=1999", "--json")
+    call_command("checkpoints", "run", str(tmp_path / "new"), *project, *chosen)
+    assert json.loads(capsys.readouterr().out)["status"] == "queued"
+    request = Job.objects.get().request
+    assert (request["entity"], request["entry_point"]) == (entity, entry_point)
+    assert (request["name"], request["inputs"]) == (entry_point, {"year": 1999})
