@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.jobs import locks
 from viewer.login_links import teammate
-from viewer.models import Checkpoint, Job, Look
+from viewer.models import AcceptedEffect, Checkpoint, Job, Look
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -107,3 +107,41 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
 def made_folder(look: Look) -> Path:
     look.folder.mkdir(parents=True, exist_ok=True)
     return look.folder
+
+
+def test_effects_are_accepted_with_one_press_and_the_check_goes_on(fork_page: Page) -> None:
+    names = [
+        ("module", "tools.search"),
+        ("file", "/srv/archive/notes-of-the-desk.txt"),
+        ("key", "SERPER_API_KEY"),
+    ]
+    effects = [
+        {"kind": kind, "name": name, "detail": "tools.search.Search: source", "digest": "", "key": name}
+        for kind, name in names
+    ]
+    looked(Checkpoint.objects.get(), effects=effects, is_complete=False)
+    fork_page.reload()
+    expect(fork_page.locator("#start-button")).to_be_disabled()
+    expect(fork_page.locator("#accept-effects dt")).to_have_text(["Import", "File", "Key"])
+    fork_page.get_by_role("button", name="Accept for this project").click()
+    # Its child is what fails here: the project's Python is a shell.
+    expect(fork_page.locator("#accept-effects")).to_have_count(0)
+    expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
+    assert AcceptedEffect.objects.count() == 3 and not Job.objects.exists()
+
+
+def test_the_check_starts_with_a_button_unless_a_page_of_ours_led_to_the_form(
+    fork_page: Page, live_server: LiveServer
+) -> None:
+    Look.objects.all().delete()
+    fork_page.reload()
+    expect(fork_page.get_by_role("button", name="Run the preflight check")).to_be_visible()
+    expect(fork_page.locator("#start-button")).to_be_disabled()
+    assert not Look.objects.exists()
+    fork_page.get_by_role("button", name="Run the preflight check").click()
+    expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
+    Look.objects.all().delete()
+    fork_page.goto(live_server.url + Checkpoint.objects.get().get_absolute_url())
+    fork_page.evaluate(f"location.href = '{reverse('fork', args=[Checkpoint.objects.get().pk])}'")
+    expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
+    assert Look.objects.count() == 1
