@@ -6,6 +6,7 @@ import sys
 BATTERIES = (
     *("killed_writers", "killed_jobs", "hostile_pages", "broken_files", "corrupt_stores", "lineages"),
     "permissions",
+    "sessions",
 )
 
 if __name__ == "__main__":
