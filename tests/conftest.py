@@ -31,6 +31,15 @@ def django_db_modify_db_settings_xdist_suffix() -> None:
     """Nothing: every test process has a data folder of its own (tests/settings.py)."""
 
 
+@pytest.fixture(autouse=True)
+def served_live_server(request: pytest.FixtureRequest) -> None:
+    """The live server's address is one that is served."""
+    if "live_server" in request.fixturenames:
+        url = request.getfixturevalue("live_server").url
+        if url not in settings.ALLOWED_ORIGINS:
+            settings.ALLOWED_ORIGINS.append(url)
+
+
 @pytest.fixture(scope="session")
 def engine_python() -> Path:
     """The interpreter that has CrewAI: FORKLINE_ENGINE_PYTHON, else the demo's environment."""

@@ -123,6 +123,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.jobs.flow_plan",
         "viewer.jobs.plan",
         "viewer.jobs.branch",
+        "viewer.jobs.retry",
         "viewer.redaction",
     },
     "viewer/comparing.py": {"viewer.forms.difference", "viewer.jobs.progress", "viewer.models"},

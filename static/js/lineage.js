@@ -1,11 +1,14 @@
 // The list of a run: keys, the selection, and rows that come on top without moving what one reads.
 
+const ITEM = ".row a, .overview-node";
 const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
+const items = () => [...document.querySelectorAll(ITEM)];
 const rowOf = (element) => element?.closest(".row");
+const focusedItem = () => document.activeElement?.closest?.(ITEM);
 
-function neighbour(row, backwards) {
-  const rows = [...document.querySelectorAll(".row")];
-  return rows[rows.indexOf(row) + (backwards ? -1 : 1)];
+/** The list is one stop of the Tab key: at the row that has the keyboard, else at the selected one. */
+function rove(stop = focusedItem() ?? current() ?? document.querySelector(ITEM)) {
+  for (const item of items()) item.tabIndex = item === stop ? 0 : -1;
 }
 
 function relative(link, upwards) {
@@ -15,6 +18,7 @@ function relative(link, upwards) {
 
 function select(link) {
   if (!link) return;
+  rove(link);
   link.focus({ preventScroll: true });
   link.scrollIntoView({ block: "nearest" });
 }
@@ -23,20 +27,29 @@ function isTyping({ target }) {
   return target.closest("input, textarea, select, [contenteditable]") !== null;
 }
 
+const STEPS = { ArrowUp: -1, ArrowDown: 1 };
+
 document.addEventListener("keydown", (event) => {
   if (isTyping(event) || event.altKey || event.metaKey) return;
-  const vertical = { ArrowUp: true, ArrowDown: false }[event.key];
-  if (vertical !== undefined) moveBy(event, vertical);
+  const inOverview = document.activeElement?.matches(".overview-node");
+  const step = STEPS[event.key] ?? (inOverview ? { ArrowLeft: -1, ArrowRight: 1 }[event.key] : undefined);
+  if (step) moveBy(event, step);
+  else if (["Home", "End"].includes(event.key) && focusedItem()) moveTo(event, items().at(event.key === "Home" ? 0 : -1));
   else if (!event.ctrlKey && !event.shiftKey) followKey(event);
 });
 
 /** Arrows move by row, with Ctrl to the parent or child. Enter opens: the focused row is a link. */
-function moveBy(event, upwards) {
+function moveBy(event, step) {
   if (event.target.closest(".detail, .header, .live")) return;
-  const link = document.activeElement?.closest?.(".row a") ?? current() ?? document.querySelector(".row a");
-  if (!link || !rowOf(link)) return;
+  const from = focusedItem() ?? current();
+  if (!from) return moveTo(event, items()[0]);
+  const isByParent = event.ctrlKey && from.closest(".row");
+  moveTo(event, isByParent ? relative(from, step < 0) : items()[items().indexOf(from) + step]);
+}
+
+function moveTo(event, item) {
   event.preventDefault();
-  select(event.ctrlKey ? relative(link, upwards) : neighbour(rowOf(link), upwards)?.querySelector("a"));
+  select(item);
 }
 
 /** A key that a visible button names does what the button does. */
@@ -132,6 +145,7 @@ document.addEventListener("htmx:afterSwap", () => {
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   before = focused = newest = null;
   markSelection();
+  rove();
   showCopyButtons();
 });
 
@@ -142,5 +156,8 @@ document.addEventListener("htmx:afterSettle", ({ detail }) => {
   document.getElementById("detail").focus({ preventScroll: true });
 });
 
+document.addEventListener("focusin", ({ target }) => target.matches(ITEM) && rove(target));
+
 showCopyButtons();
+rove();
 current()?.scrollIntoView({ block: "nearest" });

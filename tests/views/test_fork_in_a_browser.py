@@ -104,6 +104,92 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
 
 
+def test_edits_survive_a_reload_and_the_way_back(fork_page: Page) -> None:
+    type_edits(fork_page)
+    for leave in (fork_page.reload, lambda: elsewhere(fork_page)):
+        leave()
+        expect(fork_page.get_by_text("Draft restored")).to_be_visible()
+        expect(fork_page.locator("#input-1")).to_have_value("2030")
+        expect(fork_page.locator("#output-1")).to_have_value("The whole research")
+        expect(fork_page.locator("#branch")).to_have_value("mine")
+        # The plan is of the draft, and what was chosen in it as well.
+        expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
+        expect(fork_page.locator("#keep-2")).to_be_checked()
+        expect(fork_page.locator(".step").nth(1)).to_contain_text("you keep its output")
+    assert not Job.objects.exists()
+
+
+def type_edits(page: Page) -> None:
+    page.fill("#input-1", "2030")
+    page.locator(".output-fold summary").first.click()
+    page.fill("#output-1", "The whole research")
+    page.fill("#branch", "mine")
+    page.check("#keep-2")
+    expect(page.locator(".where-facts")).to_contain_text("branch mine")
+    expect(page.locator(".step").nth(1)).to_contain_text("you keep its output")
+
+
+def elsewhere(page: Page) -> None:
+    page.get_by_role("link", name="Jobs").click()
+    page.wait_for_url("**/jobs/")
+    page.go_back()
+
+
+def drafts(page: Page) -> str:
+    return str(page.evaluate("JSON.stringify(sessionStorage)"))
+
+
+def test_a_draft_is_discarded_and_what_is_started_leaves_none(fork_page: Page) -> None:
+    fork_page.fill("#input-1", "2030")
+    fork_page.reload()
+    fork_page.get_by_role("button", name="Discard").click()
+    expect(fork_page.locator("#input-1")).to_have_value("2026")
+    expect(fork_page.get_by_text("Draft restored")).to_be_hidden()
+    assert "2030" not in drafts(fork_page)
+    type_edits(fork_page)
+    fork_page.click("#start-button")
+    fork_page.wait_for_url("**/runs/**")
+    expect(fork_page.locator(".run-head")).to_be_visible()
+    assert "draft:" not in drafts(fork_page)
+
+
+def test_what_may_be_a_secret_is_never_in_a_draft(fork_page: Page) -> None:
+    fork_page.fill("#input-2", "words that nobody may read")
+    fork_page.fill("#input-0", "sk-abcdefghijklmnopqrstuvwx")
+    fork_page.fill("#input-1", "2030")
+    assert "2030" in drafts(fork_page)
+    assert "nobody may read" not in drafts(fork_page) and "sk-abc" not in drafts(fork_page)
+    fork_page.reload()
+    expect(fork_page.get_by_text("What may be a secret was not kept")).to_be_visible()
+    expect(fork_page.locator("#input-2")).to_have_value("")
+
+
+def test_two_tabs_do_not_mix_and_a_logout_forgets_both(fork_page: Page) -> None:
+    other = fork_page.context.new_page()
+    other.goto(fork_page.url)
+    fork_page.fill("#branch", "mine")
+    other.fill("#branch", "theirs")
+    for page, name in ((fork_page, "mine"), (other, "theirs")):
+        page.reload()
+        expect(page.locator("#branch")).to_have_value(name)
+    other.get_by_role("button", name="Log out").click()
+    other.wait_for_url("**/login/**")
+    assert "draft:" not in drafts(other) and "draft:" not in drafts(fork_page)
+
+
+def test_a_refused_form_keeps_its_draft(fork_page: Page) -> None:
+    fork_page.fill("#input-1", "2030")
+    fork_page.fill("#branch", "main")
+    expect(fork_page.locator("#branch-error")).to_contain_text("already")
+    with fork_page.expect_navigation():
+        fork_page.evaluate("document.getElementById('fork').submit()")
+    expect(fork_page.locator("#errors")).to_be_visible()
+    fork_page.fill("#branch", "mine")
+    fork_page.goto(fork_page.url)
+    expect(fork_page.locator("#input-1")).to_have_value("2030")
+    expect(fork_page.locator("#branch")).to_have_value("mine")
+
+
 def made_folder(look: Look) -> Path:
     look.folder.mkdir(parents=True, exist_ok=True)
     return look.folder

@@ -27,6 +27,9 @@ def run(transactional_db: None) -> Run:
     return generated_run(450)
 
 
+CURRENT_ROWS = (".row a[aria-current]", ".row a:not([aria-current])")
+
+
 def address_of(run: Run, row: int) -> str:
     return f"{run.get_absolute_url()}?at={run.checkpoints.get(row=row).checkpoint_id}"
 
@@ -90,6 +93,67 @@ def test_the_keyboard_stays_where_it_opened_something(open_page: Open, run: Run)
     page.locator(".facts").get_by_role("link", name=parent.checkpoint_id).press("Enter")
     expect(page.locator(".detail-id")).to_have_text(parent.checkpoint_id)
     expect(page.locator("#detail")).to_be_focused()
+
+
+def test_the_list_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 440))
+    stops = "[...document.querySelectorAll('.row a')].filter(row => row.tabIndex === 0).map(row => row.id)"
+    assert page.evaluate(stops) == [f"c{run.checkpoints.get(row=440).pk}"]
+    page.locator(f"#c{run.checkpoints.get(row=440).pk}").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(stops) == [f"c{run.checkpoints.get(row=439).pk}"]
+    page.keyboard.press("Home")
+    expect(page.locator(f"#c{run.checkpoints.get(row=449).pk}")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.locator(".row a").last).to_be_focused()
+    page.keyboard.press("Home")
+    in_detail = "document.getElementById('detail').contains(document.activeElement)"
+    reached = []
+    for _tab in range(3):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(in_detail))
+    assert any(reached)
+    page.locator(f"#c{run.checkpoints.get(row=449).pk}").focus()
+    page.keyboard.press("Shift+Tab")
+    assert not page.evaluate("document.getElementById('lineage').contains(document.activeElement)")
+
+
+def test_one_row_stays_the_stop_when_the_rows_are_made_anew(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 440))
+    kept = run.checkpoints.get(row=438)
+    page.locator(f"#c{kept.pk}").focus()
+    with page.expect_response(lambda answer: "/rows/" in answer.url):
+        page.evaluate("document.body.dispatchEvent(new CustomEvent('location-changed'))")
+    expect(page.locator(f"#c{kept.pk}")).to_be_focused()
+    expect(page.locator('.row a[tabindex="0"]')).to_have_count(1)
+    expect(page.locator(f"#c{kept.pk}")).to_have_attribute("tabindex", "0")
+
+
+def test_the_overview_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> None:
+    page = open_page(f"{run.get_absolute_url()}?view=graph")
+    nodes = page.locator(".overview-node")
+    expect(page.locator('.overview-node[tabindex="0"]')).to_have_count(1)
+    nodes.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(nodes.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator('.overview-node[aria-current="true"]')).to_have_count(1)
+
+
+def test_what_is_selected_is_seen_with_the_readers_own_colours(open_page: Open, run: Run) -> None:
+    page = open_page(address_of(run, 440), forced_colors="active")
+    line = """part => {
+      const style = getComputedStyle(part);
+      return [style.borderBottomColor, style.borderBottomWidth, style.outlineStyle, style.borderLeftWidth];
+    }"""
+    for selected, other in ((".tabs a[aria-current]", ".tabs a:not([aria-current])"), CURRENT_ROWS):
+        assert page.locator(selected).evaluate(line) != page.locator(other).first.evaluate(line), selected
+    row = page.locator(".row a[aria-current]")
+    resting = row.evaluate(line)
+    row.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert row.evaluate(line) != resting
 
 
 def test_the_letter_on_a_button_presses_it(open_page: Open, run: Run) -> None:

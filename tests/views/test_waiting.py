@@ -160,7 +160,7 @@ def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
     assert words in text
     assert "stopped at a limit" in text
     assert "20,400 of 20,000 tokens" in text
-    assert "Begin it again" in text
+    assert ">Retry<" in text
     JobEvent.objects.create(
         job=later, seq=1, kind="checkpoint", at=timezone.now(), data={"id": checkpoint.checkpoint_id}
     )

@@ -18,6 +18,7 @@ from viewer.forms.hidden import hidden_in, mark_of
 from viewer.forms.limits import read_limits
 from viewer.forms.looks import ShownLook
 from viewer.forms.promise import Promise, promise_of
+from viewer.forms.retry import Retry
 from viewer.forms.staleness import roles_speaking_of
 from viewer.forms.timing import read_timing
 from viewer.jobs.branch import proposed_branch
@@ -50,6 +51,8 @@ class Draft:
     accepts_hidden: bool = False
     # None where nothing could start whatever a look found.
     look: ShownLook | None = None
+    # The job that it repeats, if any.
+    retry: Retry | None = None
 
     @property
     def is_stored(self) -> bool:

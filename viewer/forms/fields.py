@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 from viewer.forms.difference import Piece, difference
 from viewer.forms.values import Kind, ValueRefused, as_json, holds_secret, kind_of, same, text_of, value_of
 from viewer.redaction.marker import MARKER
+from viewer.redaction.names import secrecy_of
 
 # What a form sent: names and texts. None where it is shown for the first time.
 Sent = Mapping[str, str] | None
@@ -60,6 +61,11 @@ class ValueField:
     @property
     def holds_secret(self) -> bool:
         return not self.is_missing and not self.is_secret and holds_secret(self.stored)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether what is typed into it may be a secret."""
+        return self.is_secret or self.holds_secret or bool(secrecy_of(self.name))
 
     @property
     def kind_words(self) -> str:

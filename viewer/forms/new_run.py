@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -21,6 +21,9 @@ from viewer.jobs.spool import Options
 from viewer.jobs.terms import Terms
 from viewer.models import Location, Project, Run
 from viewer.redaction.marker import MARKER
+
+if TYPE_CHECKING:
+    from viewer.forms.retry import Retry
 
 # A lone agent's one input.
 MESSAGES = "messages"
@@ -160,6 +163,8 @@ class NewRunDraft:
     notice: str = ""
     # None where nothing could start whatever a look found.
     look: ShownLook | None = None
+    # The job that it repeats, if any.
+    retry: "Retry | None" = None
 
     @property
     def against(self) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any, Literal, cast
 
 from viewer.jobs.plan import Edits, Step
 from viewer.jobs.protected import protected_paths
+from viewer.jobs.retry import KEPT
 from viewer.jobs.spool import (
     STORED,
     CheckpointSource,
@@ -89,7 +90,8 @@ def request_for_run(
 def request_of(job: Job) -> Request:
     """The row's request as its child reads it: with the job's id, its project's folder, and its own copy."""
     folder = job.project.folder if job.project else ""
-    request = cast(Request, {**job.request, "job": str(job.id), "folder": folder})
+    asked = {name: value for name, value in job.request.items() if name != KEPT}
+    request = cast(Request, {**asked, "job": str(job.id), "folder": folder})
     if job.project:
         request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:

@@ -1,7 +1,6 @@
 """A job as its page, its bar and its row show it, from its events."""
 
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -41,9 +40,9 @@ class NextStep:
 
 
 def next_step(job: Job) -> NextStep | None:
-    """Where what it has not finished can be run: from its last checkpoint, else as it was begun itself.
+    """Where what it has not finished can be run: from its last checkpoint.
 
-    None where it has succeeded, or nothing to begin from is left.
+    None where it has succeeded, or has written no checkpoint.
     """
     if not job.has_ended or job.status == Job.Status.SUCCEEDED:
         return None
@@ -51,12 +50,16 @@ def next_step(job: Job) -> NextStep | None:
     last = Checkpoint.objects.filter(location=job.location, checkpoint_id__in=list(written)).first()
     if last:
         return NextStep(reverse("resume", args=[last.pk]), _("Resume from its last checkpoint"))
-    if job.checkpoint and job.kind != Job.Kind.RUN:
-        return NextStep(reverse(job.kind, args=[job.checkpoint.pk]), _("Begin it again"))
-    if job.kind == Job.Kind.RUN and not job.run:
-        query = urlencode({"entry_point": job.request.get("entry_point", "")})
-        return NextStep(f"{reverse('new-run', args=[job.location.uid])}?{query}", _("Begin it again"))
     return None
+
+
+def retry_url(job: Job) -> str:
+    """The form that is filled in as the job's was; empty where it succeeded, or can start from nothing."""
+    if not job.has_ended or job.status == Job.Status.SUCCEEDED:
+        return ""
+    if job.kind == Job.Kind.RUN:
+        return f"{reverse('new-run', args=[job.location.uid])}?retry={job.pk}"
+    return f"{reverse(job.kind, args=[job.checkpoint.pk])}?retry={job.pk}" if job.checkpoint else ""
 
 
 def limits_shown(job: Job) -> list[str]:

@@ -14,6 +14,7 @@ from viewer.jobs.follow import carry
 from viewer.jobs.launch import runnable
 from viewer.jobs.locks import worker_is_up
 from viewer.jobs.reserving import refuse_taken
+from viewer.jobs.retry import KEPT, kept_edits
 from viewer.jobs.tasks import offer_ready
 from viewer.jobs.terms import Terms, mark_of_asked
 from viewer.models import Checkpoint, Job, Location, Project
@@ -95,7 +96,9 @@ def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
         if existing:
             return existing
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
-        job = Job.objects.create(idempotency_key=key, **values, **agreed)
+        kept = {KEPT: kept_edits(values["request"], values["project"])}
+        stored = {**values, "request": {**values["request"], **kept}}
+        job = Job.objects.create(idempotency_key=key, **stored, **agreed)
         transaction.on_commit(lambda: offer_ready(job))
     return job
 

@@ -8,7 +8,7 @@ from django import template
 from viewer import wording
 from viewer.jobs import sentences
 from viewer.jobs.limits import stopped_words
-from viewer.jobs.showing import branch_url, limits_shown, next_step, shown_job, start_url
+from viewer.jobs.showing import branch_url, limits_shown, next_step, retry_url, shown_job, start_url
 from viewer.jobs.waiting import wait_of
 from viewer.jobs.warnings import warnings_of
 from viewer.models import Job, Location
@@ -27,6 +27,7 @@ register.filter("job_status", sentences.status_words)
 register.filter("job_status_class", sentences.status_class)
 register.filter("job_lateness", sentences.lateness)
 register.filter("job_next", next_step)
+register.filter("job_retry_url", retry_url)
 register.filter("job_limits", limits_shown)
 register.filter("job_stopped", stopped_words)
 register.filter("job_wait", wait_of)

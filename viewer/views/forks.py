@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.contents import Contents, contents_of
 from viewer.entry_points import entry_point_for
 from viewer.forms.checkpointing import EVENTS
-from viewer.forms.draft import Draft, draft_of
+from viewer.forms.draft import Draft, branches_of, draft_of
 from viewer.forms.looks import CHECK, ShownLook, accepts_effects, shown_look
+from viewer.forms.retry import retry_of_fork
 from viewer.importing import stored_body
 from viewer.jobs import warm
 from viewer.jobs.launch import JobRefused
@@ -141,7 +142,16 @@ def draft_for(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> D
     chosen = {name: request.POST.getlist(name) for name in ("again", "keep", EVENTS)}
     # Its own for each form that is shown, so that sending one twice starts one run.
     key = sent_key(request) or uuid4()
-    draft = draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, furthest(checkpoint))
+    last = furthest(checkpoint)
+    retried = _retried(request, checkpoint, kind)
+    retry = None
+    if retried:
+        form = draft_of(kind, checkpoint, contents, None, {}, entry_point, key, last).form
+        retry = retry_of_fork(form, retried, branches_of(checkpoint))
+    if retry and sent is None:
+        sent, chosen = retry.sent, retry.chosen
+    draft = draft_of(kind, checkpoint, contents, sent, chosen, entry_point, key, last)
+    draft.retry = retry
     if draft.project and (conflict := conflict_of(draft.project)):
         draft.refusals.append(told(conflict))
     if draft.project and not draft.refusals and not draft.form.entry_point_error:
@@ -168,12 +178,24 @@ def checks_itself(request: HttpRequest, look: ShownLook | None) -> bool:
     return look is not None and look.is_unchecked and is_from_our_page(request)
 
 
+def _retried(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Job | None:
+    """The job of this checkpoint that the form is to repeat, once it has ended."""
+    asked = request.POST if request.method == "POST" else request.GET
+    try:
+        jobs = Job.objects.ended().filter(pk=UUID(asked.get("retry", "")))
+    except ValueError:
+        return None
+    return jobs.filter(checkpoint=checkpoint, kind=kind).first()
+
+
 def context_of(draft: Draft) -> dict[str, Any]:
     """What the parts of the fork's page are given."""
     interpreter = Path(draft.project.interpreter) if draft.project else None
+    address = reverse(draft.kind, args=[draft.checkpoint.pk])
     return {
         "draft": draft,
-        "address": reverse(draft.kind, args=[draft.checkpoint.pk]),
+        "address": address,
+        "own_address": f"{address}?retry={draft.retry.job.pk}" if draft.retry else address,
         "plan_address": reverse(f"{draft.kind}-plan", args=[draft.checkpoint.pk]),
         "form": draft.form,
         "promise": draft.promise,

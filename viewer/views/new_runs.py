@@ -19,6 +19,7 @@ from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.location import roots_in_words
 from viewer.forms.looks import CHECK, shown_look
 from viewer.forms.new_run import NewRunDraft, read_new_run
+from viewer.forms.retry import retry_of_run
 from viewer.importing import Place, UnknownLocation, open_place, place_at, place_of
 from viewer.input_names import input_names
 from viewer.jobs import warm
@@ -98,7 +99,8 @@ def _drafted(
 def _draft(request: HttpRequest, location: Location, project: Project, kinds: dict[str, str]) -> NewRunDraft:
     asked = request.POST if request.method == "POST" else request.GET
     repeated = _run(asked.get("again", ""), location)
-    entry_point = asked.get("entry_point", "")
+    retried = _retried(asked.get("retry", ""), location)
+    entry_point = asked.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
         known = entry_point_of_run(project, repeated) if repeated else ""
         entry_point = known or (next(iter(kinds)) if len(kinds) == 1 else "")
@@ -112,8 +114,12 @@ def _draft(request: HttpRequest, location: Location, project: Project, kinds: di
     names = input_names(Path(project.folder), entry_point, entity) if entry_point else ()
     roles = agents_roles(found) if found and found.entity == entity else []
     form = read_new_run(entity, names, inputs, sent, checkpointing, roles)
+    retry = retry_of_run(form, retried) if retried else None
+    if retry and sent is None:
+        checkpointing = read_checkpointing(groups, entity, (), retry.sent, retry.chosen[EVENTS])
+        form = read_new_run(entity, names, inputs, retry.sent, checkpointing, roles)
     key = _sent_key(request) or uuid4()
-    draft = NewRunDraft(location, project, entry_point, entity, form, key, repeated, found)
+    draft = NewRunDraft(location, project, entry_point, entity, form, key, repeated, found, retry=retry)
     if not project.is_confirmed:
         draft.refusals.append(_("The project of this location is not confirmed: nothing may run in it yet."))
     elif conflict := conflict_of(project):
@@ -180,7 +186,11 @@ def _context(draft: NewRunDraft, kinds: dict[str, str]) -> dict[str, Any]:
     interpreter = Path(draft.project.interpreter)
     chosen = draft.form.location or str(draft.location.uid)
     address = reverse("new-run", args=[draft.location.uid])
-    what = {"again": draft.again.uid} if draft.again else {"entry_point": draft.entry_point}
+    what: dict[str, object] = (
+        {"again": draft.again.uid} if draft.again else {"entry_point": draft.entry_point}
+    )
+    if draft.retry:
+        what["retry"] = draft.retry.job.pk
     return {
         "draft": draft,
         "form": draft.form,
@@ -206,6 +216,14 @@ def _location(uid: UUID) -> Location:
 def _to_the_project(back: str, location: Location) -> HttpResponse:
     """To where a person says that its programs may run, and from there to ``back``."""
     return redirect(f"{reverse('project', args=[location.uid])}?{urlencode({'next': back})}")
+
+
+def _retried(pk: str, location: Location) -> Job | None:
+    """The new run's job that the form is to repeat, once it has ended."""
+    try:
+        return Job.objects.ended().filter(pk=UUID(pk), location=location, kind=Job.Kind.RUN).first()
+    except ValueError:
+        return None
 
 
 def _run(uid: str, location: Location) -> Run | None:

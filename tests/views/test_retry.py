@@ -1,0 +1,147 @@
+"""A retry opens the form with what was typed for the job, but for what may be a secret."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from tests.views.forking import filled, looked, page
+from viewer.jobs.request import request_of
+from viewer.jobs.retry import free_branch
+from viewer.models import Checkpoint, Job, Project
+from viewer.words import Words
+
+KEY = "sk-typed0123456789abcdefghijkl"
+ENVIRONMENT_VALUE = "hunter-of-the-lost-2031"
+
+
+def failed(client: Client, checkpoint: Checkpoint, **changes: str) -> Job:
+    """A fork that was started with these changes of its form, and has failed."""
+    looked(checkpoint)
+    client.post(page(checkpoint), filled(client, checkpoint, **changes))
+    job = Job.objects.latest("created_at")
+    job.end(Job.Status.FAILED, Words("the tool broke"))
+    return job
+
+
+def retry_link(client: Client, job: Job) -> str:
+    found = re.search(r'href="([^"]*\?retry=[^"]*)"', client.get(job.get_absolute_url()).content.decode())
+    assert found
+    return found[1]
+
+
+def field(text: str, name: str) -> str:
+    found = re.search(rf'<textarea[^>]* name="{re.escape(name)}"[^>]*>\n([^<]*)</textarea>', text)
+    found = found or re.search(rf'<input[^>]* name="{re.escape(name)}" value="([^"]*)"', text)
+    assert found, name
+    return found[1]
+
+
+def test_the_form_holds_what_was_typed(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    text = client.get(page(checkpoint)).content.decode()
+    output = re.findall(r'name="(output:[^"]+)"', text)[0]
+    changes = {
+        "input__topic": "tea",
+        "input__year": "2031",
+        "branch": "with-tea",
+        "limit_tokens": "5000",
+        "limit_minutes": "1.5",
+        "checkpoint_most": "7",
+        output.replace(":", "__"): "A new research.",
+    }
+    job = failed(client, checkpoint, **changes)
+    again = client.get(retry_link(client, job)).content.decode()
+    shown = {name.replace("__", ":"): text for name, text in changes.items()}
+    assert {name: field(again, name) for name in shown} == shown
+    assert job.branch == "with-tea"
+    assert "Not kept" not in again
+
+
+def test_a_typed_value_of_another_type_is_still_of_it(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    job = failed(client, checkpoint, **{"input-json__topic": '["tea", 1]', "input-more": '{"tone": "dry"}'})
+    text = client.get(retry_link(client, job)).content.decode()
+    assert "&quot;tea&quot;" in field(text, "input-json:topic")
+    assert "dry" in field(text, "input-more")
+
+
+def test_what_may_be_a_secret_is_not_kept_and_named(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    project = Project.objects.get()
+    environment = f"{project.folder}/.env"
+    with open(environment, "w") as file:
+        file.write(f"SERVICE_TOKEN={ENVIRONMENT_VALUE}\n")
+    Project.objects.update(environment_file=environment)
+    typed = {"input__api_key": "plain words", "input__topic": f"use {KEY}", "input__year": "2031"}
+    typed["input-more"] = f'{{"note": "{ENVIRONMENT_VALUE}"}}'
+    job = failed(client, checkpoint, **typed)
+    job.refresh_from_db()
+    held = str(job.request)
+    assert not any(secret in held for secret in (KEY, ENVIRONMENT_VALUE, "plain words"))
+    text = client.get(retry_link(client, job)).content.decode()
+    assert "Not kept, as it may be secret" in text
+    named = re.search(r'<span class="mono">([^<]*)</span>\. Type it again', text)
+    assert named and set(named[1].split(", ")) == {"api_key", "topic", "note"}
+    assert field(text, "input:year") == "2031"
+
+
+def test_the_child_is_not_given_what_is_kept(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    looked(checkpoint)
+    client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
+    job = Job.objects.get()
+    assert job.request["kept"]["inputs"] == {"topic": "tea"}
+    assert "kept" not in request_of(job)
+    assert request_of(job)["inputs"] == {"topic": "tea"}
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "free"),
+    [
+        ("tea", set(), "tea"),
+        ("tea", {"tea"}, "tea-2"),
+        ("tea", {"tea", "tea-2"}, "tea-3"),
+        ("tea-2", {"tea", "tea-2"}, "tea-3"),
+        ("year-2030", {"year-2030"}, "year-2030-2"),
+    ],
+)
+def test_a_retry_has_the_next_free_name(name: str, taken: set[str], free: str) -> None:
+    assert free_branch(name, taken) == free
+
+
+def test_a_job_of_another_checkpoint_or_that_has_not_ended_is_not_repeated(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    looked(checkpoint)
+    client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
+    job = Job.objects.get()
+    for address in (f"{page(checkpoint)}?retry={job.pk}", f"{page(checkpoint)}?retry=none"):
+        assert field(client.get(address).content.decode(), "input:topic") == "AI"
+    job.end(Job.Status.FAILED, Words("it broke"))
+    assert field(client.get(f"{page(checkpoint)}?retry={job.pk}").content.decode(), "input:topic") == "tea"
+
+
+def test_a_new_run_is_repeated_with_its_inputs(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    job = Job.objects.create(
+        kind=Job.Kind.RUN,
+        location=checkpoint.location,
+        project=checkpoint.location.project,
+        status=Job.Status.FAILED,
+        branch="main",
+        request={
+            "entry_point": "crew:build",
+            "inputs": {"topic": None, "api_key": None},
+            "kept": {"inputs": {"topic": "tea"}},
+            "options": {"models": {"*": "openai/gpt-5"}, "checkpoints": {"most": 4}},
+        },
+        limits={"steps": 3},
+    )
+    link = retry_link(client, job)
+    assert link.startswith(reverse("new-run", args=[checkpoint.location.uid]))
+    text = client.get(link).content.decode()
+    assert "tea" in text and field(text, "limit_steps") == "3"
+    assert field(text, "model:*") == "openai/gpt-5" and field(text, "checkpoint_most") == "4"
+    assert "api_key" in text and "Type it again" in text
