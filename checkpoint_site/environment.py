@@ -36,6 +36,14 @@ def env_number(name: str, default: int) -> int:
     return int(text)
 
 
+def env_choice(name: str, default: str, choices: tuple[str, ...]) -> str:
+    """The variable as one of these words. Raises WrongSetting for anything else."""
+    text = env_text(name, default).lower()
+    if text not in choices:
+        raise WrongSetting(f"{name} must be one of {', '.join(choices)}, not {text!r}.")
+    return text
+
+
 def env_flag(name: str, default: bool) -> bool:
     """The variable as a yes or no. Raises WrongSetting for anything else."""
     text = env_text(name, "1" if default else "0").lower()

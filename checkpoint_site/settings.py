@@ -6,6 +6,7 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from checkpoint_site.environment import (
+    env_choice,
     env_flag,
     env_folder,
     env_number,
@@ -83,6 +84,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "checkpoint_site.logs.logged",
     "checkpoint_site.hosts.only_served",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -189,16 +191,21 @@ USE_I18N = True
 TIME_ZONE = env_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 
+# "plain" for people, "json" for programs: one object a line.
+LOG_FORMAT = env_choice("LOG_FORMAT", "plain", ("plain", "json"))
+LOG_REQUESTS = env_flag("LOG_REQUESTS", False)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    # An error's text may quote what was read.
+    # An error's text may quote what was read: both leave out what looks like a secret.
     "formatters": {
-        "plain": {
-            "()": "viewer.redaction.logs.RedactingFormatter",
-            "format": "%(levelname)s %(name)s: %(message)s",
-        }
+        "plain": {"()": "checkpoint_site.logs.PlainFormatter"},
+        "json": {"()": "checkpoint_site.logs.JsonFormatter"},
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        "forkline.jobs": {"level": "INFO"},
+        "forkline.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
+    },
 }

@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.launch import make_folder
-from viewer.jobs.left import settle_left
+from viewer.jobs.left import end_left_processes, settle_left
 from viewer.jobs.locks import worker_is_up
 from viewer.jobs.processes import tree_of
 from viewer.models import Job, Location, Project
@@ -87,6 +87,20 @@ def test_one_that_is_queued_waits_for_a_person_or_a_worker(make_job: MakeJob, pr
     job = make_job()
     call_command("checkpoints", "answer")
     assert status(job) == "queued" and marks(project) == []
+
+
+def test_what_still_runs_of_a_job_that_ended_is_ended(make_job: MakeJob, project: Project) -> None:
+    job, other = make_job("works_on.py"), make_job("works_on.py")
+    waits = waiting_for(job, "works_on.py")
+    wait_until(lambda: status(job) == "running")
+    killed = waiting_for(other, "works_on.py")
+    wait_until(lambda: status(other) == "running")
+    for one in (waits, killed):
+        one.kill()
+        one.wait()
+    Job.objects.filter(pk=job.pk).update(status="interrupted")
+    assert end_left_processes() == [job] and not tree_of(job.folder) and tree_of(other.folder)
+    assert end_left_processes() == []
 
 
 def test_a_worker_settles_it_itself(make_job: MakeJob, project: Project, start_worker: StartWorker) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.providers.reading import Outside, snapshot_of
 from viewer.providers.snapshot import Entry, Limits
-from viewer.redaction.logs import RedactingFormatter
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.texts import redact_text
@@ -136,11 +136,12 @@ def test_names_are_told_apart_by_their_words() -> None:
     assert secrecy_of("tokenizer") == ""
 
 
-def test_the_servers_log_quotes_no_secret() -> None:
-    assert "viewer.redaction.logs.RedactingFormatter" in str(settings.LOGGING)
+@pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])
+def test_the_servers_log_quotes_no_secret(formatter: logging.Formatter) -> None:
+    assert f"checkpoint_site.logs.{type(formatter).__name__}" in str(settings.LOGGING)
     try:
         raise ValueError(f"cannot read {TOKENS['openai']}")
     except ValueError:
         record = logging.LogRecord("x", logging.ERROR, "", 0, "at %s", (TEXTS["url"][0],), sys.exc_info())
-    line = RedactingFormatter("%(name)s: %(message)s").format(record)
-    assert "CANARY" not in line and "ValueError" in line and line.startswith("x: at ")
+    line = formatter.format(record)
+    assert "CANARY" not in line and "ValueError" in line and "at " in line

@@ -1,8 +1,14 @@
 """Brings jobs to their end whose follower was killed, where no worker is there to do so."""
 
 import logging
+from contextlib import suppress
+from uuid import UUID
 
-from viewer.jobs import locks
+import psutil
+from django.conf import settings
+
+from viewer.jobs import locks, processes
+from viewer.jobs.environment import MARKER
 from viewer.jobs.follow import carry, is_gone
 from viewer.jobs.tasks import orphans
 from viewer.models import Job
@@ -28,3 +34,19 @@ def settle_left() -> list[Job]:
             # What was asked for is done all the same; the next command tries again.
             logger.exception("settling job %s", job.pk)
     return settled
+
+
+def end_left_processes() -> list[Job]:
+    """End what still runs of jobs that have ended. Returns those jobs."""
+    marked: set[UUID] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError, ValueError):
+            if marker := process.environ().get(MARKER):
+                marked.add(UUID(marker))
+    ended = []
+    for job in Job.objects.ended().filter(pk__in=marked):
+        # Its follower may be about to do so.
+        if not locks.is_held(job.folder / locks.FOLLOWER) and processes.tree_of(job.folder):
+            processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
+            ended.append(job)
+    return ended

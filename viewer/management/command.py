@@ -1,5 +1,6 @@
 """What every command of ours has in common: safe output, and one line instead of a traceback."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -31,12 +32,17 @@ class OwnCommand(BaseCommand):
     # What they check has no part in most commands, and takes as long as many of them.
     requires_system_checks = []
 
+    # Whether starts and ends of jobs go to the log: not where a person waits for the job's answer.
+    logs_jobs = False
+
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
         """Whether this call may start programs of a project."""
         return False
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command. Raises CommandError with one line; with --json, it is printed as well."""
+        if not self.logs_jobs:
+            logging.getLogger("forkline.jobs").setLevel(logging.WARNING)
         try:
             if self.runs_programs(options):
                 warn_of_root()

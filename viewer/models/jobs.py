@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -23,6 +24,9 @@ from viewer.words import Words, words_from
 EDITS = ("inputs", "outputs", "state")
 # The statuses of jobs that have not ended.
 UNFINISHED = ("queued", "starting", "running")
+
+
+logger = logging.getLogger("forkline.jobs")
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -192,6 +196,9 @@ class Job(models.Model):
         )
         if claimed:
             self.refresh_from_db()
+            logger.info(
+                "job %s started: %s at %s", self.pk, self.kind, self.location.path, extra=self._logged()
+            )
         return bool(claimed)
 
     def note_process(self, process_id: int) -> None:
@@ -229,7 +236,19 @@ class Job(models.Model):
         self.refresh_from_db()
         if self.has_ended:
             self.questions.all().withdraw()
+        if ended:
+            self._log_end()
         return bool(ended)
+
+    def _log_end(self) -> None:
+        told = self._logged() | {"status": self.status}
+        if self.started_at and self.ended_at:
+            told["seconds"] = round((self.ended_at - self.started_at).total_seconds(), 3)
+        logger.info("job %s %s: %s at %s", self.pk, self.status, self.kind, self.location.path, extra=told)
+
+    def _logged(self) -> dict[str, Any]:
+        """What a log line says of it: nothing that a person or a model wrote."""
+        return {"job": str(self.pk), "kind": self.kind, "location": self.location.path}
 
     def move_start(self, start_at: datetime | None) -> bool:
         """Have it start then, or as soon as it can where that is None. False where it is queued no more."""
@@ -279,6 +298,8 @@ class Job(models.Model):
             .update(cancel_requested_at=now)
         )
         self.refresh_from_db()
+        if cancelled:
+            self._log_end()
         return bool(cancelled or asked)
 
 

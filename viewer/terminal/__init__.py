@@ -1,6 +1,6 @@
 """What ``manage.py checkpoints`` can be asked: one file for each question, listed here."""
 
-from viewer.terminal import answering, backup, fork, info, listing, restore, resume, run, vary
+from viewer.terminal import answering, backup, doctor, fork, info, listing, restore, resume, run, vary
 from viewer.terminal.answer import Subcommand
 
 # Each module holds HELP, add_arguments(parser) and answer(options).
@@ -14,4 +14,5 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "answer": answering,
     "backup": backup,
     "restore": restore,
+    "doctor": doctor,
 }

@@ -1,7 +1,6 @@
 """What a subcommand of ``manage.py checkpoints`` gives back, and how it is printed."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,16 +8,9 @@ from typing import Any, Protocol
 from django.core.management.base import CommandParser
 from django.utils.functional import Promise
 
-# Characters that a terminal obeys or that break or reorder a line: controls, line and paragraph separators,
-# halves of surrogate pairs, and every sign that changes the direction of text.
-UNSAFE = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufff9-\\ufffb\\ud800-\\udfff]"
-)
+from viewer.safe_lines import UNSAFE, one_line
 
-
-def one_line(text: str) -> str:
-    """The text as one line that a terminal obeys in nothing: ``\\n`` and its like are written out."""
-    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+__all__ = ["Answer", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
 
 
 def plain(text: str) -> str:

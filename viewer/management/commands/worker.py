@@ -18,6 +18,7 @@ from viewer.supervision.signals import call_at_signal
 class Command(OwnCommand):
     """One process for a data folder is enough; several do no harm."""
 
+    logs_jobs = True
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
