@@ -73,7 +73,8 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
 /** Marks the row whose checkpoint the detail shows. */
 function markSelection() {
   const at = document.getElementById("selection")?.value;
-  for (const link of document.querySelectorAll(".row a, .overview-node")) {
+  // Lines that stand for several, or for what failed, select nothing.
+  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a, .overview-node")) {
     const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
     if (selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

@@ -106,3 +106,18 @@ def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:  # 
     page.goto(run.get_absolute_url())
     expect(page.locator(".row-tokens").first).to_be_attached()
     expect(page.locator(".row-tokens", has_text="live")).to_have_count(0)
+
+
+def test_a_line_of_failed_attempts_is_not_marked_as_selected(page: Page, run: Run) -> None:  # noqa: F811
+    start = run.checkpoints.get(row=55)
+    for branch in ("one", "two"):
+        Job.objects.create(
+            kind="fork", location=run.location, run=run, checkpoint=start, branch=branch, status="failed"
+        )
+    page.goto(start.get_absolute_url())
+    grow(run)
+    expect(page.get_by_role("button", name="1 new checkpoint")).to_be_visible()
+    expect(page.locator(".row [aria-current]")).to_have_count(1)
+    page.get_by_role("link", name="2 failed attempts").click()
+    expect(page.locator(".row-attempt")).to_have_count(2)
+    expect(page.locator(".row [aria-current]")).to_have_attribute("id", f"c{start.pk}")
