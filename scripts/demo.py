@@ -1,9 +1,10 @@
-"""``make demo``: runs the demo project for real, once, then serves. ``--clean`` takes it back."""
+"""``make demo``: serves the demo project while it runs for real, once. ``--clean`` takes it back."""
 
 import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
@@ -13,8 +14,6 @@ from viewer.supervision.ports import holder_of, is_taken
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = DATA_DIR / "demo"
-# Written when everything has run: until then, the next start begins again.
-FINISHED = FOLDER / "finished"
 # Seconds between two pieces of an answer.
 DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 
@@ -33,17 +32,23 @@ def main() -> None:
     if not options.prepare:
         refuse_taken_port()
     # Without its database, what was run cannot be shown.
-    is_finished = FINISHED.exists() and Path(str(DATABASES["default"]["NAME"])).exists()
+    is_finished = demo_runs.is_finished(FOLDER) and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
         demo_rows.take_back(FOLDER)
     model = start_model()
     assert model.stdin and model.stdout
     demo_runs.write_environment(FOLDER, model.stdout.readline().strip())
     if not is_finished:
-        demo_runs.run_everything(FOLDER)
-        FINISHED.touch()
-    if not options.prepare:
-        serve(model.stdin.fileno(), options.parent)
+        demo_runs.make_locations(FOLDER)
+    if options.prepare:
+        if not is_finished:
+            demo_runs.run_everything(FOLDER)
+        return
+    held = [model.stdin.fileno()]
+    if not is_finished:
+        held.append(start_runs())
+    location = None if is_finished else demo_runs.first_location(FOLDER)
+    serve(held, location, options.parent)
 
 
 def refuse_taken_port() -> None:
@@ -71,10 +76,26 @@ def start_model() -> subprocess.Popen[str]:
     )
 
 
-def serve(model_input: int, parent: int | None) -> None:
-    """Become the server, and keep hold of the model: it ends when the server does, however that ends."""
-    os.set_inheritable(model_input, True)
-    command = [sys.executable, str(ROOT / "manage.py"), "up"]
+def start_runs() -> int:
+    """Start the demo's runs beside the server. They stop when the returned descriptor is closed."""
+    lifeline, held = os.pipe()
+    subprocess.Popen(
+        [sys.executable, "-m", "scripts.demo_runs", str(FOLDER), str(lifeline)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        pass_fds=(lifeline,),
+        # Ctrl-C is for the server: its end closes the pipe.
+        start_new_session=True,
+    )
+    os.close(lifeline)
+    return held
+
+
+def serve(held: Sequence[int], location: Path | None, parent: int | None) -> None:
+    """Become the server. What waits for the other ends of these pipes ends when the server does."""
+    for descriptor in held:
+        os.set_inheritable(descriptor, True)
+    command = [sys.executable, str(ROOT / "manage.py"), "up", *([str(location)] if location else [])]
     os.execv(sys.executable, [*command, *(["--parent", str(parent)] if parent else [])])
 
 

@@ -2,9 +2,13 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from viewer.supervision.lifeline import signal_at_parents_end
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "demo"
 PYTHON = PROJECT / ".venv/bin/python"
+POLL_SECONDS = 0.1
 # Where each writes, below the newsroom's folder, and what the demo's program is asked to run.
 STORES = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
 DRAFT = """# AI checkpoints in 2026
@@ -35,28 +40,55 @@ def write_environment(folder: Path, model_url: str) -> None:
         file.write(text)
 
 
-def run_everything(folder: Path) -> None:
-    """Have CrewAI write every store, then fork and resume. Ends the program where one fails."""
+def is_finished(folder: Path) -> bool:
+    """Whether everything has run. Until then, the next start begins again."""
+    return (folder / "finished").exists()
+
+
+def first_location(folder: Path) -> Path:
+    """The location whose lineage grows first."""
+    return folder / "newsroom/article"
+
+
+def make_locations(folder: Path) -> None:
+    """Record the project and its folders of checkpoints, which are still empty."""
     stores = folder / "newsroom"
-    print(
-        "Running the newsroom with CrewAI: an article crew (twice), a digest flow, a lone interviewer …",
-        flush=True,
-    )
-    run_programs(stores, read_environment(folder))
+    for store in STORES:
+        if not store.endswith(".db"):
+            (stores / store).mkdir(parents=True)
+            demo_rows.import_store(stores / store)
+    demo_rows.record_project(stores, PROJECT, PYTHON, folder / ".env")
+
+
+def run_everything(folder: Path, lifeline: int | None = None) -> None:
+    """Have CrewAI write every store, then fork and resume. Ends the program where one fails.
+
+    Ends it, too, once the other end of the ``lifeline`` pipe is closed.
+    """
+    stores = folder / "newsroom"
+    say("Running the newsroom with CrewAI: an article crew (twice), a digest flow, a lone interviewer …")
+    run_programs(stores, read_environment(folder), lifeline)
     for store in STORES:
         demo_rows.import_store(stores / store)
     demo_rows.record_project(stores, PROJECT, PYTHON, folder / ".env")
     article, database = stores / "article", stores / "article.db"
     draft = folder / "draft.md"
     draft.write_text(DRAFT)
-    print("Forking the article with an edited draft …", flush=True)
+    say("Forking the article with an edited draft …")
     after_draft = f"{article}#{checkpoint_after(article, 2)}"
-    continue_run(folder, "fork", after_draft, "--branch", "shorter-draft", "--output", f"2=@{draft}")
-    print("Forking the article for the year 2030 …", flush=True)
+    forked = ["--branch", "shorter-draft", "--output", f"2=@{draft}"]
+    continue_run(folder, lifeline, "fork", after_draft, *forked)
+    say("Forking the article for the year 2030 …")
     after_research = f"{article}#{checkpoint_after(article, 1)}"
-    continue_run(folder, "fork", after_research, "--branch", "year-2030", "--input", "year=2030")
-    print("Resuming the article in the database from its third task …", flush=True)
-    continue_run(folder, "resume", f"{database}#{checkpoint_after(database, 3)}")
+    continue_run(folder, lifeline, "fork", after_research, "--branch", "year-2030", "--input", "year=2030")
+    say("Resuming the article in the database from its third task …")
+    continue_run(folder, lifeline, "resume", f"{database}#{checkpoint_after(database, 3)}")
+    (folder / "finished").touch()
+    say("The demo is complete.")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
 
 
 def read_environment(folder: Path) -> dict[str, str]:
@@ -65,27 +97,49 @@ def read_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **dict(line.split("=", 1) for line in lines)}
 
 
-def run_programs(stores: Path, environment: dict[str, str]) -> None:
-    """Run the demo's programs side by side, each into its store."""
+def run_programs(stores: Path, environment: dict[str, str], lifeline: int | None) -> None:
+    """Run the demo's programs, each into its store: the first has the machine until it has begun."""
     logs = stores.parent / "logs"
     logs.mkdir(exist_ok=True)
-    stores.mkdir()
-    children: dict[str, subprocess.Popen[bytes]] = {}
-    for store, what in STORES.items():
-        with open(logs / f"{store}.txt", "wb") as log:
-            children[store] = subprocess.Popen(
-                [PYTHON, "-m", "newsroom.main", what, "--checkpoints", store],
-                cwd=stores,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # They would go on without the demo, and without its model.
-                preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),
-            )
+    first, *others = STORES
+    children = {first: start_program(stores, first, logs, environment)}
+    wait_until(lambda: any((stores / first).rglob("*.json")), children.values(), lifeline)
+    for store in others:
+        children[store] = start_program(stores, store, logs, environment)
+    wait_until(lambda: False, children.values(), lifeline)
     for store, child in children.items():
-        if child.wait():
+        if child.returncode:
             sys.exit(f"{store} failed: see {logs / f'{store}.txt'}")
+
+
+def start_program(
+    stores: Path, store: str, logs: Path, environment: dict[str, str]
+) -> "subprocess.Popen[str]":
+    with open(logs / f"{store}.txt", "wb") as log:
+        return subprocess.Popen(
+            [PYTHON, "-m", "newsroom.main", STORES[store], "--checkpoints", store],
+            cwd=stores,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            # They would go on without the demo, and without its model.
+            preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),
+        )
+
+
+def wait_until(
+    is_done: Callable[[], bool], children: Collection["subprocess.Popen[str]"], lifeline: int | None
+) -> None:
+    """Until it is done, or every child has ended. Ends them and the program once the lifeline is closed."""
+    while not is_done() and any(child.poll() is None for child in children):
+        if lifeline is None:
+            time.sleep(POLL_SECONDS)
+        elif select.select([lifeline], [], [], POLL_SECONDS)[0]:
+            for child in children:
+                child.terminate()
+            sys.exit(1)
 
 
 def checkpoint_after(location: Path, tasks_done: int) -> str:
@@ -96,18 +150,29 @@ def checkpoint_after(location: Path, tasks_done: int) -> str:
     return str(next(checkpoint["id"] for checkpoint in found if wanted.items() <= checkpoint.items()))
 
 
-def continue_run(folder: Path, how: str, checkpoint: str, *edits: str) -> None:
+def continue_run(folder: Path, lifeline: int | None, how: str, checkpoint: str, *edits: str) -> None:
     """Fork or resume as a person would at the terminal, and wait for the end."""
     project = ["--project", str(PROJECT), "--python", str(PYTHON), "--env-file", str(folder / ".env")]
     entry_point = ["--entrypoint", "newsroom.crew:Newsroom"]
-    checkpoints_command(how, checkpoint, *edits, *project, *entry_point, "--wait")
+    arguments = (how, checkpoint, *edits, *project, *entry_point, "--wait")
+    checkpoints_command(*arguments, lifeline=lifeline)
 
 
-def checkpoints_command(*arguments: str) -> dict[str, Any]:
+def checkpoints_command(*arguments: str, lifeline: int | None = None) -> dict[str, Any]:
     """The document of ``manage.py checkpoints … --json``. Ends the program where it fails."""
     command = [sys.executable, str(ROOT / "manage.py"), "checkpoints", *arguments, "--json"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"manage.py checkpoints {' '.join(arguments)} failed:\n{done.stdout}")
-    document: dict[str, Any] = json.loads(done.stdout)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    # Read as it comes: a long document does not fit into the pipe.
+    with ThreadPoolExecutor(1) as pool:
+        printed = pool.submit(child.stdout.read)
+        wait_until(lambda: False, [child], lifeline)
+        output = printed.result()
+    if child.wait():
+        sys.exit(f"manage.py checkpoints {' '.join(arguments)} failed:\n{output}")
+    document: dict[str, Any] = json.loads(output)
     return document
+
+
+if __name__ == "__main__":
+    run_everything(Path(sys.argv[1]), int(sys.argv[2]))

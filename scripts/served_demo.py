@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Not those of a test that starts it.
+OWN_SETTINGS = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/link/\S+")
 
 
@@ -23,10 +25,21 @@ class ServedDemo:
     link: str
     data_folder: Path
     printed: str
+    server: "subprocess.Popen[str]"
 
 
 @contextmanager
 def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
+    """Run the demo to its end, serve it on a free port, and end it. RuntimeError where it does not serve."""
+    environment = {**os.environ, "DATA_DIR": str(data_folder), "DEMO_DELAY": str(delay), **OWN_SETTINGS}
+    prepare = [sys.executable, "-m", "scripts.demo", "--prepare"]
+    subprocess.run(prepare, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=True)
+    with started_demo(data_folder, delay) as demo:
+        yield demo
+
+
+@contextmanager
+def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
     """Start ``make demo``'s program on a free port, and end it. RuntimeError where it does not serve."""
     port = free_port()
     environment = {
@@ -34,8 +47,7 @@ def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
         "DATA_DIR": str(data_folder),
         "PORT": str(port),
         "DEMO_DELAY": str(delay),
-        # Not those of a test that starts it.
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        **OWN_SETTINGS,
     }
     server = subprocess.Popen(
         [sys.executable, "-m", "scripts.demo"],
@@ -53,7 +65,7 @@ def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
             if link := LINK.search(line):
                 # Whatever it says from now on must not fill the pipe.
                 threading.Thread(target=server.stdout.read, daemon=True).start()
-                yield ServedDemo(f"http://127.0.0.1:{port}", link[0], data_folder, printed)
+                yield ServedDemo(f"http://127.0.0.1:{port}", link[0], data_folder, printed, server)
                 return
         raise RuntimeError(f"The demo ended before it was served. It said:\n{printed}")
     finally:

@@ -1,19 +1,52 @@
-"""``make demo``, as a person meets it: real runs once, then served at once."""
+"""``make demo``, as a person meets it: served while real runs happen once, then at once."""
 
 import json
 import os
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from scripts.served_demo import ServedDemo, served_demo
+from scripts.served_demo import ServedDemo, started_demo
+from tests.jobs.conftest import wait_until
 
 pytestmark = pytest.mark.engine
+COMPLETE_SECONDS = 600
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True)
+class WatchedDemo:
+    """A demo that was watched from its login link on. ``first_page`` is where that link led."""
+
+    demo: ServedDemo
+    was_finished: bool
+    first_page: str
+
+
+@pytest.fixture(scope="module")
+def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedDemo]:
+    """``make demo`` in a data folder of its own, served until the module's tests are done."""
+    with started_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
+        finished = demo.data_folder / "demo/finished"
+        was_finished = finished.exists()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(demo.link, timeout=60) as page:
+            first_page = page.read().decode()
+        wait_until(finished.exists, COMPLETE_SECONDS)
+        yield WatchedDemo(demo, was_finished, first_page)
+
+
+@pytest.fixture(scope="module")
+def demo_site(watched: WatchedDemo) -> ServedDemo:
+    return watched.demo
 
 
 def python(demo: ServedDemo, *arguments: str) -> str:
@@ -42,13 +75,28 @@ def files(demo: ServedDemo) -> dict[str, float]:
     return {str(path): path.stat().st_mtime for path in stores.rglob("*.json")}
 
 
-def test_the_link_comes_last_and_logs_in(demo_site: ServedDemo) -> None:
-    assert demo_site.printed.rstrip().endswith(demo_site.link)
-    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with opener.open(demo_site.link, timeout=60) as page:
-        text = page.read().decode()
-    assert "article" in text
-    assert "interview" in text
+def test_it_is_served_before_its_runs_have_ended(watched: WatchedDemo) -> None:
+    assert not watched.was_finished
+    assert "/demo/newsroom/article" in watched.first_page
+
+
+def test_nothing_runs_on_without_its_server(engine_python: Path, tmp_path: Path) -> None:
+    with started_demo(tmp_path / "data") as demo:
+        wait_until(lambda: programs_of(demo))
+        demo.server.kill()
+        wait_until(lambda: not programs_of(demo))
+    assert not (tmp_path / "data/demo/finished").exists()
+
+
+def programs_of(demo: ServedDemo) -> list[psutil.Process]:
+    """The demo's own programs that are running."""
+    stores = str(demo.data_folder / "demo/newsroom")
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == stores and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> None:
@@ -104,7 +152,6 @@ def test_a_start_beside_one_that_serves_leaves_it_its_model(demo_site: ServedDem
 
 def test_a_second_start_repeats_nothing(demo_site: ServedDemo) -> None:
     before = files(demo_site)
-    with served_demo(demo_site.data_folder) as again:
-        pass
-    assert again.printed.count("CrewAI") == 0
+    with started_demo(demo_site.data_folder) as again:
+        assert again.printed.count("CrewAI") == 0
     assert files(demo_site) == before

@@ -66,8 +66,10 @@ def conflict_of(project: Project) -> Words | None:
     if cover := covering(interpreter, protected) or covering(interpreter.parent, protected):
         message = _("The interpreter lies in %(cover)s, which holds checkpoints or Forkline's data.")
         return Words(message, {"cover": str(cover)})
-    if project.environment_file and (cover := covering(Path(project.environment_file), protected)):
-        message = _("The environment file lies in %(cover)s, which holds checkpoints or Forkline's data.")
+    # Nobody else writes to our own folder: it is where the demo's file is.
+    locations = [path for path in protected if path not in _both(Path(settings.DATA_DIR))]
+    if project.environment_file and (cover := covering(Path(project.environment_file), locations)):
+        message = _("The environment file lies in %(cover)s, which holds checkpoints.")
         return Words(message, {"cover": str(cover)})
     for file, entry in _path_entries(interpreter):
         if cover := covering(entry, protected):
