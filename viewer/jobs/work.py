@@ -6,14 +6,18 @@ import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID
 
+from django.conf import settings
 from django.db import close_old_connections, connection
 from django_tasks_db.management.commands.db_worker import Worker
 from django_tasks_db.models import DBTaskResult
 
 from viewer.data_folder import DataFolderFailure, failure_words
 from viewer.data_folder.identity import what_changed
+from viewer.jobs import warm
+from viewer.jobs.changes import changes_of
 from viewer.jobs.follow import carry, stopping
 from viewer.jobs.locks import note_places, worker_lock
 from viewer.jobs.tasks import offer_lost, orphans, prune_entries
@@ -26,6 +30,10 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.05
 # How often it is looked for jobs that nobody follows, and for queued ones that may start by now.
 ADOPT_SECONDS = 2.0
+# The same where no job waits or runs: one that comes is written to the database, which wakes the worker.
+QUIET_ADOPT_SECONDS = 10.0
+# Stopping, and starting what shall be warm, wait no longer than this.
+IDLE_SECONDS = 0.5
 PRUNE_SECONDS = 3600
 # After a failure, such as a full disk.
 FAILED_SECONDS = 1.0
@@ -43,6 +51,8 @@ class Work:
     starting: set[Future[None]] = field(default_factory=set)
     adopted: dict[UUID, Future[None]] = field(default_factory=dict)
     looked: float = float("-inf")
+    # No job waited or ran when it was last looked.
+    is_quiet: bool = False
     pruned: float = float("-inf")
     warming: Warming = field(default_factory=Warming)
 
@@ -59,22 +69,28 @@ def work(jobs_at_once: int) -> None:
     note_places(lock, jobs_at_once)
     with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MOST_ADOPTED) as followers:
         state = Work(jobs_at_once, starters, followers)
+        changes = changes_of([Path(settings.DATA_DIR), warm.folder()], lock)
+        is_changed = True
         while not stopping.is_set():
             if changed := what_changed():
                 # Followers end with it, and leave their runs alone.
                 stopping.set()
                 break
             try:
-                adopt(state)
-                start_ready(state)
                 keep_warm(state.warming)
+                if is_changed or is_time_to_look(state):
+                    adopt(state)
+                    start_ready(state)
             except Exception as error:
                 # Such as a database that is locked for long: what was missed is there at the next look.
                 note_failure(error)
                 close_old_connections()
                 stopping.wait(FAILED_SECONDS)
-            stopping.wait(POLL_SECONDS)
+            # Many writes in a row are looked at together.
+            stopping.wait(POLL_SECONDS if is_changed else 0)
+            is_changed = changes.wait(IDLE_SECONDS)
         stop(state.warming)
+    changes.close()
     os.close(lock)
     if changed:
         raise DataFolderFailure(changed)
@@ -86,6 +102,11 @@ def note_failure(error: Exception) -> None:
         logger.error("%s", words)
     else:
         logger.exception("looking for jobs")
+
+
+def is_time_to_look(state: Work) -> bool:
+    """Whether to look although nobody has written to the database: times come, and processes end."""
+    return time.monotonic() - state.looked >= (QUIET_ADOPT_SECONDS if state.is_quiet else ADOPT_SECONDS)
 
 
 def start_ready(state: Work) -> None:
@@ -124,6 +145,7 @@ def adopt(state: Work) -> None:
         if job.pk not in state.adopted:
             state.adopted[job.pk] = state.followers.submit(carry_on, job)
     offer_lost()
+    state.is_quiet = not (state.adopted or Job.objects.unfinished().exists())
     clear_if_pending()
     if time.monotonic() - state.pruned > PRUNE_SECONDS:
         state.pruned = time.monotonic()

@@ -8,13 +8,20 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
-from viewer.jobs.left import settle_left
 from viewer.management.command import OwnCommand
+from viewer.models import Job
 from viewer.terminal import SUBCOMMANDS
 
 
 class Command(OwnCommand):
     help = "List, show, fork and resume checkpoints, and answer what their runs ask."
+
+    # The subcommand that the command line names, where it is its first word.
+    asked: str | None = None
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self.asked = argv[2] if len(argv) > 2 and argv[2] in SUBCOMMANDS else None
+        super().run_from_argv(argv)
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
         return bool(options.get("wait"))
@@ -23,7 +30,12 @@ class Command(OwnCommand):
         # The forkline command leaves the word out.
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
-        for name, subcommand in SUBCOMMANDS.items():
+        for name in SUBCOMMANDS:
+            if self.asked not in (None, name):
+                # Importing what the others need takes as long as most answers.
+                subparsers.add_parser(name)
+                continue
+            subcommand = SUBCOMMANDS[name]
             subparser = subparsers.add_parser(
                 name, help=str(subcommand.HELP), description=str(subcommand.HELP)
             )
@@ -36,7 +48,7 @@ class Command(OwnCommand):
         subcommand = SUBCOMMANDS[options["subcommand"]]
         if getattr(subcommand, "MAKES_READY", True):
             make_ready()
-            settle_left()
+            settle()
         answer = subcommand.answer(options)
         if options["json"]:
             self.say_json(answer.document)
@@ -44,3 +56,11 @@ class Command(OwnCommand):
             self.say(answer.lines)
         if answer.status:
             sys.exit(answer.status)
+
+
+def settle() -> None:
+    """End the jobs whose follower was killed."""
+    if Job.objects.under_way().exists():
+        from viewer.jobs.left import settle_left
+
+        settle_left()
