@@ -14,6 +14,7 @@ MEASUREMENTS = (
     "many_pages",
     "warm_start",
     "serving",
+    "idle",
 )
 
 

@@ -24,7 +24,7 @@ class Subcommands(Mapping[str, Subcommand]):
     """The subcommands by name. Each is imported when it is asked for: most need what others do not."""
 
     def __getitem__(self, name: str) -> Subcommand:
-        module: Subcommand = import_module(f"viewer.terminal.{MODULES[name]}")  # type: ignore[assignment]
+        module: Subcommand = import_module(f"viewer.terminal.{MODULES[name]}")
         return module
 
     def __iter__(self) -> Iterator[str]:
