@@ -181,7 +181,16 @@ def test_nothing_runs_that_would_lose_something_before_that_is_accepted(
 ) -> None:
     location, before = stores / "crew", marks(stores / "crew")
     start = after_task(location, 3)
-    arguments = ("fork", f"{location}#{start.id}", "--branch", "alone", "--entrypoint", "", "--wait")
+    arguments = (
+        "fork",
+        f"{location}#{start.id}",
+        "--branch",
+        "alone",
+        "--entrypoint",
+        "",
+        "--accept-effects",
+        "--wait",
+    )
     refused = terminal(*arguments, "--json")
     assert refused.returncode == 1
     told = document(refused)

@@ -83,7 +83,10 @@ def test_a_path_file_of_the_environment_that_leads_to_a_location_is_refused(proj
     assert "other.pth" in str(conflict_of(project))
 
 
-def test_an_environment_file_in_a_location_is_refused(project: Project) -> None:
+def test_an_environment_file_in_a_location_is_refused(
+    project: Project, settings: Settings, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path / "data"
     place = Path(project.folder) / "checkpoints"
     place.mkdir()
     (place / ".env").write_text("A=1\n")
@@ -91,6 +94,11 @@ def test_an_environment_file_in_a_location_is_refused(project: Project) -> None:
     located(place)
     with pytest.raises(JobRefused, match="environment file lies in"):
         runnable(project)
+    own = Path(settings.DATA_DIR) / "demo"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / ".env").write_text("A=1\n")
+    project.environment_file = str(own / ".env")
+    assert conflict_of(project) is None
 
 
 def test_folders_of_code_in_a_location_are_taken_out_of_the_environment(project: Project) -> None:
