@@ -16,16 +16,16 @@ function remember(part) {
   }
 }
 
-/** The same element, where it is there still; else the first in its part, or the part itself. */
+/** The same element, where it is there still; else its part, or the first in it. */
 function next({ id, part, around }) {
   const same = id ? document.getElementById(id) : null;
   if (same?.checkVisibility() && !same.disabled) return same;
   for (const place of [part, around]) {
     const found = place ? document.getElementById(place) : null;
     if (!found?.checkVisibility()) continue;
+    if (found.hasAttribute("tabindex")) return found;
     const inside = [...found.querySelectorAll(FOCUSABLE)].find((element) => element.checkVisibility());
     if (inside) return inside;
-    if (found.hasAttribute("tabindex")) return found;
   }
   return null;
 }
