@@ -16,7 +16,7 @@ from bench.generated_runs import branched_run
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
-from tests.views.test_every_address import ALL, LOGIN, addresses_at
+from tests.views.test_every_address import ALL, LOGIN, PUBLIC, addresses_at
 from viewer.login_links import teammate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Variations
 
@@ -48,7 +48,7 @@ def test_each_address(open_page: Open, location: Location) -> None:
     looked(Checkpoint.objects.get())
     assert location.project
     looked_before_new_run(location.project, "crew:build")
-    assert set(addresses) == set(ALL) - LOGIN
+    assert set(addresses) == set(ALL) - LOGIN - PUBLIC
     client = Client()
     client.force_login(teammate("ada", "run"))
     pages = {name: at for name, at in addresses.items() if is_page(client, at)}
@@ -171,7 +171,7 @@ def test_a_project_that_cannot_be_confirmed(open_page: Open, location: Location)
     page.fill("[name=folder]", "/nowhere")
     page.fill("[name=other_entry_points]", "no point")
     page.get_by_role("button", name="Confirm").click()
-    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator(".notice-bad").first).to_be_visible()
     assert findings(page) == ""
 
 
@@ -189,7 +189,7 @@ def test_the_way_in(browser: Browser, live_server: LiveServer) -> None:
     page.get_by_label("Name").fill("nobody")
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator(".notice-bad").first).to_be_visible()
     assert findings(page) == ""
     page.goto(f"{reverse('login-link')}?token=used")
     assert findings(page) == ""
