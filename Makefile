@@ -46,7 +46,7 @@ clean-demo: web ## Take back what the demo made
 	@.venv/bin/python -m scripts.demo --clean
 
 web:
-	@scripts/environment .venv requirements.txt
+	@scripts/environment .venv requirements.lock
 
 development:
-	@scripts/environment .venv requirements.txt requirements-dev.txt
+	@scripts/environment .venv requirements.lock requirements-dev.txt

@@ -36,7 +36,7 @@ def python_of(version: str) -> Path:
     print(f"Installing CrewAI {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    install = [str(python), "-m", "pip", "install", "-q", "-q", "--disable-pip-version-check"]
+    install = [str(Path(sys.executable).parent / "uv"), "pip", "install", "-q", "-p", str(python)]
     subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
     stamp.write_text(wanted)
     return python
