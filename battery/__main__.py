@@ -5,8 +5,7 @@ import sys
 
 BATTERIES = (
     *("killed_writers", "killed_jobs", "hostile_pages", "broken_files", "corrupt_stores", "lineages"),
-    "permissions",
-    "sessions",
+    *("permissions", "sessions", "limits", "disappearing"),
 )
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ CHECKPOINT_MOST_DEPTH = env_number("CHECKPOINT_MOST_DEPTH", 200)
 CHECKPOINT_MOST_SECONDS = env_number("CHECKPOINT_MOST_SECONDS", 5)
 # What a process that reads may have of memory in all. The largest files may need several times their size.
 CHECKPOINT_MOST_MEMORY = env_number("CHECKPOINT_MOST_MEMORY", 448 * 1024 * 1024)
+# A larger checkpoint is kept and can be downloaded, but is neither shown nor edited.
+CHECKPOINT_MOST_SHOWN_BYTES = env_number("CHECKPOINT_MOST_SHOWN_BYTES", 16 * 1024 * 1024)
 # A file that does not parse counts as being written until it has not changed for this long.
 CHECKPOINT_SETTLED_SECONDS = env_number("CHECKPOINT_SETTLED_SECONDS", 3)
 # How often an open location is looked at for new checkpoints.

@@ -27,6 +27,7 @@ from viewer.providers.snapshot import (
 )
 from viewer.providers.store import Store, opened_store
 from viewer.words import Words
+from viewer.words import gettext_noop as _
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
 SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
@@ -70,11 +71,15 @@ class _Look:
 
 def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
-    with turn_at(location):
-        if not location.still_stands():
-            return ImportSummary()
-        summary = _within_store(location, lambda store: _import(location, store))
-        _note(location, summary)
+    try:
+        with turn_at(location):
+            if not location.still_stands():
+                return ImportSummary()
+            summary = _within_store(location, lambda store: _import(location, store))
+            _note(location, summary)
+    except OSError as error:
+        # No lock is to be had: neither descriptors nor space are left.
+        return ImportSummary(unreadable=_no_room(error))
     return summary
 
 
@@ -96,6 +101,12 @@ def _within_store(location: Location, run: Callable[[Store], ImportSummary]) -> 
         return ImportSummary(unreadable=error.words, refused_mark=mark)
     except LocationUnreadable as error:
         return ImportSummary(unreadable=error.words)
+    except OSError as error:
+        return ImportSummary(unreadable=_no_room(error))
+
+
+def _no_room(error: OSError) -> Words:
+    return Words(_("It could not be read: %(why)s. Try again."), {"why": str(error.strerror or error)})
 
 
 def import_one(location: Location, source: str) -> ImportSummary:

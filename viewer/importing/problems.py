@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from viewer.importing.limits import limits
+from viewer.importing.rows import in_slices
 from viewer.models import Checkpoint, Location, Problem
 from viewer.providers.snapshot import Entry, Fault
 from viewer.words import Words
@@ -25,6 +26,7 @@ class _Known:
     first_seen_at: datetime
 
 
+_TOLD = ("reason", "reason_words", "kind", "fingerprint", "first_seen_at")
 # What is read again although its bytes are the same.
 _TRIED_AGAIN = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
@@ -97,23 +99,31 @@ class Problems:
     def save(self) -> bool:
         """Store what changed. True where a person would see a difference."""
         gone = [known.pk for key, known in self._before.items() if key not in self._after]
-        if gone:
-            Problem.objects.filter(pk__in=gone).delete()
+        for some in in_slices(gone):
+            Problem.objects.filter(pk__in=some).delete()
         is_news = bool(gone)
-        for key, known in self._after.items():
+        changed = [(key, known) for key, known in self._after.items() if self._before.get(key) != known]
+        for key, known in changed:
             before = self._before.get(key)
-            if before == known:
-                continue
             is_news |= before is None or (before.reason, before.kind) != (known.reason, known.kind)
-            Problem.objects.update_or_create(
+        rows = [
+            Problem(
                 location=self._location,
                 key=key,
-                defaults={
-                    "reason": known.reason,
-                    "reason_words": known.reason_words,
-                    "kind": known.kind,
-                    "fingerprint": known.fingerprint,
-                    "first_seen_at": known.first_seen_at,
-                },
+                reason=known.reason,
+                reason_words=known.reason_words,
+                kind=known.kind,
+                fingerprint=known.fingerprint,
+                first_seen_at=known.first_seen_at,
             )
+            for key, known in changed
+        ]
+        # A folder or store of others' may hold hundreds of thousands.
+        Problem.objects.bulk_create(
+            rows,
+            batch_size=500,
+            update_conflicts=True,
+            unique_fields=["location", "key"],
+            update_fields=_TOLD,
+        )
         return is_news

@@ -3,10 +3,15 @@
 from typing import Any
 
 import zstandard
+from django.conf import settings
 
 from viewer.importing.limits import limits
 from viewer.models import Checkpoint
 from viewer.redaction.json_bytes import decoded
+
+# What the decoded values of one checkpoint may take of a web process's memory.
+MOST_MEMORY_OF_VALUES = 256 * 1024 * 1024
+_BYTES_A_VALUE = 64
 
 
 def stored_bytes(checkpoint: Checkpoint) -> bytes:
@@ -17,13 +22,25 @@ def stored_bytes(checkpoint: Checkpoint) -> bytes:
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     """The redacted checkpoint, decoded. What no number can hold comes as text.
 
-    Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it.
+    Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it. Also
+    empty where it is larger than what is shown, or has so many values that they would fill the memory.
     """
+    if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MOST_SHOWN_BYTES:
+        return {}
+    data = stored_bytes(checkpoint)
+    if memory_of_values(data) > MOST_MEMORY_OF_VALUES:
+        return {}
     try:
-        body = decoded(stored_bytes(checkpoint))
+        body = decoded(data)
     except RecursionError:
         return {}
     return body if isinstance(body, dict) and not nests_deeper(body, limits().most_depth) else {}
+
+
+def memory_of_values(data: bytes) -> int:
+    """The most bytes that the values of a JSON text take once they are decoded: a short one takes 64 all the same."""
+    values = sum(data.count(sign) for sign in (b",", b":", b"[", b"{"))
+    return len(data) + _BYTES_A_VALUE * values
 
 
 def nests_deeper(value: Any, most: int) -> bool:

@@ -2,9 +2,12 @@
 
 import hashlib
 import logging
+import resource
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from struct import iter_unpack
 
 import zstandard
@@ -64,6 +67,10 @@ def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
+        if _is_short_of_memory():
+            # A library that is not given what it needs may say so in any way.
+            words = too_much_memory(provider.limits).words
+            return Fault(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
         # A fault of ours (a library's panic is no Exception) must not cost the others. Without the error's
         # own text, which may quote what was read.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
@@ -73,6 +80,23 @@ def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
             {"kind": kind},
         )
         return Fault(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
+
+
+def _is_short_of_memory() -> bool:
+    """Whether this process has come so close to its limit that the next large piece exceeds it."""
+    most, _hard = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return False
+    # Of what was asked for, only that counts which was given.
+    return most_memory(("VmPeak", "VmHWM")) > most // 2
+
+
+def most_memory(names: Sequence[str]) -> int:
+    """The largest of these values that the system keeps of this process, in bytes; 0 where it keeps none."""
+    with suppress(OSError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return max(int(line.split()[1]) for line in lines if line.split(":")[0] in names) * 1024
+    return 0
 
 
 def packed(snapshot: Snapshot) -> Packed:

@@ -11,12 +11,11 @@ import select
 import signal
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 from viewer.providers.beneath import Identity
 from viewer.providers.json_directory import JsonDirectory
 from viewer.providers.messages import Answer, Batch, Close, Find, List, Message, Open, decode_message, framed
-from viewer.providers.packing import Packed, read_packed
+from viewer.providers.packing import Packed, most_memory, read_packed
 from viewer.providers.snapshot import Entry, Fault, FaultKind, LocationRefused, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import SqliteFile
 from viewer.providers.untouched_sqlite import StoreFile
@@ -143,9 +142,7 @@ def _most_memory_used() -> int:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if most > RETIRE_BYTES:
         # That counts what the parent had when it started this process.
-        with contextlib.suppress(OSError, StopIteration):
-            lines = Path("/proc/self/status").read_text().splitlines()
-            most = int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024
+        most = most_memory(["VmHWM"]) or most
     return most
 
 

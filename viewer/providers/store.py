@@ -155,7 +155,9 @@ def opened_store(address: Address) -> Iterator[Store]:
         if not found.is_folder:
             check_file(found)
             # A reader that is ended leaves its copy.
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="forkline-"))
+            scratch = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="forkline-", ignore_cleanup_errors=True)
+            )
             message = msgspec.structs.replace(
                 message, name=found.name, identity=str(found.identity), scratch=scratch
             )

@@ -1,0 +1,172 @@
+"""What cannot be had for a moment says nothing about a file: only its bytes make it broken."""
+
+import errno
+import importlib
+import json
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+
+from tests.real_stores import copy_of, write_checkpoint
+from viewer.importing import import_location, open_location
+from viewer.models import Checkpoint, Location, Problem
+from viewer.providers import json_directory
+from viewer.providers.json_directory import JsonDirectory
+from viewer.providers.packing import read_packed
+from viewer.providers.snapshot import Entry, Fault, Limits
+
+NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
+
+
+@pytest.mark.parametrize("code", [getattr(errno, name) for name in NAMES], ids=NAMES)
+def test_an_error_of_the_system_makes_no_file_broken(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The errors are made up: no disk here fails when it is asked to."""
+    write_checkpoint(tmp_path, "20260101T000000_00000001")
+
+    def fail(name: str, folder: int) -> int:
+        raise OSError(code, os.strerror(code))
+
+    with JsonDirectory(tmp_path, Limits()) as provider:
+        (entry,) = provider.entries()
+        assert isinstance(entry, Entry)
+        monkeypatch.setattr(json_directory, "open_file", fail)
+        fault = read_packed(provider, entry)
+        assert isinstance(fault, Fault) and fault.kind == "unavailable" and str(fault.reason)
+        monkeypatch.setattr(json_directory, "open_folder", fail)
+        with JsonDirectory(tmp_path, Limits()) as again:
+            faults = list(again.entries())
+    assert code == errno.ENOENT or [fault.kind for fault in faults if isinstance(fault, Fault)] == [
+        "unavailable"
+    ]
+
+
+def test_a_file_that_has_become_a_link_since_it_was_listed_is_not_judged(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
+    with JsonDirectory(tmp_path / "store", Limits()) as provider:
+        (entry,) = provider.entries()
+        assert isinstance(entry, Entry)
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+        fault = read_packed(provider, entry)
+    assert isinstance(fault, Fault) and fault.kind == "unavailable"
+
+
+def test_a_fault_is_that_of_the_bytes_that_were_read(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, "20260101T000000_00000001")
+    with JsonDirectory(tmp_path, Limits()) as provider:
+        (entry,) = provider.entries()
+        assert isinstance(entry, Entry)
+        path.rename(tmp_path / "whole")
+        path.write_text("{")
+        fault = read_packed(provider, entry)
+        (now,) = provider.entries()
+    assert isinstance(fault, Fault) and isinstance(now, Entry)
+    assert fault.fingerprint == now.fingerprint != entry.fingerprint
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """This process may open nothing more, as where all are in use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir())) - 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("store", ["1.15.30/flow", "1.14.1/cp.db"])
+def test_where_no_descriptor_is_left_nothing_is_called_broken_or_pruned(store: str, tmp_path: Path) -> None:
+    location = open_location(copy_of(store, tmp_path))
+    import_location(location)
+    with no_more_descriptors():
+        summary = import_location(location)
+    assert summary.unreadable and "Too many open files" in str(summary.unreadable)
+    assert not location.problems.exists()
+    assert set(location.checkpoints.values_list("state", flat=True)) == {"present"}
+    assert import_location(location).unreadable is None
+
+
+@pytest.mark.django_db
+def test_a_folder_that_was_emptied_while_it_was_listed_prunes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = open_location(copy_of("1.15.30/flow", tmp_path))
+    import_location(location)
+    real = JsonDirectory.entries
+
+    def deleted_first(folder: JsonDirectory) -> Iterator[Entry | Fault]:
+        shutil.rmtree(location.path)
+        yield from real(folder)
+
+    monkeypatch.setattr(JsonDirectory, "entries", deleted_first)
+    assert import_location(location).unreadable
+    assert set(location.checkpoints.values_list("state", flat=True)) == {"present"}
+
+
+@pytest.mark.django_db
+def test_what_was_not_available_is_read_by_the_next_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_checkpoint(tmp_path, "20260101T000000_00000001")
+    real = JsonDirectory.entries
+
+    def vanishes(folder: JsonDirectory) -> Iterator[Entry | Fault]:
+        yield from list(real(folder))
+        if path.exists():
+            path.rename(tmp_path / "away")
+
+    monkeypatch.setattr(JsonDirectory, "entries", vanishes)
+    with pytest.raises(SystemExit, match="1"):
+        call_command("import_checkpoints", str(tmp_path), "--json")
+    assert json.loads(capsys.readouterr().out)["unavailable"] == [path.relative_to(tmp_path).as_posix()]
+    with pytest.raises(SystemExit, match="1"):
+        (tmp_path / "away").rename(path)
+        call_command("import_checkpoints", str(tmp_path))
+    assert path.name in capsys.readouterr().out
+    assert Problem.objects.get().kind == Problem.Kind.UNAVAILABLE
+    monkeypatch.undo()
+    (tmp_path / "away").rename(path)
+    call_command("import_checkpoints", str(tmp_path))
+    assert Checkpoint.objects.get().state == "present" and not Problem.objects.exists()
+
+
+@pytest.mark.django_db
+def test_files_that_counted_as_broken_for_a_moments_sake_heal(tmp_path: Path) -> None:
+    location = open_location(copy_of("1.15.30/flow", tmp_path))
+    import_location(location)
+    # As earlier versions left it.
+    row = location.checkpoints.first()
+    assert row
+    location.checkpoints.filter(pk=row.pk).update(state="broken")
+    reason = "It cannot be opened: No such file or directory."
+    Problem.objects.create(
+        location=location, key=row.key, kind="broken", reason=reason, fingerprint=row.fingerprint
+    )
+    importlib.import_module("viewer.migrations.0008_pinned_locations").read_broken_ones_again(apps, None)
+    import_location(location)
+    row.refresh_from_db()
+    assert row.state == "present" and not location.problems.exists()
+
+
+@pytest.mark.django_db
+def test_what_the_limits_refuse_is_read_again_once_they_allow_it(tmp_path: Path, settings: object) -> None:
+    location = open_location(copy_of("1.15.30/flow", tmp_path))
+    settings.CHECKPOINT_MOST_BYTES = 1000  # type: ignore[attr-defined]
+    assert import_location(location).problems == 2
+    assert set(location.problems.values_list("kind", flat=True)) == {"refused"}
+    assert import_location(location).read == 0
+    settings.CHECKPOINT_MOST_BYTES = 64 * 1024 * 1024  # type: ignore[attr-defined]
+    assert import_location(location).added == 2
+    assert Location.objects.get().problems.count() == 0
