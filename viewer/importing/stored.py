@@ -22,8 +22,8 @@ def stored_bytes(checkpoint: Checkpoint) -> bytes:
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     """The redacted checkpoint, decoded. What no number can hold comes as text.
 
-    Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it. Also
-    empty where it is larger than what is shown, or has so many values that they would fill the memory.
+    Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it.
+    Also empty where it is larger than what is shown, or has so many values that they would fill the memory.
     """
     if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MOST_SHOWN_BYTES:
         return {}
@@ -38,7 +38,7 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def memory_of_values(data: bytes) -> int:
-    """The most bytes that the values of a JSON text take once they are decoded: a short one takes 64 all the same."""
+    """The most bytes that the values of a JSON text take once they are decoded: the shortest takes 64."""
     values = sum(data.count(sign) for sign in (b",", b":", b"[", b"{"))
     return len(data) + _BYTES_A_VALUE * values
 
