@@ -5,6 +5,8 @@ import secrets
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+# Which folder ``up`` serves (viewer/data_folder/identity.py).
+SERVED = "FORKLINE_SERVED"
 # Holds the umask of who started the first of our processes, for those that it starts.
 UMASK = "FORKLINE_UMASK"
 
@@ -72,10 +74,15 @@ def env_zone(name: str, default: str) -> str:
 
 
 def env_folder(name: str, default: Path) -> Path:
-    """The variable as a folder, made where it is not there. Raises WrongSetting where it cannot be."""
+    """The variable as a folder, made where it is not there. Raises WrongSetting where it cannot be, or where
+    ``up`` serves it and it has gone since: then it is to be put back.
+    """
     folder = Path(env_text(name, str(default)))
     try:
         folder = folder.resolve()
+        if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():
+            advice = "Put it back, or stop Forkline and start it again"
+            raise WrongSetting(f"{name}: the folder {folder} is gone. {advice}.")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -9,15 +9,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from checkpoint_site import environment
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.data_folder import identity
 
 
 def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":
     own = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
-    environment = {**os.environ, **own, **variables}
+    found = {**os.environ, **own, **variables}
     command = [sys.executable, "manage.py", "worker"]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, env=found, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -36,8 +37,20 @@ def test_a_worker_says_so_and_ends(tmp_path: Path, is_replaced: bool) -> None:
     assert folder.exists() == is_replaced
 
 
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    assert environment.SERVED == identity.SERVED
+    folder = tmp_path / "data"
+    worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
+    _out, said = worker.communicate(timeout=60)
+    assert worker.returncode == 1 and not folder.exists()
+    assert (
+        said == f"DATA_DIR: the folder {folder} is gone. Put it back, or stop Forkline and start it again.\n"
+    )
+
+
 def test_it_is_not_started_again_on_another_folder(tmp_path: Path) -> None:
     folder = tmp_path / "data"
+    folder.mkdir()
     worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
     _out, said = worker.communicate(timeout=60)
     assert worker.returncode == 1 and "The database in" in said and not (folder / "forkline.sqlite3").exists()

@@ -62,7 +62,7 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
     store = hostile_store(tmp_path)
     target = f"{store}#20261120T232826_35ce9d75"
     broken = next(path for path in (store / "main").iterdir() if FORGED in path.name)
-    commands = {
+    commands: dict[str, list[list[str]]] = {
         "list": [[str(store)], [f"{store}\n{FORGED}"]],
         "info": [[target], [str(broken)], [f"{store}#{FORGED}\n{FORGED}"], [f"{target}\n{FORGED}"]],
         "fork": [
@@ -77,9 +77,12 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
         ],
         "run": [[str(store), "--project", f"{tmp_path}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
         "answer": [[f"x\n{FORGED}", "--text", "yes"]],
+        "backup": [[f"{tmp_path}/copy\n{FORGED}"], [f"{tmp_path}/copy\n{FORGED}"]],
+        "restore": [[f"{tmp_path}/none\n{FORGED}"]],
+        "doctor": [[]],
     }
     # A command that is new fails here until what it prints is looked at.
-    assert set(commands) | {"backup", "restore", "doctor"} >= set(SUBCOMMANDS)
+    assert set(commands) >= set(SUBCOMMANDS)
     for name, calls in commands.items():
         for arguments in calls:
             lines = spoken(capsys, "checkpoints", name, *arguments)

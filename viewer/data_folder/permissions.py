@@ -13,7 +13,8 @@ UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 OURS = re.compile(
     rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|(making_ready|worker|in_use)\.lock"
     rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
-    rf"|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?|looks(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
+    rf"|guard(/[0-9]+\.json|/tmp[^/]+)?|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?"
+    rf"|log-to-clear|looks(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
     rf"|warm(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|wish))?",
     re.DOTALL,
 )

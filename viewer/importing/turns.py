@@ -15,7 +15,7 @@ from viewer.models import Location
 def turn_at(location: Location) -> Iterator[None]:
     """Wait until nobody else imports this location, and keep others waiting meanwhile."""
     folder = Path(settings.DATA_DIR) / "imports"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
     lock = os.open(folder / f"{location.uid}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

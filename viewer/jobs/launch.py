@@ -109,7 +109,7 @@ def make_folder(job: Job) -> None:
 
 def make_own_folder(folder: Path) -> None:
     """Make a folder and the one that it is in, for the owner's eyes alone. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
     folder.mkdir(exist_ok=True, mode=0o700)
     for one in (folder.parent, folder):
         # What was there already, or was made under another umask.

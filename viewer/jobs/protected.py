@@ -110,7 +110,7 @@ def without_protected(variables: dict[str, str], project: Project) -> dict[str, 
 def guard_list(project: Project) -> Path:
     """A file with the project's protected paths as they are now, for every Python that its jobs start."""
     folder = Path(settings.DATA_DIR) / "guard"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     path, text = folder / f"{project.pk}.json", json.dumps(protected_paths(project))
     if not path.exists() or path.read_text() != text:

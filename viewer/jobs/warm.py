@@ -33,7 +33,7 @@ def is_possible() -> bool:
 def folder() -> Path:
     """Where waiting processes are found, for the owner's eyes alone."""
     path = Path(settings.DATA_DIR) / "warm"
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.mkdir(exist_ok=True, mode=0o700)
     return path
 
 

@@ -83,7 +83,8 @@ def work(jobs_at_once: int) -> None:
                     start_ready(state)
             except Exception as error:
                 # Such as a database that is locked for long: what was missed is there at the next look.
-                note_failure(error)
+                if not what_changed():
+                    note_failure(error)
                 close_old_connections()
                 stopping.wait(FAILED_SECONDS)
             # Many writes in a row are looked at together.
