@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check lock bench battery matrix screenshots clean-demo web development
+.PHONY: help setup demo up test check lock bench battery matrix matrix-new screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## Say what can be made
@@ -37,6 +37,9 @@ battery: development ## Kill writers and jobs, break files and stores, and show 
 
 matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
 	@.venv/bin/python -m matrix
+
+matrix-new: development ## Run them on a CrewAI release that docs/matrix.md does not have, and print what changed
+	@.venv/bin/python -m matrix --new
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font

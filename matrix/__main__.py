@@ -1,26 +1,66 @@
 """Runs the rows that are wanted on the versions that are wanted, and prints the table."""
 
+import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import django
 
-from matrix import environments
+from matrix import environments, releases
 from matrix.playing import AT_ONCE, outcomes_of, rows_named
+from matrix.rows import Row
 from matrix.stage import recordings_of
 from matrix.table import table
 
+Results = dict[tuple[str, str, str], str]
+VARIABLES = "VERSIONS (separated by spaces) and ROWS (parts of names, separated by commas) choose some."
 
-def main() -> int:
-    """0 where no row fails. VERSIONS (with spaces) and ROWS (parts of names, with commas) choose some."""
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 where no row fails; with ``--new``, 0 where no row got worse."""
+    parser = argparse.ArgumentParser("python -m matrix", description=__doc__, epilog=VARIABLES)
+    parser.add_argument(
+        "--new",
+        action="store_true",
+        help="play the newest release, unless docs/matrix.md has it, and print only what changed",
+    )
+    chosen = parser.parse_args(arguments)
     # Rows plan as the forms do, which know Django.
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
+    rows = rows_named([part.strip() for part in os.environ.get("ROWS", "").split(",") if part.strip()])
+    return play_newest(rows) if chosen.new else play(rows)
+
+
+def play(rows: Sequence[Row]) -> int:
+    """Print the table. 1 where a row fails."""
     versions = os.environ.get("VERSIONS", "").replace(",", " ").split()
     versions = versions or [*environments.VERSIONS, environments.newest()]
-    rows = rows_named([part.strip() for part in os.environ.get("ROWS", "").split(",") if part.strip()])
+    results = results_of(rows, versions)
+    print(f"\n{time.strftime('%Y-%m-%d')}, CrewAI {', '.join(versions)}\n")
+    print(table([(row.group, row.name) for row in rows], versions, results))
+    return int(any(outcome.startswith("fail") for outcome in results.values()))
+
+
+def play_newest(rows: Sequence[Row]) -> int:
+    """Print which rows changed since the newest version in docs/matrix.md. 1 where one got worse."""
+    columns = releases.recorded()
+    version, previous = environments.newest(), releases.newest_of(columns)
+    if version in columns:
+        print(f"CrewAI {version} is the newest release, and docs/matrix.md already has it.")
+        return 0
+    results = results_of(rows, [version])
+    now = {(group, name): outcome for (group, name, _), outcome in results.items()}
+    found = releases.changes(columns[previous], now)
+    print(releases.report(found, version, previous))
+    return int(any(change.is_worse for change in found))
+
+
+def results_of(rows: Sequence[Row], versions: Sequence[str]) -> Results:
+    """What came of each row on each version. Raises CalledProcessError where one cannot be installed."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pythons = dict(zip(versions, pool.map(environments.python_of, versions), strict=True))
     plays = [(row, version) for version in versions for row in rows]
@@ -30,13 +70,10 @@ def main() -> int:
             for row, version in plays
         ]
     )
-    results = {
+    return {
         (row.group, row.name, version): outcome
         for (row, version), outcome in zip(plays, outcomes, strict=True)
     }
-    print(f"\n{time.strftime('%Y-%m-%d')}, CrewAI {', '.join(versions)}\n")
-    print(table([(row.group, row.name) for row in rows], versions, results))
-    return int(any(outcome.startswith("fail") for outcome in outcomes))
 
 
 if __name__ == "__main__":
