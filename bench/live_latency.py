@@ -1,5 +1,6 @@
 """From a child's write of an event to its appearance in a real browser."""
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        report(measure(link, Path(folder)))
+        report(measure(link))
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def login_address(server: "subprocess.Popen[str]") -> str:
     raise RuntimeError("The server ended before it answered.")
 
 
-def measure(link: str, folder: Path) -> list[float]:
+def measure(link: str) -> list[float]:
     """Seconds from write to appearance, for each event that the open page was sent."""
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
@@ -74,12 +75,12 @@ def measure(link: str, folder: Path) -> list[float]:
         page = browser.new_page()
         page.add_init_script(OBSERVE)
         page.goto(link)
-        job = queued_job(folder)
+        job = queued_job()
         page.goto(link.split("/login")[0] + job.get_absolute_url())
         return latencies(page, job)
 
 
-def queued_job(folder: Path, events: int = EVENTS) -> Any:
+def queued_job(events: int = EVENTS) -> Any:
     """A job that waits for its page to be open."""
     import django
 
@@ -88,11 +89,15 @@ def queued_job(folder: Path, events: int = EVENTS) -> Any:
 
     from viewer.models import Job, Location, Project
 
+    # Beside the data folder: nothing may be imported from there.
+    beside = Path(tempfile.mkdtemp(prefix="forkline-bench-project-"))
+    atexit.register(shutil.rmtree, beside, ignore_errors=True)
+    for name in ("project", "checkpoints"):
+        (beside / name).mkdir()
     project = Project.objects.create(
-        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
+        folder=str(beside / "project"), interpreter=sys.executable, confirmed_at=timezone.now()
     )
-    location = Location.objects.create(path=str(folder / "checkpoints"), provider="json", project=project)
-    Path(location.path).mkdir()
+    location = Location.objects.create(path=str(beside / "checkpoints"), provider="json", project=project)
     return Job.objects.create(
         kind="fork",
         location=location,

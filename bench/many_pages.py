@@ -52,7 +52,7 @@ def main() -> None:
 def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     """Print one line of the table."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        cookie, queued = cookie_of(link), queued_jobs(Path(folder), jobs, events, pause)
+        cookie, queued = cookie_of(link), queued_jobs(jobs, events, pause)
         with workers(jobs):
             told, cut_off, memory = watched(queued, pages, link.split("/login")[0], cookie)
         report(queued, pages, told, cut_off, memory)
@@ -65,9 +65,9 @@ def cookie_of(link: str) -> str:
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def queued_jobs(folder: Path, count: int, events: int, pause: float) -> list[Any]:
+def queued_jobs(count: int, events: int, pause: float) -> list[Any]:
     """So many jobs of one location, that wait for their pages to be open."""
-    first = queued_job(folder, events)
+    first = queued_job(events)
     request = {"inputs": {"events": events, "pause": pause}}
     values = {name: getattr(first, name) for name in ("kind", "location", "project", "branch")}
     first.delete()

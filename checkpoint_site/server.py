@@ -7,6 +7,7 @@ import ctypes
 import gc
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,6 +61,8 @@ def main() -> None:
     hold(parser.parse_args().lifeline)
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, MAX_ARENAS)
+    # WhiteNoise's files are such iterators. They are read whole, and are small.
+    warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
     config = configuration()
     config.load()
     # Python looks for cycles among old objects once they have grown by a quarter: without those that stay for
