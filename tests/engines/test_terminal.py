@@ -132,7 +132,7 @@ def test_what_cannot_hold_is_refused_in_the_document(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--input", "year=nineteen"), '"nineteen"'),
+        (("--input", "nineteen"), "needs NAME=VALUE"),
         (("--output", "9=mine"), "no task 9"),
         (("--output", "2={broken"), "must be JSON"),
         (("--output", "1=@/nowhere"), "/nowhere cannot be read"),

@@ -82,12 +82,12 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options)
         refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
-        if effects := refused_effects(checkpoint, project, entry_point, options):
-            return _asks_for_effects(branch, steps, effects)
         choices = choices_of(options, contents)
         choices.update(answers_of(options, contents))
         if checkpoints := checkpoint_settings_of(options):
             choices["checkpoints"] = checkpoints
+        if effects := refused_effects(checkpoint, project, entry_point, options):
+            return _asks_for_effects(branch, steps, effects)
         request = request_for(checkpoint, kind, branch, edits, steps, entry_point, choices)
         job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps), terms=terms)
     except (EditRefused, BranchRefused, JobRefused) as refused:
