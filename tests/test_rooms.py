@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
         "viewer.titles",
         "viewer.words",
     },
+    "viewer/environment_file.py": {"dotenv", "viewer.redaction"},
     "viewer/words.py": set(),
     "viewer/titles.py": set(),
     "viewer/lineage": {"graphviz", "viewer.words"},
@@ -47,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
     | {
         "msgspec",
         "zstandard",
+        "viewer.environment_file",
         "viewer.providers",
         "viewer.redaction",
         "viewer.lineage",
@@ -59,6 +61,7 @@ ROOMS: dict[str, set[str]] = {
     | {
         "viewer.models",
         "viewer.importing",
+        "viewer.environment_file",
         "viewer.redaction",
         "viewer.wording",
         "viewer.words",

@@ -9,7 +9,7 @@ import pytest
 from django.core import serializers
 
 from tests.real_stores import one_checkpoint, write_checkpoint
-from viewer.importing import import_location, open_location
+from viewer.importing import import_location, open_location, real_place
 from viewer.models import Checkpoint, Location, Problem, Run
 
 KEY = "sk-proj-CANARY0123456789abcdef"
@@ -35,8 +35,10 @@ def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp
     location = open_location(folder)
     for _ in range(2):
         summary = import_location(location)
-    assert location.checkpoints.count() == 1
-    assert summary.problems == 6 and not summary.is_news
+    # Two files and a branch of that name are read, as different ones.
+    assert location.checkpoints.count() == 5
+    assert location.checkpoints.values("key").distinct().count() == 5
+    assert summary.problems == 2 and not summary.is_news and summary.read == 1
     assert all("[redacted]" in problem.key for problem in location.problems.all())
     assert "CANARY" not in stored()
 
@@ -57,6 +59,22 @@ def test_rows_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) 
     database.close()
     location = open_location(path)
     import_location(location)
-    assert location.checkpoints.get().branch == "fork/[redacted]"
-    assert "[redacted]" in location.problems.get().key
+    assert location.checkpoints.filter(branch__startswith="fork/[redacted] (").count() == 1
+    assert location.checkpoints.count() == 2 and not location.problems.exists()
     assert "CANARY" not in stored()
+
+
+def test_branches_that_differ_only_in_a_key_stay_different_and_are_found_again(tmp_path: Path) -> None:
+    folder = tmp_path / "location"
+    for number, branch in enumerate((f"fork/{KEY}", f"fork/{KEY}2")):
+        write_checkpoint(folder, f"20260101T00000{number}_0000000{number}", branch=branch)
+    location = open_location(folder)
+    import_location(location)
+    branches = set(location.checkpoints.values_list("branch", flat=True))
+    assert len(branches) == 2 and all(branch.startswith("fork/[redacted] (") for branch in branches)
+    for checkpoint in location.checkpoints.all():
+        assert not Path(checkpoint.source).exists()
+        real = real_place(checkpoint)
+        assert Path(real.source).is_file() and real.branch.startswith(f"fork/{KEY}")
+    assert "CANARY" not in stored()
+    assert import_location(location).read == 0

@@ -8,9 +8,11 @@ import pytest
 from forkline_crewai.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for, keys_in
+from viewer.environment_file import secrets_of
+from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for
 from viewer.jobs.spool import LOG, Spool, read_lines
 from viewer.models import Job, Project
+from viewer.redaction.known import known_secrets
 from viewer.redaction.values import redact
 
 KEY = "canary-0123456789-canary"
@@ -80,9 +82,11 @@ def test_passwords_in_addresses_and_short_ones_are_keys_and_plain_settings_are_n
         "MODEL": "gpt-4o-mini-2024",
         "SECRET_WORD": "red",
     }
-    keys = keys_in(values)
-    assert {"hunt%40er2", "hunt@er2", "pw-12", 'with"quote1', 'with\\"quote1', "with%22quote1"} <= keys
-    assert not {"gpt-4o-mini-2024", "red", "postgres://app:hunt%40er2@db.example/x"} & keys
+    secrets = secrets_of(values)
+    assert {"hunt%40er2", "hunt@er2", "pw-12", 'with"quote1'} <= set(secrets)
+    assert not {"gpt-4o-mini-2024", "red", "postgres://app:hunt%40er2@db.example/x"} & set(secrets)
+    text = json.dumps({"a": 'with"quote1', "b": json.dumps('with"quote1'), "c": "with%22quote1"})
+    assert "quote1" not in known_secrets(secrets).hidden_in(text.encode()).decode()
 
 
 def test_the_end_of_a_log_is_cut_behind_its_keys(make_job: MakeJob, project: Project) -> None:

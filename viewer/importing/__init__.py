@@ -2,27 +2,33 @@
 
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.forgetting import WouldBeLost, forget_location, what_would_be_lost
-from viewer.importing.importing import ImportSummary, import_location, import_one
+from viewer.importing.importing import ImportSummary, hide_stored, import_location, import_one
+from viewer.importing.known import key_of
 from viewer.importing.locations import UnknownLocation, open_location
 from viewer.importing.places import Place, open_place, place_at, place_of
 from viewer.importing.reader import expect_import
+from viewer.importing.real_places import RealPlace, real_place
 from viewer.importing.stored import stored_body, stored_bytes
 
 __all__ = [
     "ImportSummary",
     "NotLocal",
     "Place",
+    "RealPlace",
     "UnknownLocation",
     "WouldBeLost",
     "expect_import",
     "forget_location",
+    "hide_stored",
     "import_location",
     "import_one",
+    "key_of",
     "open_location",
     "open_place",
     "path_of",
     "place_at",
     "place_of",
+    "real_place",
     "stored_body",
     "stored_bytes",
     "what_would_be_lost",

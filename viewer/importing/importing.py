@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from viewer.importing.collecting import only_new_garbage
+from viewer.importing.known import hide_known_secrets
 from viewer.importing.limits import address_of
 from viewer.importing.problems import Problems
 from viewer.importing.reader import reader_count
@@ -75,6 +76,8 @@ def import_location(location: Location) -> ImportSummary:
         with turn_at(location):
             if not location.still_stands():
                 return ImportSummary()
+            location.refresh_from_db(fields=["project", "secrets_mark"])
+            hide_known_secrets(location)
             summary = _within_store(location, lambda store: _import(location, store))
             _note(location, summary)
     except OSError as error:
@@ -118,6 +121,8 @@ def import_one(location: Location, source: str) -> ImportSummary:
     with turn_at(location):
         if not location.still_stands():
             return ImportSummary()
+        location.refresh_from_db(fields=["project", "secrets_mark"])
+        hide_known_secrets(location)
         summary = _within_store(location, lambda store: _import_these(location, store, key))
         if not summary.unreadable:
             _note(location, summary)
@@ -163,6 +168,8 @@ def _import(location: Location, store: Store) -> ImportSummary:
 
 def _import_these(location: Location, store: Store, key: str) -> ImportSummary:
     found = store.entry(key)
+    # A name may hide a secret.
+    key = found.key if found else key
     known = known_rows(location, {key})
     problems = Problems(location, {key})
     look = _look(iter([found] if found else []), known, problems)
@@ -267,3 +274,11 @@ def _note(location: Location, summary: ImportSummary) -> None:
         return
     location.replaced_by, location.refused_mark = summary.replaced_by, summary.refused_mark
     location.note_import(now, summary.unreadable, summary.is_news)
+
+
+def hide_stored(location: Location) -> None:
+    """Hide the project's secrets in what is stored of a location, as its next import would."""
+    with turn_at(location):
+        if location.still_stands():
+            location.refresh_from_db(fields=["project", "secrets_mark"])
+            hide_known_secrets(location)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from viewer.importing.known import secrets_for
 from viewer.models import Location
 from viewer.providers.beneath import Identity
 from viewer.providers.snapshot import Limits
@@ -23,7 +24,8 @@ def limits() -> Limits:
 def address_of(location: Location) -> Address:
     """What is to be read of a location: only what was added, and no link below the allowed folders."""
     identity = Identity.parse(location.identity)
-    return Address(Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity)
+    secrets = secrets_for(location.project)
+    return Address(Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity, secrets)
 
 
 def address_at(path: Path) -> Address:

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from dotenv import dotenv_values
-
+from viewer.environment_file import read_values
 from viewer.jobs.placeholders import placeholders_for
 from viewer.jobs.protected import guard_list, without_protected
 from viewer.models import Project
@@ -59,11 +58,7 @@ SETTLED = {
 
 def file_values(project: Project) -> dict[str, str]:
     """What the project's environment file sets. Our own environment stays as it is."""
-    if not project.environment_file:
-        return {}
-    return {
-        name: value for name, value in dotenv_values(project.environment_file).items() if value is not None
-    }
+    return read_values(project.environment_file)
 
 
 def handed_on(project: Project) -> dict[str, str]:

@@ -21,6 +21,7 @@ from viewer.jobs.linking import link_run
 from viewer.jobs.log import shorten_log
 from viewer.jobs.outcome import outcome, with_writes
 from viewer.jobs.questions import hand_over_missing, hide_answers, take_in
+from viewer.jobs.rehiding import hide_known_secrets_of_jobs
 from viewer.jobs.rows import Hiding, end_of_log, hidden, hiding_for, rows_of
 from viewer.jobs.spool import LOCK, Line, read_lines
 from viewer.jobs.tidying import tidy
@@ -80,6 +81,8 @@ def follow(job: Job, child: Child | None = None) -> None:
 
     ``child`` is given by its parent, who alone learns its exit status.
     """
+    if job.project is not None:
+        hide_known_secrets_of_jobs(job.project)
     known = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
     with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
         state = Following(job, child, hiding_for(job), importer, known, keeping.keeping_of(job))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
+from viewer.importing import real_place
 from viewer.jobs.plan import Edits, Step
 from viewer.jobs.protected import protected_paths
 from viewer.jobs.retry import KEPT
@@ -17,6 +18,7 @@ from viewer.jobs.spool import (
     StepRequest,
 )
 from viewer.models import Checkpoint, Job, Project
+from viewer.redaction.marker import MARKER
 
 # What the engine calls the branch of a run that begins.
 FIRST_BRANCH = "main"
@@ -96,6 +98,12 @@ def request_of(job: Job) -> Request:
         request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
+    if job.checkpoint and MARKER in job.checkpoint.key and not is_stored(request):
+        # The row's names hide a secret: only the location has the real ones.
+        real = real_place(job.checkpoint)
+        request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}
+        if request["kind"] == "resume":
+            request["branch"] = real.branch or request["branch"]
     if is_stored(request):
         request["checkpoint"] = {**request["checkpoint"], "source": str(job.folder / STORED)}
     return request

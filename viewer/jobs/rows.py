@@ -1,18 +1,15 @@
 """A child's lines as rows, with what may be secret hidden."""
 
-import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
 
-from viewer.jobs.environment import file_values
+from viewer.importing.known import secrets_for
 from viewer.jobs.spool import LOG, Line
 from viewer.models import Job, JobEvent, Project
-from viewer.redaction.marker import MARKER
-from viewer.redaction.names import secrecy_of
+from viewer.redaction.known import known_secrets
 from viewer.redaction.values import redact
 from viewer.words import Words, words_from
 
@@ -25,8 +22,6 @@ Hiding = Callable[[Any], Any]
 LOG_END_CHARACTERS = 8 * 1024
 # As much is read, so that no key is met in its middle.
 LOG_READ_BYTES = 8 * LOG_END_CHARACTERS
-# Shorter ones, and words shorter than that, would be hidden everywhere.
-SHORTEST_KEY, SHORTEST_WORD = 5, 8
 
 
 def hiding_for(job: Job) -> Hiding:
@@ -36,52 +31,23 @@ def hiding_for(job: Job) -> Hiding:
 
 def hiding_of(project: Project | None) -> Hiding:
     """What hides the keys of this project, and all that looks like a secret."""
-    try:
-        own = file_values(project) if project else {}
-    except (OSError, ValueError):
-        # Broken since the job was started: it has to be followed to its end all the same.
-        logger.warning("the environment file of %s cannot be read, so its keys are not known", project)
-        own = {}
-    # The longest first: one key may begin with another.
-    keys = sorted(keys_in(own), key=len, reverse=True)
+    known = known_secrets(secrets_for(project))
 
     def hide(value: Any) -> Any:
-        return redact(without(value, keys))
+        return redact(storable(value), known)
 
     return hide
 
 
-def keys_in(variables: Mapping[str, str]) -> set[str]:
-    """The keys of an environment file, and the passwords in its addresses, in each way of writing them."""
-    found: set[str] = set()
-    for name, value in variables.items():
-        secrets = [value, *value.splitlines()] if secrecy_of(name) else list(_passwords(value))
-        for secret in secrets:
-            if len(secret) >= SHORTEST_WORD or (len(secret) >= SHORTEST_KEY and not secret.isalpha()):
-                found |= {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}
-    return found
-
-
-def _passwords(address: str) -> Iterator[str]:
-    try:
-        password = urlsplit(address).password
-    except ValueError:
-        return
-    if password:
-        yield from (password, unquote(password))
-
-
-def without(value: Any, keys: Sequence[str]) -> Any:
-    """A copy of a decoded JSON value without these keys, and without what cannot be stored."""
+def storable(value: Any) -> Any:
+    """A copy of a decoded JSON value without what a database cannot store."""
     if isinstance(value, str):
-        for key in keys:
-            value = value.replace(key, MARKER)
         # Half a pair of surrogates is no text to a database.
         return value.encode(errors="replace").decode().replace("\0", "")
     if isinstance(value, dict):
-        return {without(name, keys): without(item, keys) for name, item in value.items()}
+        return {storable(name): storable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [without(item, keys) for item in value]
+        return [storable(item) for item in value]
     return value
 
 

@@ -20,10 +20,11 @@ from viewer.jobs import warm
 from viewer.jobs.changes import changes_of
 from viewer.jobs.follow import carry, stopping
 from viewer.jobs.locks import note_places, worker_lock
+from viewer.jobs.rehiding import hide_known_secrets_of_jobs
 from viewer.jobs.tasks import offer_lost, orphans, prune_entries
 from viewer.jobs.warming import Warming, keep_warm, stop
 from viewer.jobs.write_ahead_log import clear_if_pending
-from viewer.models import Job
+from viewer.models import Job, Project
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +152,8 @@ def adopt(state: Work) -> None:
     if time.monotonic() - state.pruned > PRUNE_SECONDS:
         state.pruned = time.monotonic()
         prune_entries()
+        for project in Project.objects.all():
+            hide_known_secrets_of_jobs(project)
 
 
 def carry_on(job: Job) -> None:

@@ -27,6 +27,8 @@ class Project(models.Model):
     entry_points = models.JSONField(default=list, blank=True)
     # What all its jobs of one day may use together (viewer/models/limits.py).
     limits = models.JSONField(default=dict, blank=True)
+    # Of the secrets that are hidden in what its jobs have stored (viewer/jobs/rehiding.py).
+    secrets_mark = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -105,6 +107,8 @@ class Location(models.Model):
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
+    # Of the project's secrets that are hidden in what is stored (viewer/importing/known.py).
+    secrets_mark = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
     # Why the location itself could not be read at the last import, in English; empty where it could.

@@ -26,6 +26,7 @@ from viewer.providers.snapshot import (
     Unavailable,
     Unreadable,
 )
+from viewer.redaction.known import NONE_KNOWN
 from viewer.redaction.texts import shown_name
 from viewer.words import Words
 from viewer.words import gettext_noop as _
@@ -51,6 +52,7 @@ class JsonDirectory:
     def __init__(self, folder: Path | int, limits: Limits) -> None:
         self._folder = folder
         self.limits = limits
+        self.known = NONE_KNOWN
         # Descriptors of folders, by their keys; that of the location itself has the key "".
         self._open: dict[str, int] = {}
 
@@ -115,12 +117,12 @@ class JsonDirectory:
     def read(self, entry: Entry) -> Snapshot:
         """The checkpoint. Raises Unreadable."""
         started = time.process_time()
-        folder, _slash, name = entry.key.rpartition("/")
+        folder, _slash, name = entry.place.rpartition("/")
         checkpoint_id, parent_id = id_and_parent(name.removesuffix(".json"))
         outside = Outside(checkpoint_id, parent_id, folder)
         entry, data = self._bytes(entry, folder, name)
         try:
-            return snapshot_of(data, entry, outside, self.limits, started)
+            return snapshot_of(data, entry, outside, self.limits, started, self.known)
         except Unreadable as error:
             error.entry = entry
             raise

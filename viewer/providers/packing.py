@@ -14,8 +14,6 @@ import zstandard
 
 from viewer.providers.reading import too_much_memory
 from viewer.providers.snapshot import Entry, Fault, Provider, Snapshot, Unreadable
-from viewer.redaction.texts import shown_name
-from viewer.redaction.values import is_clean
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 
@@ -53,9 +51,6 @@ class Packed:
 
 def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
     """The checkpoint, or why it cannot be read."""
-    if not is_clean(entry.key):
-        reason = Words(_("Its name holds what looks like a key or a password, so it is not kept here."))
-        return Fault(shown_name(entry.key), reason, "foreign", entry.fingerprint, entry.changed_at)
     try:
         return packed(provider.read(entry))
     except Unreadable as error:

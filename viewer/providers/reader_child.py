@@ -19,6 +19,7 @@ from viewer.providers.packing import Packed, most_memory, read_packed
 from viewer.providers.snapshot import Entry, Fault, FaultKind, LocationRefused, LocationUnreadable, Provider
 from viewer.providers.sqlite_file import SqliteFile
 from viewer.providers.untouched_sqlite import StoreFile
+from viewer.redaction.known import known_secrets
 
 # A reader that nobody asked for so long ends.
 IDLE_SECONDS = 300
@@ -91,6 +92,7 @@ class Reader:
                 provider = SqliteFile(store, limits)
             else:
                 provider = JsonDirectory(self._folder, limits)
+            provider.known = known_secrets(self._opened.secrets)
             self._provider = provider.__enter__()
         return self._provider
 

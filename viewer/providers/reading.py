@@ -9,8 +9,10 @@ import msgspec
 from viewer.providers import crewai_format, crewai_row
 from viewer.providers.snapshot import Broken, Entry, Foreign, Limits, Refused, Snapshot, StillWritten
 from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.marker import MARKER
 from viewer.redaction.scanning import scan
-from viewer.redaction.texts import redact_text
+from viewer.redaction.texts import shown_name
 from viewer.words import gettext_noop as _
 
 # Python itself refuses longer ones.
@@ -36,15 +38,27 @@ class Outside:
     parent_id: str | None
     branch: str
 
+    def shown(self, known: KnownSecrets) -> "Outside":
+        """The same without secrets, still different for different ones."""
+        parent = shown_name(self.parent_id, known) if self.parent_id else None
+        return Outside(shown_name(self.checkpoint_id, known), parent, shown_name(self.branch, known))
 
-def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, started: float) -> Snapshot:
+
+def snapshot_of(
+    data: bytes,
+    entry: Entry,
+    outside: Outside,
+    limits: Limits,
+    started: float,
+    known: KnownSecrets = NONE_KNOWN,
+) -> Snapshot:
     """The checkpoint, redacted. ``started`` is the processor's time when reading began. Raises Unreadable."""
     data = checked_text(data, limits)
     findings = scan(data)
     if findings.nests or len(data) > 4 * 1024 * 1024:
         _check_depth(data, limits, started)
     try:
-        body = redacted_json(data, findings)
+        body = redacted_json(data, findings, known)
         document = crewai_format.document_of(body)
     except msgspec.ValidationError:
         raise Foreign(
@@ -55,7 +69,7 @@ def snapshot_of(data: bytes, entry: Entry, outside: Outside, limits: Limits, sta
     except RecursionError:
         raise _too_deep(limits) from None
     _check_time(limits, started)
-    return _snapshot(document, body, entry, outside)
+    return _snapshot(document, body, entry, outside.shown(known))
 
 
 def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
@@ -67,8 +81,8 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
         fingerprint=entry.fingerprint,
         size=entry.size,
         checkpoint_id=outside.checkpoint_id,
-        parent_id=document.parent_id or (redact_text(outside.parent_id) if outside.parent_id else None),
-        branch=document.branch or redact_text(outside.branch) or "main",
+        parent_id=_told(document.parent_id, outside.parent_id),
+        branch=_told(document.branch, outside.branch) or "main",
         trigger=trigger,
         subject=crewai_row.subject_of(document, trigger),
         created_at=crewai_format.created_at(outside.checkpoint_id),
@@ -82,6 +96,11 @@ def _snapshot(document: crewai_format.Document, body: bytes, entry: Entry, outsi
         calls=crewai_row.calls_of(document),
         body=body,
     )
+
+
+def _told(inside: str | None, outside: str | None) -> str | None:
+    """What a checkpoint says itself; where that was hidden, what is told outside, which differs for each."""
+    return outside if outside and (not inside or MARKER in inside) else inside
 
 
 def checked_text(data: bytes, limits: Limits) -> bytes:

@@ -11,12 +11,17 @@ LocationUnreadable           the folder or database itself
 └── LocationReplaced         something else is at its path than what was added
 """
 
+import dataclasses
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
+from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.texts import shown_name
 from viewer.words import Worded, Words
 
 # What an SQLite file begins with, and its table of checkpoints.
@@ -24,6 +29,25 @@ SQLITE_MAGIC, TABLE = b"SQLite format 3\x00", "checkpoints"
 
 EntityType = Literal["crew", "flow", "agent", "unknown"]
 FaultKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
+
+
+# A name as the engine gives it, in which nothing else fits.
+_PLAIN_NAME = re.compile(
+    r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
+)
+
+
+def shown_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
+    """A key without secrets, still different for different ones."""
+    folder, _, name = key.rpartition("/")
+    if _PLAIN_NAME.fullmatch(name) and not known.is_in(name.encode()):
+        return f"{_shown_folder(folder, known)}/{name}" if folder else key
+    return shown_name(key, known)
+
+
+@lru_cache(maxsize=1024)
+def _shown_folder(folder: str, known: KnownSecrets) -> str:
+    return shown_name(folder, known)
 
 
 class Unreadable(Worded):
@@ -111,6 +135,18 @@ class Entry:
     size: int
     # Seconds since the epoch at which its bytes last changed, where that is known.
     changed_at: float | None = None
+    # The name by which it is read, where ``key`` hides a secret in it. Kept in memory only.
+    source: str = field(default="", repr=False)
+
+    @property
+    def place(self) -> str:
+        """The name by which it is read."""
+        return self.source or self.key
+
+    def shown(self, known: KnownSecrets) -> "Entry":
+        """The same with a key without secrets, still different for different ones."""
+        key = shown_key(self.key, known)
+        return self if key == self.key else dataclasses.replace(self, key=key, source=self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +162,11 @@ class Fault:
     changed_at: float | None = None
     # What stands below this key, or in the whole location, could not be looked at.
     hides_others: bool = False
+
+    def shown(self, known: KnownSecrets) -> "Fault":
+        """The same with a key without secrets."""
+        key = shown_key(self.key, known)
+        return self if key == self.key else dataclasses.replace(self, key=key)
 
 
 @dataclass(slots=True)
@@ -165,6 +206,8 @@ class Provider(Protocol):
     """A location that can be read. Used as a context manager, so that nothing stays open."""
 
     limits: Limits
+    # What is hidden wherever it is.
+    known: KnownSecrets
 
     @property
     def kind(self) -> Literal["json", "sqlite"]:

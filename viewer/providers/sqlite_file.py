@@ -27,6 +27,7 @@ from viewer.providers.snapshot import (
 )
 from viewer.providers.sqlite_errors import HalfDone, is_damage, location_error, row_error
 from viewer.providers.untouched_sqlite import Changed, StoreFile, UntouchedDatabase
+from viewer.redaction.known import NONE_KNOWN
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 
@@ -50,6 +51,7 @@ class SqliteFile:
 
     def __init__(self, store: Path | StoreFile, limits: Limits) -> None:
         self.limits = limits
+        self.known = NONE_KNOWN
         self._given = store
         # The store's folder, where only its path was given.
         self._folder: int | None = None
@@ -107,8 +109,10 @@ class SqliteFile:
             raise Refused(error.words.text, **error.words.values) from None
         except LocationUnreadable as error:
             raise Unavailable(error.words.text, **error.words.values) from None
-        checkpoint_id, _parent_id = id_and_parent(entry.key)
-        return snapshot_of(data, entry, Outside(checkpoint_id, parent_id, branch), self.limits, started)
+        checkpoint_id, _parent_id = id_and_parent(entry.place)
+        return snapshot_of(
+            data, entry, Outside(checkpoint_id, parent_id, branch), self.limits, started, self.known
+        )
 
     def _row(self, entry: Entry) -> tuple[bytes, str | None, str]:
         parent, branch = self._short_text("parent_id"), self._short_text("branch")
@@ -123,7 +127,7 @@ class SqliteFile:
             )
         except (apsw.Error, MemoryError) as error:
             raise row_error(error, self.limits) from None
-        if not rows or _text(rows[0][3]) != entry.key:
+        if not rows or _text(rows[0][3]) != entry.place:
             raise Unavailable(_("The row vanished while it was being read."))
         data, parent_id, branch_name, _id = rows[0]
         if data is None:

@@ -41,6 +41,8 @@ from viewer.providers.snapshot import (
     LocationReplaced,
     LocationUnreadable,
 )
+from viewer.redaction.known import known_secrets
+from viewer.redaction.marker import MARKER
 from viewer.words import Words
 from viewer.words import gettext_noop as _
 
@@ -71,6 +73,7 @@ class Store:
         self.kind: Literal["json", "sqlite"] = "json" if found.is_folder else "sqlite"
         self.identity = found.identity
         self._address, self._found, self._readers = address, found, readers
+        self._known = known_secrets(address.secrets)
 
     @property
     def mark(self) -> str:
@@ -91,19 +94,24 @@ class Store:
         """
         if self.kind == "json":
             with JsonDirectory(self._found.folder, self._address.limits) as folder:
-                yield from folder.entries()
+                yield from (item.shown(self._known) for item in folder.entries())
         else:
-            yield from self._asked(List())
+            yield from (item.shown(self._known) for item in self._asked(List()))
         with found_at(self._address.path, self._address.roots) as now:
             if not now.identity.matches(self.identity):
                 raise LocationUnreadable(_("It disappeared, or was replaced, while it was read. Try again."))
 
     def entry(self, key: str) -> Entry | Fault | None:
         """The one with this key; None where there is none. Raises LocationUnreadable."""
+        if MARKER in key:
+            # Only its name tells which one that is.
+            return next((item for item in self.entries() if item.key == key), None)
         if self.kind == "json":
             with JsonDirectory(self._found.folder, self._address.limits) as folder:
-                return folder.entry(key)
-        return next(iter(self._asked(Find(key))), None)
+                item = folder.entry(key)
+        else:
+            item = next(iter(self._asked(Find(key))), None)
+        return item.shown(self._known) if item else None
 
     def check(self) -> None:
         """Raises LocationUnreadable where it cannot be listed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.importing import NotLocal, UnknownLocation, import_location, open_location, path_of
+from viewer.importing import NotLocal, UnknownLocation, import_location, key_of, open_location, path_of
 from viewer.models import Checkpoint, Location
 from viewer.terminal.answer import one_line
 from viewer.wording import told
@@ -70,7 +70,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
-    key = file.relative_to(location.path).as_posix()
+    key = key_of(location, file.relative_to(location.path).as_posix())
     row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
     if row is None:
         problem = location.problems.filter(key=key).first()

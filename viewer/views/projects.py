@@ -18,7 +18,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.entry_points import EntryPoint, find_entry_points
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
+from viewer.importing import hide_stored
 from viewer.jobs.protected import conflict_of
+from viewer.jobs.rehiding import hide_known_secrets_of_jobs
 from viewer.models import Location, Project
 from viewer.proposing import ProposedProject, engine_version, propose_project, python_version
 from viewer.views.limits import limits_of_project
@@ -38,6 +40,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
             form.add_error(None, told(conflict))
         if form.is_valid():
             _confirm(location, form, request)
+            _hide_secrets_of(location)
             return redirect(_back(request, location))
     return _page(request, location, proposed, form)
 
@@ -143,6 +146,15 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Non
     project.confirm(request.user)
     location.project = project
     location.save(update_fields=["project"])
+
+
+def _hide_secrets_of(location: Location) -> None:
+    """Hide what the project's environment file holds in what was stored before it was known."""
+    project = location.project
+    assert project is not None, "It was just confirmed."
+    hide_known_secrets_of_jobs(project)
+    for one in project.locations.all():
+        hide_stored(one)
 
 
 def _safe_next(request: HttpRequest) -> str:
