@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check lock bench battery matrix matrix-new screenshots clean-demo web development
+.PHONY: help setup demo up test check lock reference bench battery matrix matrix-new screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## Say what can be made
@@ -26,6 +26,9 @@ check: development ## Lint, check the format and the types
 
 lock: development ## Pin the web application's packages, with hashes
 	@scripts/lock
+
+reference: web ## Write docs/reference.md from the code
+	@.venv/bin/python -m scripts.reference
 
 bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser

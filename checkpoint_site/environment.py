@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -9,6 +10,19 @@ from zoneinfo import ZoneInfo
 SERVED = "FORKLINE_SERVED"
 # Holds the umask of who started the first of our processes, for those that it starts.
 UMASK = "FORKLINE_UMASK"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable that is read: its default, as people are shown it, and what it does."""
+
+    name: str
+    default: str
+    text: str
+
+
+# Every variable that was read, in order. docs/reference.md lists them.
+SETTINGS: list[Setting] = []
 
 
 def private_umask() -> int:
@@ -25,59 +39,64 @@ class WrongSetting(SystemExit):
     """A variable holds what it cannot. The message is the last thing that the program says."""
 
 
-def env_text(name: str, default: str) -> str:
-    """The variable's text, or the default where it is unset or empty."""
+def env_text(name: str, default: str, text: str, shown: str = "") -> str:
+    """The variable's value, or the default if it is unset or empty.
+
+    ``text`` says what the variable does. ``shown`` replaces a default that is long or depends on the machine.
+    """
+    SETTINGS.append(Setting(name, shown or default, text))
     return os.environ.get(name) or default
 
 
-def env_number(name: str, default: int) -> int:
+def env_number(name: str, default: int, text: str, shown: str = "") -> int:
     """The variable as a whole number of one or more. Raises WrongSetting for anything else."""
-    text = env_text(name, str(default))
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise WrongSetting(f"{name} must be a whole number of 1 or more, not {text!r}.")
-    return int(text)
+    value = env_text(name, str(default), text, shown)
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise WrongSetting(f"{name} must be a whole number of 1 or more, not {value!r}.")
+    return int(value)
 
 
-def env_choice(name: str, default: str, choices: tuple[str, ...]) -> str:
+def env_choice(name: str, default: str, choices: tuple[str, ...], text: str) -> str:
     """The variable as one of these words. Raises WrongSetting for anything else."""
-    text = env_text(name, default).lower()
-    if text not in choices:
-        raise WrongSetting(f"{name} must be one of {', '.join(choices)}, not {text!r}.")
-    return text
+    value = env_text(name, default, text).lower()
+    if value not in choices:
+        raise WrongSetting(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    return value
 
 
-def env_flag(name: str, default: bool) -> bool:
+def env_flag(name: str, default: bool, text: str) -> bool:
     """The variable as a yes or no. Raises WrongSetting for anything else."""
-    text = env_text(name, "1" if default else "0").lower()
-    if text not in {"0", "1", "true", "false"}:
-        raise WrongSetting(f"{name} must be 0 or 1, not {text!r}.")
-    return text in {"1", "true"}
+    value = env_text(name, "1" if default else "0", text).lower()
+    if value not in {"0", "1", "true", "false"}:
+        raise WrongSetting(f"{name} must be 0 or 1, not {value!r}.")
+    return value in {"1", "true"}
 
 
-def env_paths(name: str) -> list[Path]:
+def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
     """The variable's absolute folders, separated by ``:``. Raises WrongSetting for a relative one."""
-    paths = [Path(part) for part in env_text(name, "").split(os.pathsep) if part]
+    value = env_text(name, "", text, shown)
+    paths = [Path(part) for part in value.split(os.pathsep) if part] or [default]
     for path in paths:
         if not path.is_absolute():
             raise WrongSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
     return [path.resolve() for path in paths]
 
 
-def env_zone(name: str, default: str) -> str:
+def env_zone(name: str, default: str, text: str) -> str:
     """The variable as the name of a time zone. Raises WrongSetting for an unknown one."""
-    text = env_text(name, default)
+    value = env_text(name, default, text)
     try:
-        ZoneInfo(text)
+        ZoneInfo(value)
     except (OSError, ValueError, KeyError):
-        raise WrongSetting(f"{name} must be a time zone such as Europe/Paris, not {text!r}.") from None
-    return text
+        raise WrongSetting(f"{name} must be a time zone such as Europe/Paris, not {value!r}.") from None
+    return value
 
 
-def env_folder(name: str, default: Path) -> Path:
+def env_folder(name: str, default: Path, text: str, shown: str) -> Path:
     """The variable as a folder, made where it is not there. Raises WrongSetting where it cannot be, or where
     ``up`` serves it and it has gone since: then it is to be put back.
     """
-    folder = Path(env_text(name, str(default)))
+    folder = Path(env_text(name, str(default), text, shown))
     try:
         folder = folder.resolve()
         if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():

@@ -1,6 +1,5 @@
 """Django settings. What a deployment may change is read from the environment, on top."""
 
-import os
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -26,50 +25,95 @@ ASSETS = ROOT if IS_CHECKOUT else Path(__file__).resolve().parent
 VERSION = "0.1.0"
 # The umask of runs. Before the first file: ours are for their owner alone, whatever starts this process.
 USERS_UMASK = private_umask()
-# Everything that is ours: database, stored copies, jobs.
-DATA_DIR = env_folder("DATA_DIR", ROOT / "var" if IS_CHECKOUT else user_data_path("forkline"))
-PORT = env_number("PORT", 8000)
-DEBUG = env_flag("DEBUG", False)
-SECRET_KEY = os.environ.get("SECRET_KEY") or kept_secret(DATA_DIR)
+DATA_DIR = env_folder(
+    "DATA_DIR",
+    ROOT / "var" if IS_CHECKOUT else user_data_path("forkline"),
+    "The data folder: the database, with the stored checkpoints, and the folders of jobs.",
+    "`var/` in a checkout; the user's data folder for `forkline` when installed",
+)
+PORT = env_number("PORT", 8000, "The port of the dashboard on 127.0.0.1.")
+DEBUG = env_flag("DEBUG", False, "Django's debug mode. Only for work on Forkline.")
+SECRET_KEY = env_text(
+    "SECRET_KEY",
+    "",
+    "Signs sessions and login links.",
+    "created at the first start, in `secret_key` of the data folder",
+) or kept_secret(DATA_DIR)
 
-# Hosts that may be asked for. Origins are checked with their port, for pages and sockets alike.
-ALLOWED_HOSTS = env_text("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
+# Origins are checked with their port, for pages and sockets alike.
+ALLOWED_HOSTS = env_text(
+    "ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that are answered, separated by commas."
+).split(",")
 ALLOWED_ORIGINS = env_text(
-    "ALLOWED_ORIGINS", ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS)
+    "ALLOWED_ORIGINS",
+    ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS),
+    "Origins, each with its scheme and port, from which pages, forms and sockets are accepted, separated by"
+    " commas. If all of them are https, cookies are sent over TLS only.",
+    "`http://HOST:PORT` for each allowed host",
 ).split(",")
 # A proxy that speaks TLS hands requests on without it: their origin is what the browser was told.
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 
-# Folders below which a person may open locations in the browser.
-CHECKPOINT_ROOTS = env_paths("CHECKPOINT_ROOTS") or [Path.home().resolve()]
-# Bounds for each file or row that is read.
-CHECKPOINT_MOST_BYTES = env_number("CHECKPOINT_MOST_BYTES", 64 * 1024 * 1024)
-CHECKPOINT_MOST_DEPTH = env_number("CHECKPOINT_MOST_DEPTH", 200)
-CHECKPOINT_MOST_SECONDS = env_number("CHECKPOINT_MOST_SECONDS", 5)
-# What a process that reads may have of memory in all. The largest files may need several times their size.
-CHECKPOINT_MOST_MEMORY = env_number("CHECKPOINT_MOST_MEMORY", 448 * 1024 * 1024)
-# A larger checkpoint is kept and can be downloaded, but is neither shown nor edited.
-CHECKPOINT_MOST_SHOWN_BYTES = env_number("CHECKPOINT_MOST_SHOWN_BYTES", 16 * 1024 * 1024)
-# A file that does not parse counts as being written until it has not changed for this long.
-CHECKPOINT_SETTLED_SECONDS = env_number("CHECKPOINT_SETTLED_SECONDS", 3)
-# How often an open location is looked at for new checkpoints.
-LOCATION_WATCH_MILLISECONDS = env_number("LOCATION_WATCH_MILLISECONDS", 1000)
+CHECKPOINT_ROOTS = env_paths(
+    "CHECKPOINT_ROOTS",
+    Path.home(),
+    "Allowed folders: the browser opens locations below these only. Absolute paths, separated by `:`."
+    " `up LOCATION` adds the folder around its location.",
+    "the home folder",
+)
+CHECKPOINT_MOST_BYTES = env_number(
+    "CHECKPOINT_MOST_BYTES",
+    64 * 1024 * 1024,
+    "Maximum size of a checkpoint's file or row, in bytes.",
+    "67108864 (64 MiB)",
+)
+CHECKPOINT_MOST_DEPTH = env_number("CHECKPOINT_MOST_DEPTH", 200, "Maximum nesting of a checkpoint's JSON.")
+CHECKPOINT_MOST_SECONDS = env_number(
+    "CHECKPOINT_MOST_SECONDS", 5, "Maximum processor time for reading one checkpoint, in seconds."
+)
+# The largest files may need several times their size.
+CHECKPOINT_MOST_MEMORY = env_number(
+    "CHECKPOINT_MOST_MEMORY",
+    448 * 1024 * 1024,
+    "Maximum memory of a process that reads checkpoints, in bytes.",
+    "469762048 (448 MiB)",
+)
+CHECKPOINT_MOST_SHOWN_BYTES = env_number(
+    "CHECKPOINT_MOST_SHOWN_BYTES",
+    16 * 1024 * 1024,
+    "Maximum size of a checkpoint that is shown and edited, in bytes. A larger one can be downloaded.",
+    "16777216 (16 MiB)",
+)
+CHECKPOINT_SETTLED_SECONDS = env_number(
+    "CHECKPOINT_SETTLED_SECONDS",
+    3,
+    "A file that does not parse is listed as broken once it has not changed for this many seconds.",
+)
+LOCATION_WATCH_MILLISECONDS = env_number(
+    "LOCATION_WATCH_MILLISECONDS", 1000, "How often an open page checks its location for new checkpoints."
+)
 # The program that runs a job of each engine, started in the interpreter of the job's project.
 JOB_RUNNERS = {"crewai": ROOT / "viewer" / "engines" / "crewai_runner.py"}
-# How long a look before a run may take, and how many are made at once.
-LOOK_SECONDS = env_number("LOOK_SECONDS", 60)
-LOOKS_AT_ONCE = env_number("LOOKS_AT_ONCE", 2)
+LOOK_SECONDS = env_number("LOOK_SECONDS", 60, "Time limit of a preflight check, in seconds.")
+LOOKS_AT_ONCE = env_number("LOOKS_AT_ONCE", 2, "Maximum number of preflight checks at once.")
 # What a process that waits for jobs of each engine imports ahead, of what stands beside its runner.
 JOB_PRELOADS = {"crewai": "forkline_crewai.preloading"}
-# Whether such processes wait at all, for how many projects at once, and for how long without a job.
-WARM_START = env_flag("WARM_START", True)
-WARM_PROCESSES = env_number("WARM_PROCESSES", 2)
-WARM_IDLE_SECONDS = env_number("WARM_IDLE_SECONDS", 600)
-# How long a cancelled run gets after SIGINT, and again after SIGTERM.
-CANCEL_GRACE_SECONDS = env_number("CANCEL_GRACE_SECONDS", 5)
-# A job whose time to start passed while no worker was up starts late, but no later than this.
-START_GRACE_SECONDS = env_number("START_GRACE_SECONDS", 3600)
+WARM_START = env_flag(
+    "WARM_START", True, "Whether a process with CrewAI imported waits for the next run of a project."
+)
+WARM_PROCESSES = env_number("WARM_PROCESSES", 2, "Maximum number of projects with such a process.")
+WARM_IDLE_SECONDS = env_number(
+    "WARM_IDLE_SECONDS", 600, "Seconds without a job after which such a process ends."
+)
+CANCEL_GRACE_SECONDS = env_number(
+    "CANCEL_GRACE_SECONDS", 5, "Seconds that a cancelled run gets after SIGINT, and again after SIGTERM."
+)
+START_GRACE_SECONDS = env_number(
+    "START_GRACE_SECONDS",
+    3600,
+    "Seconds after its start time within which a scheduled job still starts, if no worker was running.",
+)
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -189,13 +233,15 @@ WHITENOISE_USE_FINDERS = True
 
 LANGUAGE_CODE = "en"
 USE_I18N = True
-# Times are shown and typed in it, and its midnight begins the day that limits count.
-TIME_ZONE = env_zone("TIME_ZONE", "UTC")
+TIME_ZONE = env_zone(
+    "TIME_ZONE", "UTC", "Time zone of the times that are shown and typed. Daily limits reset at its midnight."
+)
 USE_TZ = True
 
-# "plain" for people, "json" for programs: one object a line.
-LOG_FORMAT = env_choice("LOG_FORMAT", "plain", ("plain", "json"))
-LOG_REQUESTS = env_flag("LOG_REQUESTS", False)
+LOG_FORMAT = env_choice(
+    "LOG_FORMAT", "plain", ("plain", "json"), "`plain`, or `json` for one JSON object a line."
+)
+LOG_REQUESTS = env_flag("LOG_REQUESTS", False, "Whether each request is logged, without its query.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

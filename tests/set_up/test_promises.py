@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TARGETS = ("setup", "demo", "up", "test", "check", "bench", "battery", "matrix", "screenshots", "clean-demo")
+TARGETS = (
+    "setup",
+    "demo",
+    "up",
+    "test",
+    "check",
+    "reference",
+    "bench",
+    "battery",
+    "matrix",
+    "screenshots",
+    "clean-demo",
+)
 REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "demo/requirements.txt")
 # In parts, so that this file does not hold them.
 REGISTRIES = (

@@ -19,7 +19,9 @@ class Command(OwnCommand):
     help = "Import the checkpoints of a folder or SQLite file. Only what is new or has changed is read."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("location", metavar="LOCATION")
+        parser.add_argument(
+            "location", metavar="LOCATION", help=_("A folder of checkpoints, or an SQLite file.")
+        )
         parser.add_argument("--json", action="store_true", help=_("Print one JSON document, nothing else."))
 
     def handle(self, *args: Any, **options: Any) -> None:
