@@ -10,6 +10,7 @@ import pytest
 from django.core.management import load_command_class
 
 from checkpoint_site.command import COMMANDS
+from tests.test_rooms import ROOMS
 from viewer.terminal import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,3 +97,10 @@ def test_commands_and_options_exist(path: Path) -> None:
         named = {word.strip("[]") for word in arguments if word.strip("[]").startswith("--")}
 
         assert named <= known, f"forkline {name}: {named - known}"
+
+
+def test_the_architecture_names_every_package() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    top_level = {Path(room).parts[1].removesuffix(".py") for room in ROOMS}
+
+    assert sorted(name for name in top_level if f"`{name}`" not in text) == []
