@@ -22,7 +22,7 @@ from battery.own_data import own_data
 if TYPE_CHECKING:
     from viewer.models import Location
 
-FILES, ROUNDS = 1_200, 12
+FILES, ROUNDS = 1_200, 6
 STORE = SAMPLE.parents[3] / "1.14.1/cp.db"
 
 

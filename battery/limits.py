@@ -17,8 +17,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from battery.broken_files import SAMPLE, settle
 from battery.own_data import own_data
 
@@ -197,17 +195,18 @@ def looked_at(path: Path, healthy: int) -> Found:
 
     found = Found()
     end_idle_readers()
-    with peak_of_all() as peak:
+    with Watch() as watch:
         started, before = time.monotonic(), worked()
         location = open_location(path)
         summary = import_location(location)
         end_idle_readers()
         found.seconds, found.worked = time.monotonic() - started, worked() - before
-    found.megabytes = peak[0] / MEGABYTE
+    found.megabytes = watch.peak / MEGABYTE
+    found.worked -= watch.seconds
+    kinds = sorted(location.problems.values_list("kind", "reason"))
     started = time.monotonic()
     again = import_location(location)
     found.again = time.monotonic() - started
-    kinds = sorted(location.problems.values_list("kind", "reason"))
     told = str(summary.unreadable or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
     found.outcome = told or f"{summary.added - healthy} read"
     if location.checkpoints.count() < healthy or (kinds and not kinds[0][1]):
@@ -226,28 +225,27 @@ def worked() -> float:
     return sum(os.times()[:4])
 
 
-class peak_of_all:
-    """The most bytes that this process or a child has in memory meanwhile, in a list of one."""
+class Watch:
+    """The most bytes that this process or a child has in memory, and the seconds of watching that."""
 
-    def __enter__(self) -> list[int]:
-        self._is_over, self._peak = threading.Event(), [0]
+    def __enter__(self) -> "Watch":
+        self._is_over, self.peak, self.seconds = threading.Event(), 0, 0.0
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
-        return self._peak
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        own = psutil.Process()
-        while True:
-            is_last = self._is_over.wait(0.01)
-            for process in (own, *own.children()):
-                with suppress(psutil.Error):
-                    self._peak[0] = max(self._peak[0], process.memory_info().rss)
-            if is_last:
-                return
+        main = Path(f"/proc/self/task/{os.getpid()}/children")
+        while not self._is_over.wait(0.01):
+            for process in ("self", *main.read_text().split()):
+                with suppress(OSError, IndexError):
+                    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+                    self.peak = max(self.peak, pages * os.sysconf("SC_PAGE_SIZE"))
+        self.seconds = time.thread_time()
 
 
 if __name__ == "__main__":
