@@ -31,5 +31,5 @@ def block_spans(data: bytes) -> Iterator[Span]:
         if following < len(ends) and ends[following] <= limit:
             yield start, ends[following]
         else:
-            signs = _SIGNS.match(data, behind, limit)
+            signs = _SIGNS.match(data, behind, limit) if behind < limit else None
             yield start, signs.end() if signs else behind

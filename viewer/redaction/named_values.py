@@ -52,7 +52,7 @@ _SEARCH = words_search(TELLING)
 _NAME_SIGNS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
 MAX_BEFORE, MAX_AFTER = 60, 40
 
-_CLOSE = compiled(r"[\\\"'`*_\])]{0,12}")
+_CLOSE = compiled(r"[\\\"'`*_\])]*")
 _ASSIGNS = compiled(r"\s{0,40}(?::=|=>|->|=|:|\xe2\x86\x92)[*_`]{0,3}[ \t]{0,80}")
 _ANNOTATION = compiled(
     r"(?:Optional\[|Final\[)?(?:str|string|String|SecretStr|bytes|char\s?\*|&str|&'static str)\]?"

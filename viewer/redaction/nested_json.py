@@ -7,7 +7,7 @@ from typing import Any
 from viewer.redaction.patterns import compiled
 
 # Texts of JSON inside texts of JSON are decoded so deep; what lies deeper is judged as a text.
-MAX_NESTING = 6
+MAX_NESTING = 12
 _SCALAR = compiled(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+\-]*|true|false|null|NaN|-?Infinity')
 
 

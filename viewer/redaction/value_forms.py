@@ -33,7 +33,7 @@ _BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
 
 def value_at(data: bytes, at: int) -> Value | None:
     """The value that begins here; None where there is none."""
-    quote = _QUOTE.match(data, at, at + 300)
+    quote = _QUOTE.match(data, at, at + MAX_VALUE)
     if quote:
         return quoted_at(data, quote.end(), quote[1] + quote[2]) or bare_at(data, quote.end())
     if data[at : at + 1] in (b"|", b">"):

@@ -1,0 +1,115 @@
+"""Twice the text takes about twice the time, whatever stands in it."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.scanning import scan
+from viewer.redaction.values import redact
+
+REPEATED = {
+    "key blocks that do not end": "-----BEGIN A PRIVATE KEY-----",
+    "key blocks of lines": "-----BEGIN PRIVATE KEY-----\nabc\n",
+    "ends of key blocks": "-----END PRIVATE KEY-----",
+    "headers of key blocks": "-----BEGIN PRIVATE KEY-----\nA-b: c\n",
+    "names": "api_key",
+    "names and signs": "password=",
+    "names and quotes": "password='",
+    "names and escaped quotes": 'password=\\"',
+    "names and colons": "secret: ",
+    "colons": "a:",
+    "signs": "key==",
+    "quotes": '"',
+    "backslashes": "\\",
+    "escaped quotes": '\\"key\\": \\',
+    "beginnings of tokens": "sk-",
+    "beginnings of JWTs": "eyJhbGci",
+    "beginnings of JWTs apart": ".eyJ",
+    "addresses": "a://b:",
+    "signed addresses": "?sig=",
+    "flags": " --token ",
+    "users": " -u a:",
+    "table cells": "| password ",
+    "table rows": "| password |\n| --- |\n",
+    "lines of commas": "password,token\n",
+    "elements": "<password>",
+    "attributes": '<a name="password" ',
+    "pairs": '"name": "password", ',
+    "blocks of YAML": "password: |\n  a\n",
+    "headers": "Authorization: Digest ",
+    "cookies": "Cookie: a=b; ",
+    "calls": "password=f(",
+    "brackets": "[[",
+    "objects": '{"a":',
+    "commands": "mysql -p",
+}
+# Seconds below which a measurement says nothing.
+MEASURABLE = 0.02
+MOST_GROWTH = 3.2
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def check_linear(work: Callable[[int], Callable[[], Any]]) -> None:
+    """Raise where four times as much takes far more than four times as long."""
+    count = 1_000
+    while seconds(work(count)) < MEASURABLE and count < 300_000:
+        count *= 2
+    ratios = []
+    for _ in range(4):
+        small, large = seconds(work(count)), seconds(work(4 * count))
+        ratios.append(large / max(small, 1e-6) / 2)
+        if ratios[-1] < MOST_GROWTH:
+            return
+    raise AssertionError(f"{count} took x, four times as many {[2 * ratio for ratio in ratios]} x")
+
+
+@pytest.mark.parametrize("piece", REPEATED.values(), ids=REPEATED)
+def test_texts(piece: str) -> None:
+    check_linear(lambda count: lambda: redact({"text": piece * count}))
+
+
+def test_many_secret_fields() -> None:
+    def work(count: int) -> Callable[[], Any]:
+        fields = {f"f{number}_password": f"value-{number}-x7" for number in range(count)}
+        data = json.dumps(
+            {**fields, "texts": [f"value-{number}-x7" for number in range(0, count, 7)]}
+        ).encode()
+        return lambda: redacted_json(data, scan(data))
+
+    check_linear(work)
+
+
+def test_more_secrets_than_are_searched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewer.redaction.known.MAX_SEARCHED_BYTES", 1000)
+    secrets = {f"f{number}_password": f"value-{number}-x7" for number in range(300)}
+    made = redact({**secrets, "text": "it is value-299-x7 again"})
+    assert made["text"] == "it is [redacted] again"
+
+
+def test_texts_of_json_in_texts_of_json() -> None:
+    value: Any = {"password": "kanarie7vogel", "list": ["a"] * 50}
+    for _ in range(12):
+        value = {"inner": json.dumps(value), "more": "x"}
+        if len(value["inner"]) > 2_000_000:
+            break
+    assert "kanarie7vogel" not in json.dumps(redact(value))
+    check_linear(
+        lambda count: lambda: redact({"text": json.dumps({"a": json.dumps({"b": ["c:d"] * count})})})
+    )
+
+
+def test_no_pattern_of_texts_is_matched_by_backtracking() -> None:
+    files = (Path(__file__).parents[2] / "viewer/redaction").glob("*.py")
+    users = {file.name for file in files if "\nimport re\n" in file.read_text()}
+    # The bytes of a document are cut into its texts by patterns of which each sign fits one part.
+    assert users == {"json_bytes.py"}
