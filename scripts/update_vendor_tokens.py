@@ -30,6 +30,8 @@ _SKIPPED = (
     *("essu_", "nyk_", "cnvca", "apk_", "EZTK", "EZAK", "xnd_", "zpka_", "api_live", "api_org_"),
     *("fio-",),
 )
+# Shorter beginnings stand in most texts.
+MIN_PREFIX = 3
 
 
 def main() -> None:
@@ -61,7 +63,9 @@ def token_rule(pattern: str) -> tuple[list[str], str] | None:
         r"^\(\?:\^\|\[\^[^\]]*\]\)", "", re.sub(r"^(?:\(\?i\))?\\b", "(?i)" if ignores_case else "", body)
     )
     prefixes = prefixes_of(body)
-    if not prefixes or any(prefix == "pat" or prefix.startswith(_SKIPPED) for prefix in prefixes):
+    if not prefixes or any(
+        len(prefix) < MIN_PREFIX or prefix == "pat" or prefix.startswith(_SKIPPED) for prefix in prefixes
+    ):
         return None
     try:
         re2.compile(body)

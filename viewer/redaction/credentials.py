@@ -1,6 +1,7 @@
 """Credentials in headers, commands and files of logins, told by the words around them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from viewer.redaction.names import is_secret_text
 from viewer.redaction.patterns import Span, compiled
@@ -31,6 +32,14 @@ _IDENTIFIED = compiled(r"\b(?:[Ii]dentified|IDENTIFIED) (?:[A-Za-z_0-9]{1,12} ){
 _SCHEME_SIGNS = (b"earer", b"EARER", b"oken", b"piKey", b"Bot ", b"enieKey", b"SSWS ", b"plunk ", b"Auth-Key")
 
 
+# A user and a password in a call: auth=("bob", "…"), .login("bob", "…"). gh secret set NAME --body "…".
+_CALLED = compiled(
+    r"(?:\bauth\s{0,4}=\s{0,4}\(|\.login\()\s{0,20}\\*[\"'][^\"'\n\\]{1,100}\\*[\"']\s{0,4},\s{0,20}"
+    r"\\*[\"']([^\"'\n\\]{3,200})"
+)
+_SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\s\"'\\]{4,500})")
+
+
 def credential_spans(data: bytes) -> Iterator[Span]:
     """The spans of credentials."""
     if any(sign in data for sign in _SCHEME_SIGNS):
@@ -39,6 +48,9 @@ def credential_spans(data: bytes) -> Iterator[Span]:
         for found in _BASIC.finditer(data):
             if _is_base64(found[1]):
                 yield found.span(1)
+    for pattern, sign in ((_CALLED, b"auth"), (_CALLED, b".login("), (_SET, b"secret set ")):
+        if sign in data:
+            yield from _unless_standing_in(pattern.finditer(data))
     if b"-u" in data or b"-a" in data:
         yield from _users(data)
     if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data:
@@ -50,6 +62,12 @@ def credential_spans(data: bytes) -> Iterator[Span]:
             if is_secret_text(found[1].decode("latin-1"), "hard") and not found[1].isdigit():
                 yield found.span(1)
         yield from (found.span(1) for found in _SHADOW.finditer(data))
+
+
+def _unless_standing_in(matches: Iterable[Any]) -> Iterator[Span]:
+    for found in matches:
+        if not is_placeholder(found[1].decode("utf-8", "replace")):
+            yield found.span(1)
 
 
 def _schemes(data: bytes) -> Iterator[Span]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.patterns import Span, compiled, words_search
 from viewer.redaction.shapes import (
+    has_digit,
     is_machine_made,
     is_mixed,
     is_ordinary,
@@ -21,32 +22,14 @@ from viewer.redaction.value_forms import MAX_VALUE, Value, bare_at, value_at, wh
 
 # What a name of a secret holds, in lower case. Longer ones come first where several fit.
 TELLING = (
-    *("secret", "passwd", "password", "passphrase", "passcode", "pwd", "token", "authorization", "cookie"),
-    *(
-        "credential",
-        "creds",
-        "dsn",
-        "bearer",
-        "auth",
-        "jwt",
-        "otp",
-        "sessionid",
-        "sessid",
-        "mnemonic",
-        "_pat",
-    ),
-    *("key", "api key", "access key", "private key", "secret key", "connection string", "connectionstring"),
-    *(
-        "connection_string",
-        "seed phrase",
-        "seed_phrase",
-        "recovery phrase",
-        "session key",
-        "_pass",
-        "mfa_code",
-    ),
-    *("2fa_code", "verification code", "verification_code", "backup code", "backup_code", "recovery_code"),
-    *("pin_code", "webhook_url", "session_cookie", "headers", "accountsignature", "-pass", "signing key"),
+    *("secret", "passwd", "password", "passwort", "kennwort", "passphrase", "passcode", "pwd"),
+    *("token", "authorization", "cookie", "credential", "creds", "dsn", "bearer", "auth"),
+    *("jwt", "otp", "sessionid", "sessid", "mnemonic", "_pat", "key", "api key", "access key"),
+    *("private key", "secret key", "connection string", "connectionstring", "connection_string"),
+    *("seed phrase", "seed_phrase", "recovery phrase", "session key", "_pass", "mfa_code"),
+    *("2fa_code", "verification code", "verification_code", "backup code", "backup_code"),
+    *("recovery_code", "pin_code", "webhook_url", "session_cookie", "headers", "accountsignature"),
+    *("-pass", "signing key"),
 )
 _SEARCH = words_search(TELLING)
 _NAME_SIGNS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
@@ -132,7 +115,22 @@ def _value_of(data: bytes, name: Name) -> Span | None:
         return _flag(data, name, blanks.end()) if blanks else None
     if prose := _PROSE.match(data, at):
         return _shaped(data, name, prose.end(), 6)
+    if blanks := _BLANKS.match(data, at):
+        return _next_word(data, name, blanks.end())
     return None
+
+
+def _next_word(data: bytes, name: Name, at: int) -> Span | None:
+    """The word behind a name without any sign, as in “password hunter2”, where its shape tells."""
+    value = value_at(data, at)
+    if value is None or name.secrecy == "random":
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace").rstrip(".,")
+    if not is_secret_text(text, name.secrecy) or is_told_apart(text) or " " in text:
+        return None
+    is_password = name.secrecy == "hard" and len(text) >= 6 and has_digit(text) and not is_ordinary(text)
+    is_quoted_key = value.form == "quoted" and len(text) >= 16 and is_mixed(text) and not is_ordinary(text)
+    return whole(data, value) if is_password or is_quoted_key or is_machine_made(text) else None
 
 
 _SETS = compiled(r"(?i)(?:\bsetx|\bset -[a-zA-Z]{1,3}) $")

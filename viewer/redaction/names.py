@@ -22,7 +22,7 @@ _MAX_NAME = 200
 # One text for each list, words apart by spaces: shorter to read than as many quoted ones.
 _HARD = _words(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
-    " authorization cookie cookies dsn otp totp mnemonic"
+    " authorization cookie cookies dsn otp totp mnemonic passwort kennwort"
 )
 _SOFT = _words("jwt bearer apikey apikeys apitoken sshkey sessionid sessid phpsessid jsessionid sid2")
 _SHAPED = _words("token auth headers")
@@ -74,8 +74,8 @@ _CAMEL_TRAIL = re2.compile(r"([a-z])(?:Value|Raw|Pem|Base64|Hex|String|Plain|Old
 _OF = re2.compile(r"(?i)(?:api[_\-]?key|access[_\-]?key|secret[_\-]?key|token)[_\-]")
 # Whose "pass" is a password, and whose "pat" a personal access token.
 _PASS_OWNERS = _words(
-    "db database smtp imap user mail email ftp sftp redis pg postgres mysql mongo admin root login"
-    " proxy ssh rabbitmq amqp ldap wifi vpn basic http keystore truststore"
+    "become sudo vault db database smtp imap user mail email ftp sftp redis pg postgres mysql mongo admin"
+    " root login proxy ssh rabbitmq amqp ldap wifi vpn basic http keystore truststore"
 )
 _PAT_OWNERS = _words("github gitlab gh azure ado devops git")
 # Headers that hold nothing secret.

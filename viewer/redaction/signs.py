@@ -20,7 +20,7 @@ def cased(*texts: str) -> tuple[str, ...]:
 # Words that tell of a secret wherever they stand in a name.
 _TELLING = (
     *("secret", "passw", "passphr", "passcode", "pwd", "authoriz", "cookie", "credential", "creds", "dsn"),
-    *("bearer", "jwt", "sessionid", "sessid"),
+    *("bearer", "jwt", "sessionid", "sessid", "kennwort"),
 )
 TELLING = (
     *cased(*_TELLING),
@@ -57,7 +57,7 @@ _OTHER_SIGNS = words(
     ":AA .atlasv1. -us1 -us2 $2a$ $2b$ $2y$ $6$ $apr1$ $argon2 iscord wilio :// :/\\ :\\/ :\\\\ sig="
     " Sig= ignature= -Credential= -Token= -token= KeyId= hooks. /webhooks/ /webhookb2/ telegram.org"
     " googleapis ifttt weixin.qq open.feishu webhook.site piKey enieKey --user --auth --proxy-user"
-    " sshpass mysql redis-cli :543 :6432: :*: {SHA} dentified DENTIFIED AKIA ASIA ABIA ACCA eyJ"
+    " sshpass .login( mysql redis-cli :543 :6432: :*: {SHA} dentified DENTIFIED AKIA ASIA ABIA ACCA eyJ"
 )
 _SPACED_SIGNS = (
     "PRIVATE KEY",

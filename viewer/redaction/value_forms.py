@@ -19,6 +19,8 @@ class Value(NamedTuple):
 
 
 _QUOTE = compiled(r"(?:[rRbBuUfF]{1,2})?(\\*)(\"\"\"|'''|[\"'`])")
+# A YAML anchor or tag before the value.
+_ANCHOR = compiled(r"[&!][A-Za-z_!][\w!\-]{0,40}[ \t]+")
 _CALL = compiled(r"(?:[A-Za-z_][A-Za-z_.]{0,60})\(\s{0,20}(?:[a-z_]{1,20}=)?(\\*[\"'`])")
 # Calls that read a value from elsewhere: what stands in their quotes is a name.
 _READS = compiled(
@@ -33,6 +35,8 @@ _BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
 
 def value_at(data: bytes, at: int) -> Value | None:
     """The value that begins here; None where there is none."""
+    if anchor := _ANCHOR.match(data, at, at + 80):
+        at = anchor.end()
     quote = _QUOTE.match(data, at, at + MAX_VALUE)
     if quote:
         return quoted_at(data, quote.end(), quote[1] + quote[2]) or bare_at(data, quote.end())
