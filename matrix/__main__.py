@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     rows = rows_named([part.strip() for part in os.environ.get("ROWS", "").split(",") if part.strip()])
+    if not rows:
+        parser.error(f"ROWS matches no row: {os.environ['ROWS']}")
     return play_newest(rows) if chosen.new else play(rows)
 
 

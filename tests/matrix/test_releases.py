@@ -125,3 +125,13 @@ def test_help_and_unknown_arguments_play_nothing(
     with pytest.raises(SystemExit) as ended:
         command.main(arguments)
     assert ended.value.code == status
+
+
+def test_rows_that_do_not_exist_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROWS", "no such row")
+
+    with pytest.raises(SystemExit):
+        command.main(["--new"])
+    assert "no such row" in capsys.readouterr().err
