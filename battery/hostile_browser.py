@@ -24,7 +24,8 @@ async () => {
       texts.push(value);
       const scheme = ADDRESSES.includes(name) ? URL.parse(value, location)?.protocol : "https:";
       const leads = !/^(https?|mailto):$/.test(scheme);
-      const asksElsewhere = /^(data-)?hx-(get|post|on)|^ws-connect/.test(name) && !/^\//.test(value);
+      const isHere = /^(\/(?!\/)|\?)/.test(value);
+      const asksElsewhere = /^(data-)?hx-(get|post|on)|^ws-connect/.test(name) && !isHere;
       if (name.startsWith("on") || name === "srcdoc" || name === "style" || leads || asksElsewhere)
         markup.push(`${element.localName} ${name}=${value}`.slice(0, 200));
     }

@@ -30,7 +30,7 @@ REGISTRIES = (
     "deb." + "debian",
     "un" + "pkg.com",
 )
-HOMES = re.compile(r"(?<![\w.~$}])/(?:root|work|home/\w+|Users/\w+)/(?!\.\.\.)")
+HOMES = re.compile(r"(?<![\w.~$}])/(?:root|work|home/(?!me/)\w+|Users/\w+)/(?!\.\.\.)")
 
 
 def dependencies(name: str) -> list[str]:
