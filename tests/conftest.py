@@ -40,6 +40,14 @@ def served_live_server(request: pytest.FixtureRequest) -> None:
             settings.ALLOWED_ORIGINS.append(url)
 
 
+@pytest.fixture(autouse=True)
+def own_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test with another data folder leaves the next one its own."""
+    from viewer.data_folder import identity
+
+    monkeypatch.setattr(identity, "_opened", identity._opened)
+
+
 @pytest.fixture(scope="session")
 def engine_python() -> Path:
     """The interpreter that has CrewAI: FORKLINE_ENGINE_PYTHON, else the demo's environment."""

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -60,6 +61,16 @@ def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | Fault]:
         yield from store.read_all(entries, most_readers)
 
 
+def reader_processes() -> list[psutil.Process]:
+    """The readers of this process, which has other children beside other tests."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any("reader_child" in argument for argument in child.cmdline()):
+                found.append(child)
+    return found
+
+
 def keys_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -78,7 +89,7 @@ def test_where_a_reader_is_killed_nothing_is_lost(count: int, many: Path) -> Non
     for result in read(many, count):
         found.append(result)
         if len(found) == 10:
-            psutil.Process().children()[-1].kill()
+            reader_processes()[-1].kill()
     assert sorted(result.key for result in found) == keys_in(many)
     assert sum(isinstance(result, Fault) for result in found) == 3
 
@@ -88,7 +99,7 @@ def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(m
     found: list[Packed | Fault] = []
     for result in read(many, 1):
         found.append(result)
-        for child in psutil.Process().children():
+        for child in reader_processes():
             child.kill()
     assert sorted(result.key for result in found) == keys_in(many)
     given_up = [result for result in found if isinstance(result, Fault) and result.kind != "writing"]
@@ -112,7 +123,7 @@ def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) 
     end_idle_readers()
     some = read(many)
     next(some)
-    asked = [child.pid for child in psutil.Process().children()]
+    asked = [child.pid for child in reader_processes()]
     some.close()  # type: ignore[attr-defined]
     assert not any(psutil.pid_exists(pid) for pid in asked if pid not in {one.pid for one in readers._idle})
 

@@ -17,6 +17,7 @@ from viewer.models import Location, Project
 def location(db: None, tmp_path: Path, settings: Settings) -> Location:
     settings.WARM_START = True
     settings.DATA_DIR = tmp_path / "data"
+    settings.DATA_DIR.mkdir()
     return made_location(tmp_path / "news")
 
 

@@ -21,6 +21,7 @@ MAX_PAUSE_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
 MAX_QUICK_ENDS = 8
 STOP_SECONDS = 10.0
+CLOSED_POLL_SECONDS = 0.1
 MAX_LAST_LINES = 10
 READ_BYTES = 65536
 STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -108,7 +109,7 @@ def pass_on(program: Program) -> None:
 
 
 def look_after(programs: Sequence[Program], lifeline: int, say: Say) -> float | None:
-    """Note what has ended, and start what is due. Returns the seconds until the next start, if any.
+    """Note what has ended, and start what is due. Returns the seconds until the next call, if one is due.
 
     Raises GaveUp.
     """
@@ -120,6 +121,9 @@ def look_after(programs: Sequence[Program], lifeline: int, say: Say) -> float | 
             begin(program, lifeline)
         elif program.process is None:
             due.append(program.starts_at - time.monotonic())
+        elif program.output is None:
+            # It closed its output, as a program does shortly before it ends.
+            due.append(CLOSED_POLL_SECONDS)
     return min(due, default=None)
 
 
