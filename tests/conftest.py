@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.signals import setting_changed
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
@@ -41,11 +42,22 @@ def served_live_server(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test with another data folder leaves the next one its own."""
+def forgotten_data_folder() -> Iterator[None]:
+    """Each test starts as a process that has not opened its data folder.
+
+    A request that a live server still answers may open the former one after its test has ended.
+    """
     from viewer.data_folder import identity
 
-    monkeypatch.setattr(identity, "_opened", identity._opened)
+    def forget(*, setting: str, **_options: object) -> None:
+        if setting == "DATA_DIR":
+            identity.forget()
+
+    identity.forget()
+    setting_changed.connect(forget)
+    yield
+    setting_changed.disconnect(forget)
+    identity.forget()
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,11 @@ def grow(run: Run, count: int = 1) -> list[Checkpoint]:
 
 
 def top_of(page: Page, checkpoint: Checkpoint) -> float:  # noqa: F811
-    return float(page.locator(f"#c{checkpoint.pk}").evaluate("row => row.getBoundingClientRect().top"))
+    """Where the checkpoint's row is, once it is in view."""
+    expect(page.locator(f"#c{checkpoint.pk}")).to_be_in_viewport()
+    # In one step: a locator may hold a row that a refresh replaces before it is measured, whose top is 0.
+    top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", f"c{checkpoint.pk}")
+    return float(top)
 
 
 def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run: Run) -> None:  # noqa: F811
