@@ -1,19 +1,17 @@
-"""Runs the rows that are wanted on the versions that are wanted, and prints the table."""
+"""Runs the chosen rows on the chosen versions, and merges the results into docs/matrix.md."""
 
 import argparse
 import os
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import django
 
-from matrix import environments, releases
+from matrix import document, environments, releases
 from matrix.playing import AT_ONCE, outcomes_of, rows_named
 from matrix.rows import Row
 from matrix.stage import recordings_of
-from matrix.table import table
 
 Results = dict[tuple[str, str, str], str]
 VARIABLES = "VERSIONS (separated by spaces) and ROWS (parts of names, separated by commas) choose some."
@@ -38,18 +36,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def play(rows: Sequence[Row]) -> int:
-    """Print the table. 1 where a row fails."""
+    """Merge the results into docs/matrix.md, and print what fails. 1 where a row fails."""
     versions = os.environ.get("VERSIONS", "").replace(",", " ").split()
     versions = versions or [*environments.VERSIONS, environments.newest()]
     results = results_of(rows, versions)
-    print(f"\n{time.strftime('%Y-%m-%d')}, CrewAI {', '.join(versions)}\n")
-    print(table([(row.group, row.name) for row in rows], versions, results))
-    return int(any(outcome.startswith("fail") for outcome in results.values()))
+    every = [(row.group, row.name) for row in rows_named()]
+    text = document.DOCUMENT.read_text()
+    document.DOCUMENT.write_text(document.merged(text, every, versions, results))
+    failures = {key: outcome for key, outcome in results.items() if outcome.startswith("fail")}
+    print(f"\n{len(results)} results are in {document.DOCUMENT.relative_to(environments.ROOT)}.")
+    for (group, name, version), outcome in failures.items():
+        print(f"{version}  {group}: {name}  {outcome}")
+    return int(bool(failures))
 
 
 def play_newest(rows: Sequence[Row]) -> int:
     """Print which rows changed since the newest version in docs/matrix.md. 1 where one got worse."""
-    columns = releases.recorded()
+    columns = document.recorded()
     version, previous = environments.newest(), releases.newest_of(columns)
     if version in columns:
         print(f"CrewAI {version} is the newest release, and docs/matrix.md already has it.")

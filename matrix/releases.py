@@ -1,18 +1,13 @@
 """Compares the outcomes on a new release with the newest column of docs/matrix.md."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from matrix.environments import ROOT
+from matrix.document import Key, as_numbers
+from matrix.table import NOT_RUN
 
-DOCUMENT = ROOT / "docs/matrix.md"
 # From good to bad. A row that was not run before cannot have got worse, unless it fails now.
 ORDER = ("pass", "not possible", "fail")
-NOT_RUN = "not run"
-NOTE = re.compile(r" \(\d+\)$")
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -36,44 +31,16 @@ def verdict_of(outcome: str) -> str:
     return outcome.partition(": ")[0]
 
 
-def read_table(text: str) -> dict[str, dict[Key, str]]:
-    """The verdict of each row, a group and a name, for each version of the one table in the text.
-
-    Raises ValueError where there is no table.
-    """
-    columns: dict[str, dict[Key, str]] = {}
-    group = ""
-    for line in text.splitlines():
-        if not line.startswith("| "):
-            continue
-        # A "|" in a cell is escaped.
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not columns:
-            columns = {version: {} for version in cells[2:]}
-            continue
-        group = cells[0] or group
-        for version, cell in zip(columns, cells[2:], strict=True):
-            columns[version][group, cells[1]] = NOTE.sub("", cell)
-    if not columns:
-        raise ValueError("no table of versions")
-    return columns
-
-
 def newest_of(versions: Mapping[str, object]) -> str:
     """The highest of these version numbers."""
-    return max(versions, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
-
-
-def recorded(document: Path = DOCUMENT) -> dict[str, dict[Key, str]]:
-    """What ``docs/matrix.md`` says. Raises ValueError where it has no table."""
-    return read_table(document.read_text())
+    return max(versions, key=as_numbers)
 
 
 def changes(before: Mapping[Key, str], now: Mapping[Key, str]) -> list[Change]:
-    """The rows whose verdicts differ, in the order of ``now``. A row that is in ``now`` only was not run."""
+    """The rows whose verdicts differ, in the order of ``now``. A row that is only in ``now`` was not run."""
     found = []
     for (group, name), outcome in now.items():
-        previous = before.get((group, name), NOT_RUN)
+        previous = verdict_of(before.get((group, name), NOT_RUN))
         if verdict_of(outcome) != previous:
             found.append(Change(f"{group}: {name}", previous, outcome))
     return found

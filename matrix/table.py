@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 MOST_REASON = 160
+NOT_RUN = "not run"
 
 
 def table(
@@ -16,7 +17,7 @@ def table(
     lines = ["| | | " + " | ".join(versions) + " |", "|---" * (len(versions) + 2) + "|"]
     previous = ""
     for group, name in rows:
-        cells = [_cell(results.get((group, name, version), "not run"), reasons) for version in versions]
+        cells = [_cell(results.get((group, name, version), NOT_RUN), reasons) for version in versions]
         lines.append(f"| {group if group != previous else ''} | {name} | " + " | ".join(cells) + " |")
         previous = group
     notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]

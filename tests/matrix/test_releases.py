@@ -4,33 +4,9 @@ import pytest
 
 from matrix import __main__ as command
 from matrix import environments
+from matrix.document import recorded
 from matrix.playing import rows_named
-from matrix.releases import Change, changes, newest_of, read_table, recorded, report
-from matrix.table import table
-
-ROWS = [("crew", "resume"), ("crew", "fork | edit"), ("flow", "resume")]
-RESULTS = {
-    ("crew", "resume", "1.9"): "pass",
-    ("crew", "resume", "1.10"): "pass: it gave up",
-    ("crew", "fork | edit", "1.9"): "not possible: too old",
-    ("crew", "fork | edit", "1.10"): "pass",
-    ("flow", "resume", "1.9"): "fail: a | b",
-}
-
-
-def test_the_table_that_is_printed_can_be_read_again() -> None:
-    rows = [(group, name.replace("|", "\\|")) for group, name in ROWS]
-    results = {
-        (group, name.replace("|", "\\|"), version): value for (group, name, version), value in RESULTS.items()
-    }
-    text = f"# Heading\n\n{table(rows, ['1.9', '1.10'], results)}\n"
-
-    assert read_table(text) == {
-        "1.9": {("crew", "resume"): "pass", ("crew", rows[1][1]): "not possible", ("flow", "resume"): "fail"},
-        "1.10": {("crew", "resume"): "pass", ("crew", rows[1][1]): "pass", ("flow", "resume"): "not run"},
-    }
-    with pytest.raises(ValueError, match="no table"):
-        read_table("# Heading\n")
+from matrix.releases import Change, changes, newest_of, report
 
 
 def test_the_document_has_every_row_and_a_newest_version() -> None:
@@ -67,7 +43,11 @@ def test_a_changed_verdict_is_better_or_worse(before: str, now: str, worse: bool
 
 def test_a_verdict_with_another_reason_has_not_changed() -> None:
     now = {("crew", "resume"): "pass: asked 27 times", ("flow", "resume"): "not possible: other"}
-    before = {("crew", "resume"): "pass", ("flow", "resume"): "not possible", ("agent", "gone"): "pass"}
+    before = {
+        ("crew", "resume"): "pass: asked 9 times",
+        ("flow", "resume"): "not possible",
+        ("agent", "gone"): "pass",
+    }
 
     assert changes(before, now) == []
     assert report([], "2.0", "1.9") == "Nothing changed between CrewAI 1.9 and 2.0."
