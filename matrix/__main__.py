@@ -68,17 +68,14 @@ def results_of(rows: Sequence[Row], versions: Sequence[str]) -> Results:
     """What came of each row on each version. Raises CalledProcessError where one cannot be installed."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pythons = dict(zip(versions, pool.map(environments.python_of, versions), strict=True))
-    plays = [(row, version) for version in versions for row in rows]
-    outcomes = outcomes_of(
-        [
-            (row, version, pythons[version], recordings_of(environments.HOME / version))
-            for row, version in plays
-        ]
-    )
-    return {
-        (row.group, row.name, version): outcome
-        for (row, version), outcome in zip(plays, outcomes, strict=True)
-    }
+    results: Results = {}
+    for version in versions:
+        recordings = recordings_of(environments.HOME / version)
+        with environments.interpreter(pythons[version]) as python:
+            outcomes = outcomes_of([(row, version, python, recordings) for row in rows])
+        for row, outcome in zip(rows, outcomes, strict=True):
+            results[row.group, row.name, version] = outcome
+    return results
 
 
 if __name__ == "__main__":

@@ -1,10 +1,18 @@
 """An environment of its own for each version of the engine, made once."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.engines.children import environment
+from tests.engines.model_server import model_server
+from tests.engines.warm_start import WarmPython, warm_python
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".matrix"
@@ -42,3 +50,15 @@ def python_of(version: str) -> Path:
     subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
     stamp.write_text(wanted)
     return python
+
+
+@contextmanager
+def interpreter(python: Path) -> Iterator[Path | WarmPython]:
+    """The interpreter; with WARM in the environment, copies of one process of it that has imported CrewAI."""
+    if "WARM" not in os.environ:
+        yield python
+        return
+    with tempfile.TemporaryDirectory(prefix="forkline-matrix-") as name, model_server() as model:
+        folder = Path(name)
+        with warm_python(python, environment(model, folder), folder) as warm:
+            yield warm

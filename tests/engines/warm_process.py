@@ -31,7 +31,12 @@ for name in (
     "openai.resources.chat.completions",
 ):
     importlib.import_module(name)
-storage_path = importlib.import_module("crewai_core.paths").db_storage_path
+try:
+    paths = importlib.import_module("crewai_core.paths")
+except ModuleNotFoundError:
+    # CrewAI 1.14
+    paths = importlib.import_module("crewai.utilities.paths")
+storage_path = paths.db_storage_path
 
 
 def main(address: str) -> None:
