@@ -36,13 +36,13 @@ bench: setup development ## Measure, and print the tables
 
 battery: development ## Kill writers and jobs, break files and stores, and show hostile texts, thousands of times
 	@scripts/system-packages browser
-	@.venv/bin/python -m battery
+	@.venv/bin/python -m quality.chaos
 
 matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
-	@.venv/bin/python -m matrix
+	@.venv/bin/python -m quality.compatibility
 
 matrix-new: development ## Run them on a CrewAI release that docs/matrix.md does not have, and print what changed
-	@.venv/bin/python -m matrix --new
+	@.venv/bin/python -m quality.compatibility --new
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font

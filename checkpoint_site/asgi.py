@@ -13,7 +13,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402
 
 from checkpoint_site.hosts import ServedSockets  # noqa: E402
-from checkpoint_site.pages import Pages  # noqa: E402
+from checkpoint_site.page_threads import Pages  # noqa: E402
 from checkpoint_site.request_limits import with_body_limit  # noqa: E402
 from checkpoint_site.unavailable import SocketsWhileAvailable  # noqa: E402
 from viewer.data_folder.use import use  # noqa: E402

@@ -71,6 +71,6 @@ def usage() -> str:
     import django
 
     django.setup()
-    from viewer.terminal import SUBCOMMANDS
+    from viewer.cli import SUBCOMMANDS
 
     return USAGE.format(subcommands=" | ".join(SUBCOMMANDS))

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from viewer.cli.safe_lines import one_line
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
-from viewer.safe_lines import one_line
 
 # What every record has; anything else was given to it by whoever logs.
 ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}

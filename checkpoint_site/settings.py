@@ -94,11 +94,11 @@ LOCATION_WATCH_MILLISECONDS = env_number(
     "LOCATION_WATCH_MILLISECONDS", 1000, "How often an open page checks its location for new checkpoints."
 )
 # The program that runs a job of each engine, started in the interpreter of the job's project.
-JOB_RUNNERS = {"crewai": ROOT / "viewer" / "engines" / "crewai_runner.py"}
+JOB_RUNNERS = {"crewai": ROOT / "viewer" / "runners" / "crewai_runner.py"}
 LOOK_SECONDS = env_number("LOOK_SECONDS", 60, "Time limit of a preflight check, in seconds.")
 LOOKS_AT_ONCE = env_number("LOOKS_AT_ONCE", 2, "Maximum number of preflight checks at once.")
 # What a process that waits for jobs of each engine imports ahead, of what stands beside its runner.
-JOB_PRELOADS = {"crewai": "forkline_crewai.preloading"}
+JOB_PRELOADS = {"crewai": "forkline_crewai.prewarm"}
 WARM_START = env_flag(
     "WARM_START", True, "Whether a process with CrewAI imported waits for the next run of a project."
 )
@@ -134,7 +134,7 @@ MIDDLEWARE = [
     "checkpoint_site.hosts.only_served",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "checkpoint_site.not_stored.never_stored",
+    "checkpoint_site.no_store.never_stored",
     "csp.middleware.CSPMiddleware",
     "checkpoint_site.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -142,11 +142,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "checkpoint_site.way_in.WayIn",
+    "checkpoint_site.login_gate.WayIn",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "checkpoint_site.only_sent.explained",
+    "checkpoint_site.method_not_allowed.explained",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"
@@ -162,7 +162,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "viewer.rights.told_to_pages",
+                "viewer.access.permissions.told_to_pages",
             ],
         },
     }

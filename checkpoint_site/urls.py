@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from checkpoint_site.throttle import throttled
 from checkpoint_site.unavailable import without_data
-from viewer.rights import for_readers
+from viewer.access.permissions import for_readers
 from viewer.views.health import health
 from viewer.views.login import LoginByLink
 

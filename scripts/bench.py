@@ -21,7 +21,7 @@ MEASUREMENTS = (
 def main() -> None:
     for name in MEASUREMENTS:
         print(f"\n{name.replace('_', ' ')}", flush=True)
-        subprocess.run([sys.executable, "-m", f"bench.{name}"], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", f"quality.benchmarks.{name}"], cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def import_store(path: Path) -> None:
 
 def record_project(stores: Path, project: Path, python: Path, environment_file: Path) -> None:
     """The demo's project for every store: confirmed, since a person ran ``make demo`` for it."""
-    from viewer.login_links import owner
+    from viewer.access.login_links import owner
     from viewer.models import Location, Project
 
     values = {"interpreter": str(python), "entry_points": ENTRY_POINTS}

@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from scripts.served_demo import ServedDemo, served_demo
-from tests.engines.children import environment
-from tests.engines.model_server import model_server
-from tests.engines.warm_start import WarmPython, warm_python
+from tests.runners.children import environment
+from tests.runners.model_server import model_server
+from tests.runners.warm_start import WarmPython, warm_python
 
 # How long a page may take to show something: a busy machine stands still for seconds.
 expect.set_options(timeout=30_000)

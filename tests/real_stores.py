@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-STORES = Path(__file__).resolve().parent / "stores"
+STORES = Path(__file__).resolve().parent / "recorded_stores"
 VERSIONS = ("1.14.1", "1.14.2", "1.14.7", "1.15.30")
 
 

@@ -10,10 +10,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import HttpRequest
 from django.utils.translation import get_language_from_request, override
 
-from viewer.addresses import number_in
+from viewer.access.addresses import number_in
+from viewer.access.permissions import may_run
 from viewer.live import admission, job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
-from viewer.rights import may_run
 
 # Nothing more will come: a page does not ask again.
 NORMAL_CLOSURE = 1000

@@ -5,14 +5,14 @@ from django.urls import path
 from viewer.views import (
     checkpoints,
     forks,
+    inbox,
     jobs,
     locations,
-    looks,
     new_runs,
+    preflight,
     projects,
-    questions,
     runs,
-    variations,
+    sweeps,
 )
 
 location_urls = [
@@ -43,9 +43,9 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
     path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
-    path("looks/<uuid:pk>/", looks.show, name="look"),
-    path("checkpoints/<int:pk>/variations/", variations.vary, name="vary"),
-    path("checkpoints/<int:pk>/variations/plan/", variations.plan, name="vary-plan"),
+    path("looks/<uuid:pk>/", preflight.show, name="look"),
+    path("checkpoints/<int:pk>/variations/", sweeps.vary, name="vary"),
+    path("checkpoints/<int:pk>/variations/plan/", sweeps.plan, name="vary-plan"),
 ]
 
 job_urls = [
@@ -55,16 +55,16 @@ job_urls = [
     path("jobs/<uuid:pk>/", jobs.show, name="job"),
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
-    path("variations/<uuid:uid>/", variations.show, name="variations"),
+    path("variations/<uuid:uid>/", sweeps.show, name="variations"),
     path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
 ]
 
 question_urls = [
-    path("questions/", questions.index, name="questions"),
-    path("questions/waiting/", questions.waiting_now, name="questions-waiting"),
-    path("questions/count/", questions.count, name="questions-count"),
-    path("jobs/<uuid:job>/questions/<int:number>/", questions.show, name="question"),
-    path("jobs/<uuid:job>/questions/<int:number>/answer/", questions.answer, name="question-answer"),
+    path("questions/", inbox.index, name="questions"),
+    path("questions/waiting/", inbox.waiting_now, name="questions-waiting"),
+    path("questions/count/", inbox.count, name="questions-count"),
+    path("jobs/<uuid:job>/questions/<int:number>/", inbox.show, name="question"),
+    path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
 ]
 
 urlpatterns = location_urls + run_urls + checkpoint_urls + job_urls + question_urls

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from viewer.contents import Contents, contents_of
+from viewer.engines.crewai.contents import Contents, contents_of
 
 
 def task(number: int, output: str | dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

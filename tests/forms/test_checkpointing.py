@@ -1,6 +1,6 @@
 """Choosing which events write a checkpoint, and how many stay."""
 
-from viewer.engine_events import USUAL, EventGroup
+from viewer.engines.crewai.events import USUAL, EventGroup
 from viewer.forms.checkpointing import Checkpointing, read_checkpointing
 
 GROUPS = (*USUAL, EventGroup("llm", ("llm_call_started", "llm_stream_chunk")))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from viewer.forms.difference import Piece, difference
+from viewer.presentation.text_diff import Piece, difference
 
 
 def test_only_the_changed_words_are_marked() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.forms.samples import agent, crew, flow, task
-from viewer.contents import Contents
+from viewer.engines.crewai.contents import Contents
 from viewer.forms import fork as fork_form
 from viewer.forms.fork import ForkForm, Surroundings, read_fork
 from viewer.forms.values import Kind

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tests.forms.samples import task
-from viewer.contents import Contents, contents_of
-from viewer.forms.hidden import hidden_in, mark_of
-from viewer.forms.promise import units_of
-from viewer.jobs.plan import Edits, plan_of
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.plan import Edits, plan_of
+from viewer.launching.plan_preview import units_of
+from viewer.launching.redacted_parts import hidden_in, mark_of
 
 HIDDEN = "the key is [redacted]"
 

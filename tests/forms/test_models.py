@@ -6,10 +6,10 @@ import pytest
 from django.core.management.base import CommandError
 
 from tests.forms.samples import agent, crew, flow, task
-from viewer.contents import Contents
+from viewer.cli.arguments.choices import choices_of, new_choices_of
+from viewer.engines.crewai.contents import Contents
 from viewer.forms.models import read_models, read_new_models
 from viewer.redaction.marker import MARKER
-from viewer.terminal.choices import choices_of, new_choices_of
 
 AGENTS: list[dict[str, Any]] = [
     {"id": "a", "role": "Researcher of AI", "llm": {"model": "gpt-4o"}},

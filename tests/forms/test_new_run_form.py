@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from viewer.engines.crewai.input_names import InputName
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.new_run import NewRunForm, read_new_run
-from viewer.input_names import InputName
 from viewer.redaction.marker import MARKER
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))

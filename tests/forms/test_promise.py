@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.forms.samples import agent, crew, flow, task
-from viewer.contents import Contents, contents_of
-from viewer.contents.events import Event, events_of
-from viewer.forms.promise import cost_of, promise_of
-from viewer.jobs.flow_plan import Condition, FlowMethod
-from viewer.jobs.plan import Edits
-from viewer.wording import step_words
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.contents.events import Event, events_of
+from viewer.engines.crewai.flow_plan import Condition, FlowMethod
+from viewer.engines.crewai.plan import Edits
+from viewer.launching.plan_preview import cost_of, promise_of
+from viewer.messages.labels import step_words
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 

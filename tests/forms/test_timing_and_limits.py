@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from viewer.forms.limits import read_limits
-from viewer.forms.timing import moment_of, read_timing
+from viewer.forms.schedule import moment_of, read_timing
 
 
 def test_an_empty_form_starts_at_once_and_without_limits() -> None:

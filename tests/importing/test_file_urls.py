@@ -12,8 +12,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
+from viewer.access.login_links import teammate
 from viewer.importing import UnknownLocation, open_location, place_at
-from viewer.login_links import teammate
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -16,12 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
-from viewer.environment_file import secrets_of
+from viewer.access.login_links import teammate
 from viewer.importing import hide_stored, import_location, import_one, open_location, real_place, stored_bytes
-from viewer.jobs.rehiding import hide_known_secrets_of_jobs
-from viewer.jobs.rows import hiding_of
-from viewer.login_links import teammate
+from viewer.jobs.execution.event_rows import hiding_of
+from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
+from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known import known_secrets
 
 # No rule would take it for a secret by itself.
@@ -162,9 +162,9 @@ def test_an_interrupted_redaction_begins_again(
     location = imported(folder, None)
     location.project = project
     location.save()
-    monkeypatch.setattr("viewer.importing.known.BATCH", 3)
+    monkeypatch.setattr("viewer.importing.known_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.known._hide_in_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.importing.known_secrets._hide_in_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hide_stored(location)
     assert Location.objects.get().secrets_mark == ""

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
-from viewer.jobs.finishing import note_finished_flow
+from viewer.jobs.execution.flow_finished import note_finished_flow
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.django_db

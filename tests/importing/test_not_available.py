@@ -17,10 +17,10 @@ from django.core.management import call_command
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Problem
-from viewer.providers import json_directory
-from viewer.providers.json_directory import JsonDirectory
-from viewer.providers.packing import read_packed
-from viewer.providers.snapshot import Entry, Fault, Limits
+from viewer.stores import json_folder
+from viewer.stores.json_folder import JsonDirectory
+from viewer.stores.packing import read_packed
+from viewer.stores.protocol import Entry, Fault, Limits
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
 
@@ -38,10 +38,10 @@ def test_an_error_of_the_system_makes_no_file_broken(
     with JsonDirectory(tmp_path, Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
-        monkeypatch.setattr(json_directory, "open_file", fail)
+        monkeypatch.setattr(json_folder, "open_file", fail)
         fault = read_packed(provider, entry)
         assert isinstance(fault, Fault) and fault.kind == "unavailable" and str(fault.reason)
-        monkeypatch.setattr(json_directory, "open_folder", fail)
+        monkeypatch.setattr(json_folder, "open_folder", fail)
         with JsonDirectory(tmp_path, Limits()) as again:
             faults = list(again.entries())
     assert code == errno.ENOENT or [fault.kind for fault in faults if isinstance(fault, Fault)] == [

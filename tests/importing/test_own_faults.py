@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import write_checkpoint
-from viewer.providers import packing, provider_for
-from viewer.providers.packing import Packed, read_packed
-from viewer.providers.snapshot import Entry, Fault
+from viewer.stores import packing, provider_for
+from viewer.stores.packing import Packed, read_packed
+from viewer.stores.protocol import Entry, Fault
 
 
 class PanicException(BaseException):

@@ -11,8 +11,8 @@ from pytest_django import Settings
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import UnknownLocation, import_location, open_location, open_place, place_at
 from viewer.models import Location, Project
-from viewer.providers.beneath import Identity, found_at
-from viewer.providers.snapshot import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import LocationReplaced, LocationUnreadable
+from viewer.stores.safe_open import Identity, found_at
 
 pytestmark = pytest.mark.django_db
 SECRET = "20270101T000000_5ec4e701"

@@ -16,11 +16,12 @@ from tests.real_stores import hashes_below, one_checkpoint
 from viewer.importing import expect_import, import_location, open_location
 from viewer.importing.reader import reader_count
 from viewer.models import Location
-from viewer.providers import readers, store
-from viewer.providers.packing import Packed
-from viewer.providers.readers import end_idle_readers
-from viewer.providers.snapshot import Entry, Fault, Limits
-from viewer.providers.store import Address, opened_store
+from viewer.stores import store
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, Fault, Limits
+from viewer.stores.reader import pool
+from viewer.stores.reader.pool import end_idle_readers
+from viewer.stores.store import Address, opened_store
 
 COUNT = 90
 
@@ -109,14 +110,14 @@ def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(m
 def test_several_readers_read_everything_once_and_wait_for_the_next_import(many: Path) -> None:
     end_idle_readers()
     assert sorted(result.key for result in read(many)) == keys_in(many)
-    assert len(readers._idle) == 2
-    waiting = {reader.pid for reader in readers._idle}
+    assert len(pool._idle) == 2
+    waiting = {reader.pid for reader in pool._idle}
     assert len(list(read(many))) == COUNT
-    assert {reader.pid for reader in readers._idle} == waiting
-    readers._idle[0]._child.kill()
-    readers._idle[0]._child.wait()
+    assert {reader.pid for reader in pool._idle} == waiting
+    pool._idle[0]._child.kill()
+    pool._idle[0]._child.wait()
     assert len(list(read(many))) == COUNT
-    assert len({reader.pid for reader in readers._idle} & waiting) == 1
+    assert len({reader.pid for reader in pool._idle} & waiting) == 1
 
 
 def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) -> None:
@@ -125,21 +126,21 @@ def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) 
     next(some)
     asked = [child.pid for child in reader_processes()]
     some.close()  # type: ignore[attr-defined]
-    assert not any(psutil.pid_exists(pid) for pid in asked if pid not in {one.pid for one in readers._idle})
+    assert not any(psutil.pid_exists(pid) for pid in asked if pid not in {one.pid for one in pool._idle})
 
 
 def test_readers_that_were_started_ahead_are_those_that_read(many: Path) -> None:
     end_idle_readers()
     expect_import()
     expect_import()
-    waiting = {reader.pid for reader in readers._idle}
+    waiting = {reader.pid for reader in pool._idle}
     assert len(waiting) == reader_count()
     assert len(list(read(many))) == COUNT
-    assert {reader.pid for reader in readers._idle} == waiting
+    assert {reader.pid for reader in pool._idle} == waiting
 
 
 def test_an_idle_reader_ends_with_the_process_that_had_it() -> None:
-    code = "from viewer.providers import readers\nreaders.start_ahead(1); print(readers._idle[0].pid)"
+    code = "from viewer.stores.reader import pool\npool.start_ahead(1); print(pool._idle[0].pid)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(ended.stdout))
     assert ended.stderr == ""
@@ -147,7 +148,7 @@ def test_an_idle_reader_ends_with_the_process_that_had_it() -> None:
 
 def test_a_reader_ends_with_a_process_that_was_killed() -> None:
     code = (
-        "import os\nfrom viewer.providers import readers\nreaders.start_ahead(1)\n"
+        "import os\nfrom viewer.stores.reader import pool\npool.start_ahead(1)\n"
         "print(readers._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.real_stores import STORES
 from viewer.importing import importing
-from viewer.providers import provider_for
-from viewer.providers.packing import Packed, read_packed
-from viewer.providers.snapshot import Entry, Fault
+from viewer.stores import provider_for
+from viewer.stores.packing import Packed, read_packed
+from viewer.stores.protocol import Entry, Fault
 
 
 def read(store: str) -> list[Packed | Fault]:

@@ -10,8 +10,8 @@ def main() -> None:
     import django
 
     django.setup()
-    from viewer.jobs.reserving import BranchTaken
-    from viewer.jobs.start import start_job
+    from viewer.launching.branch_reservation import BranchTaken
+    from viewer.launching.enqueue import start_job
     from viewer.models import Checkpoint, Job
 
     kind, rounds, barrier = Job.Kind(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])

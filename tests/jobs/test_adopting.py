@@ -11,12 +11,12 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.launch import launch, make_folder
+from viewer.jobs.execution.event_rows import hiding_for, rows_of
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.locks import worker_is_up
-from viewer.jobs.rows import hiding_for, rows_of
+from viewer.jobs.queue.tasks import offer, offer_lost, orphans
 from viewer.jobs.spool import read_lines
-from viewer.jobs.tasks import offer, offer_lost, orphans
 from viewer.models import Job, JobEvent, Project
 
 

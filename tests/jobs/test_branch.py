@@ -2,7 +2,7 @@
 
 import pytest
 
-from viewer.jobs.branch import BranchRefused, checked_branch, proposed_branch
+from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_branch
 
 
 @pytest.mark.parametrize(

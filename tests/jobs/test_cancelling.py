@@ -10,9 +10,9 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.processes import living, tree_of
-from viewer.jobs.tasks import offer
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.processes import living, tree_of
+from viewer.jobs.queue.tasks import offer
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15

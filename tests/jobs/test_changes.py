@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
-from viewer.jobs import changes
-from viewer.jobs.changes import changes_of
-from viewer.jobs.tasks import offer
+from viewer.jobs.queue import data_changes
+from viewer.jobs.queue.data_changes import changes_of
+from viewer.jobs.queue.tasks import offer
 from viewer.models import Job
 
 
@@ -29,7 +29,7 @@ def test_a_write_is_told_and_silence_is_not(tmp_path: Path) -> None:
 def test_where_the_system_does_not_tell_it_is_looked_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "watching", lambda folders: None)
+    monkeypatch.setattr(data_changes, "watching", lambda folders: None)
     with open(tmp_path / "lock", "wb") as probe:
         told = changes_of([tmp_path], probe.fileno())
     began = time.monotonic()
@@ -57,8 +57,8 @@ def test_listing_does_not_import_what_only_runs_need(tmp_path: Path) -> None:
     code = (
         "import sys; from django.core.management import execute_from_command_line as run;"
         f"run(['manage.py', 'checkpoints', 'list', {str(tmp_path)!r}]);"
-        "names = ('viewer.jobs.follow', 'viewer.terminal.starting', 'channels.layers', 'uvicorn');"
-        "print([name for name in (*names, 'viewer.forms.draft') if name in sys.modules])"
+        "names = ('viewer.jobs.execution.follow', 'viewer.cli.starting', 'channels.layers', 'uvicorn');"
+        "print([name for name in (*names, 'viewer.launching.draft') if name in sys.modules])"
     )
     environment = {
         **os.environ,

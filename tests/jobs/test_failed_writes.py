@@ -9,14 +9,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from forkline_crewai.pinning import Moved, Pins
+from forkline_runner.pinning import Moved, Pins
 from tests.jobs.conftest import MakeJob
-from viewer.jobs.follow import carry
-from viewer.jobs.sentences import sentence, status_words
-from viewer.jobs.warnings import warnings_of
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
+from viewer.cli.starting import outcome_of
+from viewer.jobs.execution.follow import carry
 from viewer.models import Job
-from viewer.terminal.starting import outcome_of
+from viewer.presentation.jobs.status import sentence, status_words
+from viewer.presentation.jobs.warnings import warnings_of
 
 FULL = {"error": "No space left on device", "moved": False}
 MOVED = {"error": "the location was renamed, replaced or removed", "moved": True}

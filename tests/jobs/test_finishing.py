@@ -8,10 +8,10 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, status
 from viewer.importing import import_location
-from viewer.jobs.follow import carry
-from viewer.jobs.request import request_for_run
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.spool import LocationTarget
-from viewer.jobs.start import start_run
+from viewer.launching.enqueue import start_run
 from viewer.models import Location, Project
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from forkline_crewai.reporting import Reporter, end_of_whole_words, shortened
+from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.environment_file import secrets_of
-from viewer.jobs.rows import LOG_END_CHARACTERS, end_of_log, hiding_for
+from viewer.jobs.execution.event_rows import LOG_END_CHARACTERS, end_of_log, hiding_for
 from viewer.jobs.spool import LOG, Spool, read_lines
 from viewer.models import Job, Project
+from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known import known_secrets
 from viewer.redaction.values import redact
 
@@ -21,7 +21,7 @@ PRIVATE_KEY = f"-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-
 
 def streamed(folder: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts of the lines that these pieces of one answer become, where each piece may become one."""
-    monkeypatch.setattr("forkline_crewai.reporting.SECONDS_BETWEEN_TEXTS", 0)
+    monkeypatch.setattr("forkline_runner.reporting.SECONDS_BETWEEN_TEXTS", 0)
     reporter = Reporter(Spool(folder, hide=[KEY]))
     for piece in pieces:
         reporter.stream(piece, "Writer")

@@ -16,11 +16,11 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.follow import carry
-from viewer.jobs.looks import look_at, make
-from viewer.jobs.questions import answer
+from viewer.access.login_links import teammate
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.human_input.questions import answer
+from viewer.jobs.preflight.checks import look_at, make
 from viewer.live.job_feed import JobFeed, next_message
-from viewer.login_links import teammate
 from viewer.models import Checkpoint, Job, Location, Look, Project, Run
 
 OWN = "own-CANARY-of-this-project"

@@ -10,15 +10,15 @@ import pytest
 from django.core.management import call_command
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.launch import make_folder
-from viewer.jobs.left import end_left_processes, settle_left
+from viewer.jobs.execution.orphans import end_left_processes, settle_left
+from viewer.jobs.execution.processes import tree_of
+from viewer.jobs.execution.start import make_folder
 from viewer.jobs.locks import worker_is_up
-from viewer.jobs.processes import tree_of
 from viewer.models import Job, Location, Project
 
 WAIT = """
 import sys, uuid, django; django.setup()
-from viewer.jobs.start import run_here
+from viewer.launching.enqueue import run_here
 from viewer.models import Job
 run_here(Job.objects.get(pk=uuid.UUID(sys.argv[1])))
 """

@@ -10,13 +10,13 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.test_starting import checkpoint  # noqa: F401
-from viewer.jobs.follow import carry
-from viewer.jobs.sentences import hint, lateness
-from viewer.jobs.start import move_start, start_job
-from viewer.jobs.tasks import offer, offer_lost, prune_entries
-from viewer.jobs.terms import Terms, asks_for
-from viewer.jobs.waiting import wait_of, waiting
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.queue.tasks import offer, offer_lost, prune_entries
+from viewer.launching.enqueue import move_start, start_job
+from viewer.launching.options import Terms, asks_for
 from viewer.models import Checkpoint, DayLimits, Job, Project
+from viewer.presentation.jobs.status import hint, lateness
+from viewer.presentation.jobs.waiting import wait_of, waiting
 
 HOUR = timedelta(hours=1)
 

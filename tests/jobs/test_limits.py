@@ -11,15 +11,15 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from forkline_crewai.limits import Limits
-from forkline_crewai.reporting import Reporter
+from forkline_runner.limits import Limits
+from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.launch import launch, make_folder
-from viewer.jobs.limits import day_began, reached_shared, seconds_of, stopped_words, used_by
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.limits.usage import day_began, reached_shared, seconds_of, stopped_words, used_by
+from viewer.jobs.queue.tasks import offer, offer_lost
 from viewer.jobs.spool import STOP, Spool, read_lines
-from viewer.jobs.start import run_here
-from viewer.jobs.tasks import offer, offer_lost
+from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Variations
 
 

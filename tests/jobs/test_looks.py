@@ -10,10 +10,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
-from viewer.jobs import locks, looks
-from viewer.jobs.fingerprints import fingerprint_of
-from viewer.jobs.launch import start_child
-from viewer.jobs.looks import look_at, look_at_new_run, make
+from viewer.jobs import locks
+from viewer.jobs.execution.start import start_child
+from viewer.jobs.preflight import checks
+from viewer.jobs.preflight.checks import look_at, look_at_new_run, make
+from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.spool import REQUEST
 from viewer.models import Checkpoint, Location, Look, Project, Run
 
@@ -37,7 +38,7 @@ def checkpoint(location: Location, project: Project, settings: Settings) -> Chec
 def ended(look: Look) -> Look:
     """The look once it has ended."""
     wait_until(lambda: Look.objects.get(pk=look.pk).has_ended)
-    wait_until(lambda: not looks._in_hand)
+    wait_until(lambda: not checks._in_hand)
     return Look.objects.get(pk=look.pk)
 
 
@@ -142,7 +143,7 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
 def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
     checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(checks, "MOST_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
     look = ended(look_at(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (Look.Status.FAILED, "It wrote without end, and was ended.")
@@ -171,7 +172,7 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
     of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
     of_somebody.mkdir()
     with locks.held(made["waited for"].folder / locks.FOLLOWER):
-        looks.clear_left()
+        checks.clear_left()
     assert set(Look.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()

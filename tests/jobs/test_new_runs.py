@@ -9,11 +9,11 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, StartWorker, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.launch import JobRefused
-from viewer.jobs.request import request_for_run
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.request import request_for_run
+from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.spool import LocationTarget
-from viewer.jobs.start import start_run
+from viewer.launching.enqueue import start_run
 from viewer.models import Job, Location, Project
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from viewer.jobs.plan import (
+from viewer.engines.crewai.plan import (
     Action,
     EditRefused,
     Edits,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from viewer.jobs.environment import environment_ahead, environment_of
-from viewer.jobs.launch import JobRefused, make_own_folder, runnable
-from viewer.jobs.placeholders import PLACEHOLDER, placeholder_for
-from viewer.jobs.protected import conflict_of, protected_paths
+from viewer.jobs.execution.environment import environment_ahead, environment_of
+from viewer.jobs.execution.protected_paths import conflict_of, protected_paths
+from viewer.jobs.execution.start import JobRefused, make_own_folder, runnable
+from viewer.jobs.preflight.placeholders import PLACEHOLDER, placeholder_for
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -13,15 +13,15 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from forkline_crewai.questions import NobodyWaits, Questions, fitting
-from forkline_crewai.reporting import Reporter
+from forkline_runner.questions import NobodyWaits, Questions, fitting
+from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.launch import launch, make_folder
-from viewer.jobs.questions import answer, answer_shown, take_in
-from viewer.jobs.rows import hiding_for
+from viewer.jobs.execution.event_rows import hiding_for
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.human_input.questions import answer, answer_shown, take_in
+from viewer.jobs.queue.tasks import offer
 from viewer.jobs.spool import Line, Spool, answer_name, read_lines
-from viewer.jobs.tasks import offer
 from viewer.models import Job, Project, Question
 
 

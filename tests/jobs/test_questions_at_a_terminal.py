@@ -15,10 +15,10 @@ from django.core.management.base import CommandError
 
 from tests.jobs.conftest import MakeJob, wait_until
 from tests.jobs.test_questions import asked, carried
-from viewer.jobs.follow import carry
-from viewer.jobs.questions import answer
+from viewer.cli.prompt import questions_asked
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.human_input.questions import answer
 from viewer.models import Job, Question
-from viewer.terminal.asking import questions_asked
 
 
 @contextmanager

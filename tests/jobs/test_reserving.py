@@ -13,9 +13,9 @@ from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from tests.jobs.conftest import ROOT
-from viewer.jobs.reserving import BranchTaken
-from viewer.jobs.start import start_job
-from viewer.jobs.variations import Planned, start_variations
+from viewer.launching.branch_reservation import BranchTaken
+from viewer.launching.enqueue import start_job
+from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, Location, Project, Run, Variations
 
 ROUNDS, AT_ONCE = 60, 8

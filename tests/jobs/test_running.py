@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, marks, status, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.log import MOST_BYTES
-from viewer.jobs.processes import tree_of
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.log import MOST_BYTES
+from viewer.jobs.execution.processes import tree_of
 from viewer.models import Job, Project
 
 

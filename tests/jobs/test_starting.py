@@ -12,10 +12,10 @@ from django.db import connection
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.launch import JobRefused
+from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.locks import worker_is_up
-from viewer.jobs.start import run_here, start_job
-from viewer.jobs.tasks import run_job
+from viewer.jobs.queue.tasks import run_job
+from viewer.launching.enqueue import run_here, start_job
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 CLAIM = """
@@ -30,7 +30,7 @@ print(int(job.claim()))
 RUN_HERE = """
 import sys, django
 django.setup()
-from viewer.jobs.start import run_here
+from viewer.launching.enqueue import run_here
 from viewer.models import Job
 try:
     run_here(Job.objects.get(pk=sys.argv[1]))

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from viewer.jobs.timeline import Timeline, tell
 from viewer.models import JobEvent
+from viewer.presentation.jobs.timeline import Timeline, tell
 
 
 def event(seq: int, kind: str, **data: Any) -> JobEvent:

@@ -8,14 +8,14 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob
-from tests.wording.catalogue import write_catalogue
-from viewer.jobs.follow import carry
-from viewer.jobs.outcome import outcome
-from viewer.jobs.rows import data_of
+from tests.messages.catalogue import write_catalogue
+from viewer.access.login_links import teammate
+from viewer.jobs.execution.event_rows import data_of
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.outcome import outcome
 from viewer.jobs.spool import Line
-from viewer.login_links import teammate
+from viewer.messages.message import Words
 from viewer.models import Job, JobEvent, Project
-from viewer.words import Words
 
 GERMAN = {
     "The model %(model)r cannot be used here: %(error)s": "Das Modell %(model)r geht hier nicht: %(error)s",

@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
-from viewer.jobs.tasks import offer_lost
-from viewer.jobs.terms import Terms
-from viewer.jobs.variations import Planned, start_variations
-from viewer.jobs.waiting import wait_of
+from viewer.jobs.queue.tasks import offer_lost
+from viewer.launching.options import Terms
+from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Variations
+from viewer.presentation.jobs.waiting import wait_of
 
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
 

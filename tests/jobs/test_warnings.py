@@ -4,8 +4,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.jobs.conftest import MakeJob
-from viewer.jobs.warnings import warnings_of
-from viewer.terminal.starting import outcome_of
+from viewer.cli.starting import outcome_of
+from viewer.presentation.jobs.warnings import warnings_of
 
 # As tests/jobs/children/tiny.py has it.
 CANARY = "sk-canary0123456789abcdefghij"

@@ -8,9 +8,9 @@ from django.db import connection
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.follow import carry
-from viewer.jobs.questions import answer, hand_over
-from viewer.jobs.tidying import tidy
+from viewer.jobs.execution.clean_up import tidy
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.human_input.questions import answer, hand_over
 from viewer.models import Job, Project, Question
 
 CANARY = "sk-canary0123456789abcdefghij"

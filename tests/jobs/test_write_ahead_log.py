@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 
 from tests.jobs.conftest import MakeJob
-from viewer.jobs.cancel import request_cancel
-from viewer.jobs.follow import carry
-from viewer.jobs.write_ahead_log import clear_if_pending
+from viewer.data_folder.write_ahead_log import clear_if_pending
+from viewer.jobs.execution.cancel import request_cancel
+from viewer.jobs.execution.follow import carry
 from viewer.models import Job
 
 TYPED = "typed-canary-0123456789"

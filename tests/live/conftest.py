@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoint_site.asgi import application
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
 from viewer.models import Job, JobEvent, Location
 
 Connect = Callable[..., WebsocketCommunicator]

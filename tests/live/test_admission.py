@@ -21,8 +21,8 @@ from django.utils import timezone
 
 from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
+from viewer.access.login_links import teammate
 from viewer.live.admission import LOGGED_OUT, RIGHT_CHANGED, access_of, guards
-from viewer.login_links import teammate
 from viewer.models import Job
 
 # One second is what a page may be shown more; a busy machine may need more to notice.

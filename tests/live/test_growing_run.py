@@ -4,7 +4,7 @@ import pytest
 from django.db.models import F
 from playwright.sync_api import Page, expect
 
-from bench.generated_runs import generated_run
+from quality.benchmarks.generated_runs import generated_run
 from tests.jobs.conftest import wait_until
 from tests.live.test_in_a_browser import Server, page, server  # noqa: F401
 from viewer.models import Checkpoint, CheckpointBody, Job, Location, Run

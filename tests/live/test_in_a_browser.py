@@ -16,9 +16,9 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from scripts.served_demo import free_port
 from tests.jobs.conftest import ROOT, wait_until
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
+from viewer.messages.message import Words
 from viewer.models import Job, JobEvent, Location, Question, Run
-from viewer.words import Words
 
 pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")

@@ -10,11 +10,11 @@ from django.conf import settings
 from pytest_django import Settings
 
 from tests.live.conftest import Connect, event
-from tests.wording.catalogue import write_catalogue
+from tests.messages.catalogue import write_catalogue
 from viewer.consumers import NOT_THERE
-from viewer.jobs.progress import NOT_RUN
 from viewer.live.admission import LOGGED_OUT
 from viewer.models import Job, JobEvent
+from viewer.presentation.jobs.progress import NOT_RUN
 
 SEQ = re.compile(r'data-event="(\d+)"')
 LAST = re.compile(r'data-seq="(\d+)"')

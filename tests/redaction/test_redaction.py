@@ -13,12 +13,12 @@ from django.conf import settings
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
-from viewer.providers.reading import Outside, snapshot_of
-from viewer.providers.snapshot import Entry, Limits
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
+from viewer.stores.parsing import Outside, snapshot_of
+from viewer.stores.protocol import Entry, Limits
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)

@@ -14,13 +14,13 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from checkpoint_site.pages import PAGE_THREADS
+from checkpoint_site.page_threads import PAGE_THREADS
 from checkpoint_site.request_limits import MAX_BODY_BYTES
 from checkpoint_site.server import MAX_HEADER_BYTES, SOCKET_THREADS
 from tests.serving.conftest import WebServer
-from viewer.importing.collecting import WORTH_FREEZING, only_new_garbage
+from viewer.access.login_links import teammate
+from viewer.importing.garbage_collection import WORTH_FREEZING, only_new_garbage
 from viewer.live.tail import Tail, keep_waking
-from viewer.login_links import teammate
 from viewer.models import Job, Location
 
 

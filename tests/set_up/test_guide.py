@@ -11,7 +11,7 @@ from django.core.management import load_command_class
 
 from checkpoint_site.command import COMMANDS
 from tests.test_rooms import ROOMS
-from viewer.terminal import SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))

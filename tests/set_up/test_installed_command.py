@@ -17,7 +17,7 @@ import pytest
 from scripts.served_demo import LINK, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-STORE = ROOT / "tests/stores/1.15.30/json"
+STORE = ROOT / "tests/recorded_stores/1.15.30/json"
 UV = Path(sys.executable).parent / "uv"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from checkpoint_site.command import COMMANDS
 from checkpoint_site.environment import SETTINGS
 from scripts.reference import TARGET, reference
-from viewer.terminal import SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -183,9 +183,11 @@ def test_what_is_there_is_not_spoken_of() -> None:
 
 def test_every_measurement_is_made_in_a_process_of_its_own() -> None:
     root = SCRIPTS.parent
-    named = {path.stem for path in (root / "bench").glob("*.py") if "def main()" in path.read_text()}
+    named = {
+        path.stem for path in (root / "quality/benchmarks").glob("*.py") if "def main()" in path.read_text()
+    }
     assert set(MEASUREMENTS) == named
     for name in MEASUREMENTS:
-        code = f"import bench.{name}"
+        code = f"import quality.benchmarks.{name}"
         outcome = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
         assert outcome.returncode == 0, outcome.stderr

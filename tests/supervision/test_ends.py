@@ -28,7 +28,7 @@ ENDED = {0, -signal.SIGTERM, -signal.SIGINT}
 WORKER_CODE = """
 import os
 import threading
-from viewer.jobs.follow import stopping
+from viewer.jobs.execution.follow import stopping
 from viewer.supervision.signals import call_at_signal
 import signal
 call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)

@@ -13,8 +13,8 @@ from tests.jobs.conftest import ROOT
 # The main thread holds a lock that the callback takes, as a reporter's is, nearly all the time.
 CODE = """
 import os, sys, threading, time
-sys.path.insert(0, "viewer/engines")
-from forkline_crewai import interrupts
+sys.path.insert(0, "viewer/runners")
+from forkline_runner import interrupts
 lock = threading.Lock()
 def leave(status):
     with lock:

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, Page
 
-from viewer.login_links import teammate
-from viewer.rights import May
+from viewer.access.login_links import teammate
+from viewer.access.permissions import May
 
 Open = Callable[..., Page]
 

@@ -9,11 +9,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.views.forking import CREW, made_location, stored
+from viewer.access.login_links import teammate
 from viewer.importing import import_location, open_location
-from viewer.login_links import teammate
 from viewer.models import Checkpoint, Location, Run
 
-STORES = Path(__file__).resolve().parent.parent / "stores"
+STORES = Path(__file__).resolve().parent.parent / "recorded_stores"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from tests.forms.samples import task
 from viewer.importing import import_location
-from viewer.jobs.fingerprints import fingerprint_of
+from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.models import Checkpoint, Location, Look, Project
 
 SECRET = "sk-canary0123456789abcdefghij"

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from viewer.login_links import login_link, owner, teammate
+from viewer.access.login_links import login_link, owner, teammate
 from viewer.models import Location, Run
 
 

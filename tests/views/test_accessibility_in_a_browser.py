@@ -12,12 +12,12 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from bench.generated_runs import branched_run
+from quality.benchmarks.generated_runs import branched_run
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
 from tests.views.test_every_address import ALL, LOGIN, PUBLIC, addresses_at
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Variations
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

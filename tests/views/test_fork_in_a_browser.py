@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
+from viewer.access.login_links import teammate
 from viewer.jobs import locks
-from viewer.login_links import teammate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Look
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

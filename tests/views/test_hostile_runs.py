@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, looked, page, stored
-from viewer.jobs.timeline import WORDS
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Variations
+from viewer.presentation.jobs.timeline import WORDS
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from viewer.importing import import_location, open_location
-from viewer.markdown import as_html
 from viewer.models import Run
+from viewer.presentation.markdown import as_html
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import filled, is_startable, looked, page
+from viewer.messages.message import Words
 from viewer.models import AcceptedEffect, Checkpoint, Job, Look, Project, accept_effects
-from viewer.words import Words
 
 
 def part(what: str, fate: str, name: str = "", task: int = 0) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks
 from tests.views.forking import CREW, filled, looked, looked_before_new_run, page, stored
-from viewer.jobs.tasks import run_job
+from viewer.jobs.queue.tasks import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Variations
 
 CLICKS = 200

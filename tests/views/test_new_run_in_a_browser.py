@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import looked_before_new_run, made_location
+from viewer.access.login_links import teammate
 from viewer.jobs import locks
-from viewer.login_links import teammate
 from viewer.models import Job, Look, Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -12,8 +12,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.views.forking import CREW, SECRET, is_startable, stored
+from viewer.messages.message import Words
 from viewer.models import Checkpoint, Job, Location, Look, Project
-from viewer.words import Words
 
 pytestmark = pytest.mark.django_db
 

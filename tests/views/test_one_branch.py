@@ -8,9 +8,9 @@ from django.urls import reverse
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Run
-from viewer.picture.window import Wanted, window_of
+from viewer.presentation.run.window import Wanted, window_of
 
 
 def ids(run: Run, wanted: Wanted) -> list[str]:

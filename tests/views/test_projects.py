@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
 from viewer.models import Job, Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 from django.test import Client
 
-from bench.generated_runs import generated_run
+from quality.benchmarks.generated_runs import generated_run
 from viewer.models import Checkpoint, Run
-from viewer.picture.window import Wanted, window_of
+from viewer.presentation.run.window import Wanted, window_of
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import filled, looked, page
-from viewer.jobs.request import request_of
-from viewer.jobs.retry import free_branch
+from viewer.jobs.execution.request import request_of
+from viewer.launching.retry import free_branch
+from viewer.messages.message import Words
 from viewer.models import Checkpoint, Job, Project
-from viewer.words import Words
 
 KEY = "sk-typed0123456789abcdefghijkl"
 ENVIRONMENT_VALUE = "hunter-of-the-lost-2031"

@@ -9,10 +9,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.urls import reverse
 
+from viewer.access.login_links import owner, teammate
+from viewer.access.permissions import may_run
 from viewer.live import job_feed, location_feed
-from viewer.login_links import owner, teammate
 from viewer.models import Checkpoint, Job, Location, Run
-from viewer.rights import may_run
 
 
 def may(name: str) -> bool:

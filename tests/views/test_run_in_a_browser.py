@@ -8,10 +8,10 @@ from django.utils import timezone
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from bench.generated_runs import generated_run
+from quality.benchmarks.generated_runs import generated_run
 from tests.views.browsing import Open, opening
 from viewer.models import Job, Run
-from viewer.picture.window import ROWS
+from viewer.presentation.run.window import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

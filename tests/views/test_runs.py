@@ -11,10 +11,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from bench.generated_runs import generated_run
+from quality.benchmarks.generated_runs import generated_run
 from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run
-from viewer.picture.window import ROWS, Wanted, window_of
+from viewer.presentation.run.window import ROWS, Wanted, window_of
 
 PART = {"HX-Request": "true", "HX-Target": "detail"}
 

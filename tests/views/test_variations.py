@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import CREW, looked, stored
-from viewer.jobs.cache_turn import waits_for_cache
+from viewer.jobs.queue.cache_warmup import waits_for_cache
 from viewer.models import Checkpoint, Job, JobEvent, Location, Variations
 
 AGENTS = [

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
-from viewer.login_links import teammate
+from viewer.access.login_links import teammate
 from viewer.models import Job, Variations
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -8,8 +8,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.views.forking import CREW, made_location, stored
-from viewer.jobs import warm
-from viewer.jobs.warming import wished
+from viewer.jobs.prewarm import client
+from viewer.jobs.prewarm.pool import wished
 from viewer.models import Location, Project
 
 
@@ -49,19 +49,19 @@ def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
     for address in forms(location):
         admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"})
     location.refresh_from_db()
-    warm.wish(location.project)
+    client.wish(location.project)
     assert wished() == []
 
 
 def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> None:
-    warm.wish(location.project)
-    warm.wish(location.project, seconds=60)
+    client.wish(location.project)
+    client.wish(location.project, seconds=60)
     assert wished() == [location.project]
-    warm.wish(location.project, seconds=60)
+    client.wish(location.project, seconds=60)
     assert wished() == []
 
 
 def test_a_wish_that_no_worker_saw_for_long_is_forgotten(location: Location) -> None:
-    warm.wish(location.project, seconds=-3600)
+    client.wish(location.project, seconds=-3600)
     assert wished() == []
-    assert not list(warm.folder().glob("*.wish"))
+    assert not list(client.folder().glob("*.wish"))

@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
-from bench.generated_runs import branched_run
+from quality.benchmarks.generated_runs import branched_run
 from tests.views.browsing import Open, opening
 from viewer.models import Checkpoint, Job, Location, Question, Run
 

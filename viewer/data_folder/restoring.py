@@ -15,9 +15,9 @@ from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prun
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
 from viewer.data_folder.inspection import inspect, refuse_newer
 from viewer.data_folder.use import nobody_else
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as marked
 from viewer.models.jobs import EDITS, Job
-from viewer.words import Words
-from viewer.words import gettext_noop as marked
 
 WHY = marked("It had not finished when the database was copied. Whether it has run since is not known.")
 

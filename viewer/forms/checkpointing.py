@@ -7,10 +7,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engine_events import EventGroup
+from viewer.engines.crewai.events import EventGroup
 from viewer.forms.fields import Sent
 from viewer.jobs.spool import CheckpointSettings
-from viewer.picture.triggers import trigger_words
+from viewer.presentation.run.triggers import trigger_words
 
 EVENTS = "checkpoint_events"
 MOST = "checkpoint_most"

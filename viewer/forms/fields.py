@@ -7,8 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.forms.difference import Piece, difference
 from viewer.forms.values import Kind, ValueRefused, as_json, holds_secret, kind_of, same, text_of, value_of
+from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names import secrecy_of
 

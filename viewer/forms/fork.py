@@ -7,17 +7,17 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.contents import Contents, Task
+from viewer.engines.crewai.contents import Contents, Task
+from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines.crewai.plan import Edits
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_text, read_output, read_value
 from viewer.forms.limits import LimitsPart
 from viewer.forms.models import ModelChoices, read_models
-from viewer.forms.timing import Timing
+from viewer.forms.schedule import Timing
 from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
-from viewer.jobs.branch import BranchRefused, checked_branch
-from viewer.jobs.flow_plan import FlowMethod
-from viewer.jobs.plan import Edits
-from viewer.wording import told
+from viewer.lineage.branch_names import BranchRefused, checked_branch
+from viewer.messages.labels import told
 
 # More values than this are edited as one JSON object: a page of fields helps nobody.
 MOST_FIELDS = 60

@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.contents import Contents
+from viewer.engines.crewai.contents import Contents
 from viewer.forms.fields import Sent
 from viewer.forms.values import ValueRefused
 from viewer.jobs.spool import Options

@@ -7,18 +7,18 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from viewer.entry_points import title_of
+from viewer.engines.crewai.entry_points import title_of
+from viewer.engines.crewai.input_names import InputName
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import MISSING, Missing, Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
 from viewer.forms.limits import LimitsPart, read_limits
-from viewer.forms.looks import ShownLook
 from viewer.forms.models import ModelChoices, read_new_models
-from viewer.forms.timing import Timing, read_timing
+from viewer.forms.preflight import ShownLook
+from viewer.forms.schedule import Timing, read_timing
 from viewer.forms.values import Kind
-from viewer.input_names import InputName
 from viewer.jobs.spool import Options
-from viewer.jobs.terms import Terms
+from viewer.launching.options import Terms
 from viewer.models import Location, Project, Run
 from viewer.redaction.marker import MARKER
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.definitions import FILE
+from viewer.engines.crewai.definitions import FILE
 from viewer.forms.location import roots_in_words
 from viewer.models import Project
 

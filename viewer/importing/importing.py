@@ -8,27 +8,20 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
-from viewer.importing.collecting import only_new_garbage
-from viewer.importing.known import hide_known_secrets
+from viewer.importing.garbage_collection import only_new_garbage
+from viewer.importing.import_lock import turn_at
+from viewer.importing.known_secrets import hide_known_secrets
 from viewer.importing.limits import address_of
 from viewer.importing.problems import Problems
 from viewer.importing.reader import reader_count
+from viewer.importing.reconcile import settle
 from viewer.importing.rows import Known, known_rows, mark_states
-from viewer.importing.settling import settle
-from viewer.importing.turns import turn_at
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as _
 from viewer.models import Checkpoint, Location
-from viewer.providers.packing import Packed
-from viewer.providers.snapshot import (
-    TABLE,
-    Entry,
-    Fault,
-    LocationRefused,
-    LocationReplaced,
-    LocationUnreadable,
-)
-from viewer.providers.store import Store, opened_store
-from viewer.words import Words
-from viewer.words import gettext_noop as _
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import TABLE, Entry, Fault, LocationRefused, LocationReplaced, LocationUnreadable
+from viewer.stores.store import Store, opened_store
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
 SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
@@ -54,7 +47,7 @@ class ImportSummary:
     problems: int = 0
     unreadable: Words | None = None
     unavailable: list[str] = field(default_factory=list)
-    # What is at the path of a location that was replaced (viewer/providers/beneath.py).
+    # What is at the path of a location that was replaced (viewer/stores/safe_open.py).
     replaced_by: str = ""
     # What the store was like that exceeds the limits.
     refused_mark: str = ""

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.importing.known import secrets_for
+from viewer.importing.known_secrets import secrets_for
 from viewer.models import Location
-from viewer.providers.beneath import Identity
-from viewer.providers.snapshot import Limits
-from viewer.providers.store import Address
+from viewer.stores.protocol import Limits
+from viewer.stores.safe_open import Identity
+from viewer.stores.store import Address
 
 
 def limits() -> Limits:

@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
+from viewer.messages.labels import told
 from viewer.models import Location
-from viewer.providers.beneath import Identity
-from viewer.providers.snapshot import LocationUnreadable
-from viewer.providers.store import opened_store
-from viewer.wording import told
+from viewer.stores.protocol import LocationUnreadable
+from viewer.stores.safe_open import Identity
+from viewer.stores.store import opened_store
 
 
 class UnknownLocation(Exception):

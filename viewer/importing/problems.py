@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from viewer.importing.limits import limits
 from viewer.importing.rows import in_slices
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as _
 from viewer.models import Checkpoint, Location, Problem
-from viewer.providers.snapshot import Entry, Fault
-from viewer.words import Words
-from viewer.words import gettext_noop as _
+from viewer.stores.protocol import Entry, Fault
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import os
 
-from viewer.providers.readers import MOST_READERS, start_ahead
+from viewer.stores.reader.pool import MOST_READERS, start_ahead
 
 
 def expect_import() -> None:

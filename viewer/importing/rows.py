@@ -10,7 +10,7 @@ import msgspec
 from django.db import connection, models
 
 from viewer.models import Checkpoint, CheckpointBody, Location
-from viewer.providers.packing import Packed
+from viewer.stores.packing import Packed
 
 # So many values in one statement.
 MOST_VALUES = 500

@@ -11,10 +11,10 @@ from viewer.importing.rows import in_slices, moment
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import CheckpointBody, Location, Run, run_uid
-from viewer.providers.packing import EVENT_BYTES
+from viewer.stores.packing import EVENT_BYTES
 
 if TYPE_CHECKING:
-    from viewer.importing.settling import Member
+    from viewer.importing.reconcile import Member
 
 # Of a fault's checkpoints so many are named, and the others counted.
 MOST_IDS_NAMED = 10

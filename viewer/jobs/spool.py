@@ -28,11 +28,11 @@ warning                message; also words, as ``ended`` has them
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
 withdrawn              number (what asked has gone on without an answer)
-limit                  whose, measure, most (see Limit in viewer/jobs/limits.py): it stops at it
+limit                  whose, measure, most (see Limit in viewer/jobs/limits/usage.py): it stops at it
 preloaded              agents (their roles), strategy, tokens
-look                   report: what was found without running anything (see viewer/jobs/looks.py)
+look                   report: what was found without running anything (see viewer/jobs/preflight/checks.py)
 ended                  status (succeeded, failed, cancelled), result, error, traceback; also words, of
-                       which the error was made: text and values (see viewer/words.py)
+                       which the error was made: text and values (see viewer/messages/message.py)
 =====================  =====================================================================
 
 ``ended`` is always the last line; a spool without it belongs to a child that was cut off.

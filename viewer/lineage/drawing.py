@@ -13,8 +13,8 @@ from typing import Literal
 import graphviz
 
 from viewer.lineage.tree import Edge
-from viewer.words import Worded
-from viewer.words import gettext_noop as _
+from viewer.messages.message import Worded
+from viewer.messages.message import gettext_noop as _
 
 # A fold stands for several checkpoints that are not drawn one by one.
 Shape = Literal["done", "start", "end", "failure", "edit", "fold"]

@@ -19,8 +19,8 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from viewer.access.permissions import may_run
 from viewer.live import tail
-from viewer.rights import may_run
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
-from viewer.jobs.progress import Progress, advance, halt, progress_of
-from viewer.jobs.timeline import Timeline, tell
 from viewer.models import Job, JobEvent, Question
+from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
+from viewer.presentation.jobs.timeline import Timeline, tell
 
 # A message holds no more events than this: a page that was away for long is given them piece by piece.
 MOST_EVENTS = 200

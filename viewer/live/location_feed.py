@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 
-from viewer.jobs.showing import shown_job
 from viewer.models import Job, Location
+from viewer.presentation.jobs.job_view import shown_job
 
 
 @dataclass(slots=True)

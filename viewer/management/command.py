@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
+from viewer.cli.output import as_json, one_line
 from viewer.data_folder import DataFolderFailure, failure_words
-from viewer.terminal.answer import as_json, one_line
 
 # As a program has that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141

@@ -4,10 +4,10 @@ from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.jobs import Job, JobEvent
 from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
-from viewer.models.looks import Look
+from viewer.models.preflight import Look
 from viewer.models.questions import Question
 from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
-from viewer.models.variations import Variations
+from viewer.models.sweeps import Variations
 
 __all__ = [
     "AcceptedEffect",

@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from viewer.messages.message import Words, words_from
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
-from viewer.models.variations import Variations
-from viewer.words import Words, words_from
+from viewer.models.sweeps import Variations
 
 # What of a request holds values that a person typed, by their names.
 EDITS = ("inputs", "outputs", "state")
@@ -90,7 +90,7 @@ class Job(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="jobs"
     )
     branch = models.CharField(max_length=300, blank=True)
-    # What the child is asked to do (viewer/jobs/request.py), and what was promised (viewer/jobs/plan.py).
+    # What the runner is asked to do (viewer/jobs/execution/request.py), and the plan that was shown.
     request = models.JSONField(default=dict)
     plan = models.JSONField(default=list)
     status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
@@ -111,11 +111,11 @@ class Job(models.Model):
     limits = models.JSONField(default=dict, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
     steps = models.PositiveIntegerField(default=0)
-    # The limit at which it was stopped (see Limit in viewer/jobs/limits.py); empty where none stopped it.
+    # The limit at which it was stopped (viewer/jobs/limits/usage.py); empty where none stopped it.
     stopped_by = models.JSONField(default=dict, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
-    # Why it failed, in English, and as it is told to a person (viewer/words.py).
+    # Why it failed, in English, and as it is told to a person (viewer/messages/message.py).
     error = models.TextField(blank=True)
     error_words = models.JSONField(default=dict, blank=True)
     traceback = models.TextField(blank=True)

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from viewer.words import Words, words_from
+from viewer.messages.message import Words, words_from
 
 
 class Project(models.Model):
@@ -27,7 +27,7 @@ class Project(models.Model):
     entry_points = models.JSONField(default=list, blank=True)
     # What all its jobs of one day may use together (viewer/models/limits.py).
     limits = models.JSONField(default=dict, blank=True)
-    # Of the secrets that are hidden in what its jobs have stored (viewer/jobs/rehiding.py).
+    # Of the secrets that are hidden in what its jobs have stored (viewer/jobs/execution/redact_again.py).
     secrets_mark = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(
@@ -107,15 +107,15 @@ class Location(models.Model):
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
-    # Of the project's secrets that are hidden in what is stored (viewer/importing/known.py).
+    # Of the project's secrets that are hidden in what is stored (viewer/importing/known_secrets.py).
     secrets_mark = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
     # Why the location itself could not be read at the last import, in English; empty where it could.
     unreadable = models.TextField(blank=True)
-    # The same as it is told to a person (viewer/words.py).
+    # The same as it is told to a person (viewer/messages/message.py).
     unreadable_words = models.JSONField(default=dict, blank=True)
-    # Which folder or file was added (viewer/providers/beneath.py); empty until the first import.
+    # Which folder or file was added (viewer/stores/safe_open.py); empty until the first import.
     identity = models.CharField(max_length=100, blank=True)
     # What is at the path instead, where that is something else by now; a person may accept it.
     replaced_by = models.CharField(max_length=100, blank=True)
@@ -210,7 +210,7 @@ class Problem(models.Model):
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")
     key = models.CharField(max_length=1000)
-    # In English, and as it is told to a person (viewer/words.py).
+    # In English, and as it is told to a person (viewer/messages/message.py).
     reason = models.TextField()
     reason_words = models.JSONField(default=dict, blank=True)
     kind = models.CharField(max_length=20, choices=Kind)

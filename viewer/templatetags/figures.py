@@ -14,8 +14,8 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
-from viewer.markdown import as_html
-from viewer.picture.triggers import trigger_words
+from viewer.presentation.markdown import as_html
+from viewer.presentation.run.triggers import trigger_words
 
 register = template.Library()
 register.filter("event_words", trigger_words)

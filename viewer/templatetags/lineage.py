@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django import template
 
-from viewer.picture.triggers import title_of
+from viewer.presentation.run.triggers import title_of
 
 register = template.Library()
 register.filter("checkpoint_title", title_of)

@@ -3,7 +3,7 @@
 from django import template
 from django.utils.translation import gettext as _
 
-from viewer.jobs.questions import answer_shown
+from viewer.jobs.human_input.questions import answer_shown
 from viewer.models import Question
 
 register = template.Library()

@@ -2,7 +2,7 @@
 
 from django import template
 
-from viewer import wording
+from viewer.messages import labels
 
 register = template.Library()
-register.filter("told", wording.told)
+register.filter("told", labels.told)

@@ -10,15 +10,15 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
-from viewer.addresses import number_in
-from viewer.contents import Contents, contents_of
-from viewer.contents.changes import Change, changes_since
-from viewer.contents.events import Event
+from viewer.access.addresses import number_in
+from viewer.access.permissions import for_readers
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.contents.changes import Change, changes_since
+from viewer.engines.crewai.contents.events import Event
 from viewer.importing import stored_body, stored_bytes
 from viewer.models import Checkpoint, Run
-from viewer.picture.colours import branch_colours
-from viewer.picture.origin import origin_of
-from viewer.rights import for_readers
+from viewer.presentation.run.colors import branch_colours
+from viewer.presentation.run.origin import origin_of
 
 TABS: dict[str, str | Promise] = {
     "overview": _("Overview"),

@@ -11,27 +11,27 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.contents import Contents, contents_of
-from viewer.entry_points import entry_point_for
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.entry_points import entry_point_for
+from viewer.engines.crewai.plan import plain_steps
 from viewer.forms.checkpointing import EVENTS
-from viewer.forms.draft import Draft, branches_of, draft_of
-from viewer.forms.looks import CHECK, ShownLook, accepts_effects, shown_look
+from viewer.forms.preflight import CHECK, ShownLook, accepts_effects, shown_look
 from viewer.forms.retry import retry_of_fork
 from viewer.importing import stored_body
-from viewer.jobs import warm
-from viewer.jobs.launch import JobRefused
-from viewer.jobs.looks import look_at
-from viewer.jobs.plan import plain_steps
-from viewer.jobs.protected import conflict_of
-from viewer.jobs.request import request_for
-from viewer.jobs.reserving import BranchTaken
-from viewer.jobs.start import start_job
-from viewer.jobs.terms import asks_for
+from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.jobs.execution.request import request_for
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.preflight.checks import look_at
+from viewer.jobs.prewarm import client
+from viewer.launching.branch_reservation import BranchTaken
+from viewer.launching.draft import Draft, branches_of, draft_of
+from viewer.launching.enqueue import start_job
+from viewer.launching.options import asks_for
+from viewer.messages.labels import told
 from viewer.models import Checkpoint, Job, Look, Project, accept_effects
-from viewer.picture.colours import branch_colours
-from viewer.proposing import engine_version, python_version
+from viewer.presentation.run.colors import branch_colours
+from viewer.projects.proposing import engine_version, python_version
 from viewer.views.origins import is_from_our_page
-from viewer.wording import told
 
 # What the run's furthest checkpoint cost is looked up only where reading it is quick.
 MOST_BYTES_FOR_COST = 4 * 1024 * 1024
@@ -65,7 +65,7 @@ def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
     if request.method == "GET" and is_from_our_page(request):
-        warm.wish(checkpoint.location.project)
+        client.wish(checkpoint.location.project)
     draft = draft_for(request, checkpoint, kind)
     job = _started(request, draft) if request.method == "POST" else None
     if job:

@@ -11,14 +11,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.access.permissions import for_readers
 from viewer.forms.limits import read_limits
-from viewer.forms.timing import read_timing
-from viewer.jobs.cancel import request_cancel
-from viewer.jobs.showing import shown_job
-from viewer.jobs.start import move_start
-from viewer.jobs.waiting import wait_of, waiting
+from viewer.forms.schedule import read_timing
+from viewer.jobs.execution.cancel import request_cancel
+from viewer.launching.enqueue import move_start
 from viewer.models import DayLimits, Job, Question
-from viewer.rights import for_readers
+from viewer.presentation.jobs.job_view import shown_job
+from viewer.presentation.jobs.waiting import wait_of, waiting
 from viewer.views.limits import limits_of_day
 
 JOBS_A_PAGE = 50

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 
 from viewer.forms.limits import LimitsPart, read_limits
-from viewer.jobs.limits import day_began, limits_in, used_by, used_words
+from viewer.jobs.limits.usage import day_began, limits_in, used_by, used_words
 from viewer.models import DayLimits, Job, Project
 
 

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.access.permissions import for_readers
 from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import (
     UnknownLocation,
@@ -22,9 +23,8 @@ from viewer.importing import (
     open_location,
     what_would_be_lost,
 )
+from viewer.messages.labels import told
 from viewer.models import Location, Problem
-from viewer.rights import for_readers
-from viewer.wording import told
 
 RUNS_A_PAGE = 100
 PROBLEMS_SHOWN = 200

@@ -12,29 +12,29 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
-from viewer.engine_events import checkpoint_events
-from viewer.entry_points import entry_point_kinds
+from viewer.engines.crewai.entry_points import entry_point_kinds
+from viewer.engines.crewai.events import checkpoint_events
+from viewer.engines.crewai.input_names import input_names
 from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.location import roots_in_words
-from viewer.forms.looks import CHECK, shown_look
 from viewer.forms.new_run import NewRunDraft, read_new_run
+from viewer.forms.preflight import CHECK, shown_look
 from viewer.forms.retry import retry_of_run
 from viewer.importing import Place, UnknownLocation, open_place, place_at, place_of
-from viewer.input_names import input_names
-from viewer.jobs import warm
-from viewer.jobs.launch import JobRefused
-from viewer.jobs.looks import look_at_new_run
-from viewer.jobs.protected import conflict_of
-from viewer.jobs.request import request_for_run
+from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.jobs.execution.request import request_for_run
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.preflight.checks import look_at_new_run
+from viewer.jobs.prewarm import client
 from viewer.jobs.spool import LocationTarget
-from viewer.jobs.start import start_run
-from viewer.jobs.terms import asks_for
+from viewer.launching.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
+from viewer.launching.enqueue import start_run
+from viewer.launching.options import asks_for
+from viewer.messages.labels import told
 from viewer.models import Job, Location, Project, Run
-from viewer.proposing import engine_version, python_version
+from viewer.projects.proposing import engine_version, python_version
 from viewer.views import forks
 from viewer.views.origins import is_from_our_page
-from viewer.wording import told
 
 ENTITIES = ("crew", "flow", "agent")
 
@@ -47,7 +47,7 @@ def new(request: HttpRequest, uid: UUID) -> HttpResponse:
     if location.project is None or not (location.project.is_confirmed or is_sent):
         return _to_the_project(request.get_full_path(), location)
     if not is_sent and is_from_our_page(request):
-        warm.wish(location.project)
+        client.wish(location.project)
     draft, place, kinds = _drafted(request, location, location.project)
     job = _started(request, draft, place) if is_sent and draft.entry_point else None
     if job:

@@ -15,16 +15,16 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.entry_points import EntryPoint, find_entry_points
+from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
 from viewer.importing import hide_stored
-from viewer.jobs.protected import conflict_of
-from viewer.jobs.rehiding import hide_known_secrets_of_jobs
+from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
+from viewer.messages.labels import told
 from viewer.models import Location, Project
-from viewer.proposing import ProposedProject, engine_version, propose_project, python_version
+from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
 from viewer.views.limits import limits_of_project
-from viewer.wording import told
 
 
 @require_http_methods(["GET", "POST"])

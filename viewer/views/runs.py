@@ -8,16 +8,16 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
-from viewer.addresses import number_in
+from viewer.access.addresses import number_in
+from viewer.access.permissions import for_readers
 from viewer.lineage.drawing import NoLayout
+from viewer.messages.labels import told
 from viewer.models import Run, Variations
-from viewer.picture.branches import branches_of
-from viewer.picture.faults import fault_words
-from viewer.picture.overview import overview_of
-from viewer.picture.window import Wanted, window_of
-from viewer.rights import for_readers
+from viewer.presentation.run.branches import branches_of
+from viewer.presentation.run.faults import fault_words
+from viewer.presentation.run.graph import overview_of
+from viewer.presentation.run.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
-from viewer.wording import told
 
 FILTERS = ("failed",)
 # So many of the newest are named at the head of a run.

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import tiny
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
-from forkline_crewai.refusal import Refused
-from forkline_crewai.reporting import Reporter
+sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
+from forkline_runner.refusal import Refused
+from forkline_runner.reporting import Reporter
 
 why = Refused(
     "The model %(model)r cannot be used here: %(error)s", model="100%(x)s", error=Path("why.txt").read_text()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import tiny
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "engines"))
-from forkline_crewai.questions import Questions
-from forkline_crewai.reporting import Reporter
-from forkline_crewai.words import english, words
+sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
+from forkline_runner.messages import english, words
+from forkline_runner.questions import Questions
+from forkline_runner.reporting import Reporter
 
 spool = tiny.begin()
 reporter = Reporter(spool)

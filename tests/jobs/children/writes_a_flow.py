@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tiny
 
-STORE = Path(__file__).resolve().parents[2] / "stores" / "1.14.7" / "flow"
+STORE = Path(__file__).resolve().parents[2] / "recorded_stores" / "1.14.7" / "flow"
 
 spool = tiny.begin()
 for source in sorted(STORE.rglob("*.json")):

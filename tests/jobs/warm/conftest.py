@@ -15,9 +15,9 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs import warm, warming
-from viewer.jobs.follow import carry
-from viewer.jobs.warming import Warming
+from viewer.jobs.execution.follow import carry
+from viewer.jobs.prewarm import client, pool
+from viewer.jobs.prewarm.pool import Warming
 from viewer.models import Job, Project
 
 Warm = Callable[..., Warming]
@@ -26,7 +26,7 @@ Warm = Callable[..., Warming]
 @pytest.fixture(autouse=True)
 def nothing_from_before(transactional_db: None) -> None:
     """Nothing that another test wished for, or left behind."""
-    shutil.rmtree(warm.folder())
+    shutil.rmtree(client.folder())
 
 
 @pytest.fixture
@@ -38,20 +38,20 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
     begun: list[subprocess.Popen[bytes]] = []
 
     def start(one: Project | None = None) -> Warming:
-        warming.start(state, one or project)
+        pool.start(state, one or project)
         for waiting in state.waiting.values():
             begun.append(waiting.process)
             wait_until(partial(has_settled, waiting))
         return state
 
     yield start
-    warming.stop(state)
+    pool.stop(state)
     for process in begun:
         process.kill()
         process.wait()
 
 
-def has_settled(waiting: warming.Waiting) -> bool:
+def has_settled(waiting: pool.Waiting) -> bool:
     """Whether it waits by now, or never will."""
     return waiting.log.read_text() != "" or waiting.process.poll() is not None
 

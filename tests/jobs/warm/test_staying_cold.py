@@ -13,9 +13,9 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.warm.conftest import Warm, carried, is_warm, only
-from viewer.jobs import warm, warming
-from viewer.jobs.tasks import offer
-from viewer.jobs.warming import Warming, keep_warm
+from viewer.jobs.prewarm import client, pool
+from viewer.jobs.prewarm.pool import Warming, keep_warm
+from viewer.jobs.queue.tasks import offer
 from viewer.models import Job, Project
 
 
@@ -68,11 +68,11 @@ def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
     state = wait_warm()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
-        warming.check(state)
+        pool.check(state)
     assert "starts threads" in caplog.text
     assert not is_warm(make_job, project)
     # Nor is it tried again at each wish.
-    warming.start(state, project)
+    pool.start(state, project)
     assert not state.waiting
 
 
@@ -87,7 +87,7 @@ def test_it_ends_when_idle_and_when_its_project_is_another(
     state = wait_warm()
     process = only(state)
     Project.objects.update(confirmed_at=None)
-    warming.check(state)
+    pool.check(state)
     assert process.wait(60) == 0
     assert not state.waiting
 
@@ -132,7 +132,7 @@ def test_a_worker_has_one_wait_for_a_wish_and_takes_it_along_when_it_dies(
     settings.WARM_START = True
     monkeypatch.setenv("TINY_WARM", "1")
     worker = start_worker("shows_environment.py")
-    warm.wish(project)
+    client.wish(project)
     waiting = one_below(worker.pid)
     job = make_job("shows_environment.py")
     offer(job)
@@ -148,7 +148,7 @@ def one_below(worker: int) -> psutil.Process:
 
     def waits() -> bool:
         found[:] = psutil.Process(worker).children()
-        logs = list(warm.folder().glob("*.log"))
+        logs = list(client.folder().glob("*.log"))
         return bool(found) and any("Waiting" in log.read_text() for log in logs)
 
     wait_until(waits)
@@ -160,10 +160,10 @@ def test_nothing_waits_where_it_is_switched_off(
 ) -> None:
     settings.WARM_START = False
     make_job("succeeds.py")
-    warm.wish(project)
+    client.wish(project)
     state = Warming()
     keep_warm(state)
-    assert (state.waiting, list(warm.folder().glob("*.wish"))) == ({}, [])
+    assert (state.waiting, list(client.folder().glob("*.wish"))) == ({}, [])
 
 
 def test_only_the_owner_may_look_where_processes_wait(
@@ -171,6 +171,6 @@ def test_only_the_owner_may_look_where_processes_wait(
 ) -> None:
     make_job("succeeds.py")
     wait_warm()
-    folder = warm.folder()
+    folder = client.folder()
     assert folder.stat().st_mode & 0o077 == 0
     assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]

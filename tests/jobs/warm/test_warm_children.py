@@ -10,9 +10,10 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, marks, wait_until
 from tests.jobs.warm.conftest import Warm, carried, followed, is_warm, only, told
-from viewer.jobs import processes, warm
-from viewer.jobs.child import WarmChild, received
-from viewer.jobs.launch import launch, make_folder
+from viewer.jobs.execution import processes
+from viewer.jobs.execution.child_process import WarmChild, received
+from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.prewarm import client
 from viewer.models import Job, Project
 
 KEY = "canary-0123456789-canary"
@@ -143,7 +144,7 @@ def test_a_child_that_nobody_tells_what_to_do_runs_nothing(
     make_job("succeeds.py")
     process = only(wait_warm())
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-        with warm.address(warm.name_of(project, "crewai")) as path:
+        with client.address(client.name_of(project, "crewai")) as path:
             asking.connect(path)
         pid = received(asking, 10)["pid"]
     wait_until(lambda: not psutil.pid_exists(pid))

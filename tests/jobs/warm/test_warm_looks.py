@@ -6,8 +6,8 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
 from tests.jobs.warm.conftest import Warm, only
-from viewer.jobs import looks
-from viewer.jobs.looks import look_at_new_run
+from viewer.jobs.preflight import checks
+from viewer.jobs.preflight.checks import look_at_new_run
 from viewer.models import Look, Project
 
 KEY = "sk-canary0123456789abcdefghij"
@@ -16,7 +16,7 @@ KEY = "sk-canary0123456789abcdefghij"
 def looked(project: Project, entry_point: str) -> Look:
     """The look once it has ended."""
     look = look_at_new_run(project, entry_point, "crew", "json")
-    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended and not looks._in_hand)
+    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended and not checks._in_hand)
     return Look.objects.get(pk=look.pk)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli import SUBCOMMANDS
 from viewer.data_folder import make_ready
 from viewer.management.command import OwnCommand
 from viewer.models import Job
-from viewer.terminal import SUBCOMMANDS
 
 
 class Command(OwnCommand):
@@ -61,6 +61,6 @@ class Command(OwnCommand):
 def settle() -> None:
     """End the jobs whose follower was killed."""
     if Job.objects.under_way().exists():
-        from viewer.jobs.left import settle_left
+        from viewer.jobs.execution.orphans import settle_left
 
         settle_left()

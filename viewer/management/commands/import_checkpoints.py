@@ -10,9 +10,9 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
-from viewer.jobs.left import settle_left
+from viewer.jobs.execution.orphans import settle_left
 from viewer.management.command import OwnCommand
-from viewer.wording import told
+from viewer.messages.labels import told
 
 
 class Command(OwnCommand):

@@ -7,10 +7,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
+from viewer.access.login_links import login_link, owner, teammate
+from viewer.access.permissions import May
 from viewer.data_folder import make_ready
-from viewer.login_links import login_link, owner, teammate
 from viewer.management.command import OwnCommand
-from viewer.rights import May
 
 
 class Command(OwnCommand):

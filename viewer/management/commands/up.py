@@ -14,9 +14,10 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
+from viewer.access.login_links import login_link, owner
+from viewer.cli.output import one_line
 from viewer.data_folder import identity, make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
-from viewer.login_links import login_link, owner
 from viewer.management.command import OwnCommand
 from viewer.models import Location
 from viewer.supervision import programs
@@ -24,7 +25,6 @@ from viewer.supervision.lifeline import end_with_parent
 from viewer.supervision.ports import holder_of, is_taken
 from viewer.supervision.programs import GaveUp, Program
 from viewer.supervision.signals import SignalPipe
-from viewer.terminal.answer import one_line
 
 HOST = "127.0.0.1"
 LONGEST_START_SECONDS = 60

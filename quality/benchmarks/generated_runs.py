@@ -1,0 +1,102 @@
+"""Runs of any length, as rows, for measuring and for tests of what long runs cost."""
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from viewer.lineage.lanes import Position, lay_out
+from viewer.lineage.tree import Node, Place, build_forest
+from viewer.models import Checkpoint, CheckpointBody, Location, Run
+from viewer.stores.packing import compressed
+
+START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
+TRIGGERS = ("task_started", "task_completed", "task_completed", "task_failed")
+BODY = b'{"entities": [{"entity_type": "crew", "name": "made", "tasks": []}], "event_record": {"nodes": {}}}'
+
+
+def generated_run(length: int) -> Run:
+    """A stored run of so many checkpoints, of which every fiftieth or so begins a fork."""
+    return stored_run(f"generated {length}", _nodes(length))
+
+
+def branched_run(branches: Sequence[str], length: int = 6) -> Run:
+    """A stored run whose branches are all open at once, each with ``length`` checkpoints after main's."""
+    nodes: list[Node] = []
+    for number in range(length * len(branches)):
+        step, column = divmod(number, len(branches))
+        parent = nodes[number - len(branches)].key if step else nodes[0].key if number else None
+        at = START + timedelta(seconds=number)
+        name = f"{at:%Y%m%dT%H%M%S}_{number:08x}"
+        nodes.append(Node(name, name, parent, "branched", branches[column], at))
+    return stored_run(f"{len(branches)} branches", nodes)
+
+
+def stored_run(name: str, nodes: Sequence[Node]) -> Run:
+    """The run of these nodes, which all descend from the first, as rows. ``name`` is the run's."""
+    length = len(nodes)
+    location = Location.objects.create(
+        path=f"/generated/{name.removeprefix('generated ')}", provider=Location.Provider.JSON
+    )
+    (lineage,) = build_forest(nodes).lineages
+    positions = lay_out(lineage.places)
+    run = Run.objects.create(
+        location=location,
+        key=name,
+        entity="crew",
+        name=name,
+        first_at=START,
+        last_at=START + timedelta(seconds=length),
+        checkpoint_count=length,
+        branch_count=len({place.branch for place in lineage.places}),
+        lane_count=1 + max(position.lane for position in positions.values()),
+    )
+    rows = _rows(run, lineage.places, positions)
+    Checkpoint.objects.bulk_create(rows, batch_size=500)
+    bodies = [CheckpointBody(checkpoint=row, data=compressed(BODY)) for row in rows]
+    CheckpointBody.objects.bulk_create(bodies, batch_size=500)
+    return run
+
+
+def _rows(run: Run, places: Sequence[Place], positions: Mapping[str, Position]) -> list[Checkpoint]:
+    first = (Checkpoint.objects.order_by("-pk").values_list("pk", flat=True).first() or 0) + 1
+    keys = {place.key: first + row for row, place in enumerate(places)}
+    return [
+        Checkpoint(
+            pk=keys[place.key],
+            location=run.location,
+            run=run,
+            key=f"{place.branch}/{place.key}.json",
+            fingerprint="generated",
+            checkpoint_id=place.key,
+            branch=place.branch,
+            trigger=TRIGGERS[row % 3 if row % 97 else 3],
+            subject="Draft the article",
+            created_at=START + timedelta(seconds=row),
+            entity="crew",
+            tasks_done=row % 5,
+            tasks_total=4,
+            tokens=row * 10,
+            size=130_000,
+            parent_id=keys.get(place.parent or ""),
+            edge=place.edge,
+            lane=positions[place.key].lane,
+            row=row,
+            is_branch_head=place.is_branch_head,
+        )
+        for row, place in enumerate(places)
+    ]
+
+
+def _nodes(length: int) -> list[Node]:
+    chance = random.Random(length)
+    tips: dict[str, str | None] = {"main": None}
+    nodes: list[Node] = []
+    for number in range(length):
+        at = START + timedelta(seconds=number)
+        if number > 50 and chance.random() < 0.02:
+            tips[f"fork/{number}"] = nodes[chance.randrange(max(0, number - 300), number)].key
+        branch = chance.choice(list(tips)[-4:])
+        name = f"{at:%Y%m%dT%H%M%S}_{number:08x}"
+        nodes.append(Node(name, name, tips[branch], "generated", branch, at))
+        tips[branch] = name
+    return nodes

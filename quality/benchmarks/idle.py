@@ -1,0 +1,83 @@
+"""What an instance costs with nothing open, and how long the terminal's commands take to start."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from quality.benchmarks.live_latency import served
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTLE_SECONDS = 5
+IDLE_SECONDS = 40
+GOAL_PERCENT = 0.3
+STARTS = 7
+GOAL_SECONDS = 0.6
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
+        with served(folder):
+            report_idle(percent_of_a_core())
+        report_start(seconds_to_list(Path(folder)))
+
+
+def percent_of_a_core() -> dict[str, float]:
+    """What each process used of one core while nothing was open."""
+    processes = psutil.Process(os.getpid()).children(recursive=True)
+    time.sleep(SETTLE_SECONDS)
+    before = [used_seconds(one) for one in processes]
+    began = time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    passed = time.monotonic() - began
+    used = [used_seconds(one) - earlier for one, earlier in zip(processes, before, strict=True)]
+    return {name_of(one): 100 * seconds / passed for one, seconds in zip(processes, used, strict=True)}
+
+
+def used_seconds(process: psutil.Process) -> float:
+    """Processor time, to the nanosecond: psutil counts in hundredths of a second."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in threads) / 1e9
+
+
+def name_of(process: psutil.Process) -> str:
+    parts = process.cmdline()
+    if "checkpoint_site.server" in parts:
+        return "web server"
+    return "worker" if "worker" in parts else "up"
+
+
+def seconds_to_list(folder: Path) -> list[float]:
+    """How long ``checkpoints list`` takes for an empty folder."""
+    (folder / "empty").mkdir()
+    command = [sys.executable, "manage.py", "checkpoints", "list", str(folder / "empty")]
+    taken = []
+    for _ in range(STARTS + 1):
+        began = time.monotonic()
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        taken.append(time.monotonic() - began)
+    return taken[1:]
+
+
+def report_idle(percent: dict[str, float]) -> None:
+    print("| process | percent of a core, idle |")
+    print("|---|---:|")
+    for name, value in percent.items():
+        print(f"| {name} | {value:.2f} |")
+    print(f"| together (goal: under {GOAL_PERCENT}) | {sum(percent.values()):.2f} |")
+
+
+def report_start(seconds: Sequence[float]) -> None:
+    print("\n| command | median s | fastest s | goal |")
+    print("|---|---:|---:|---|")
+    print(f"| checkpoints list | {median(seconds):.2f} | {min(seconds):.2f} | {GOAL_SECONDS} s |")
+
+
+if __name__ == "__main__":
+    main()

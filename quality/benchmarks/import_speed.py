@@ -1,0 +1,188 @@
+"""Importing 1,200 checkpoints, beside CrewAI's own lister on the same files."""
+
+import itertools
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+if TYPE_CHECKING:
+    from viewer.models import Location
+
+ROOT = Path(__file__).resolve().parents[2]
+# The interpreter that has CrewAI.
+ENGINE_PYTHON = os.environ.get("FORKLINE_ENGINE_PYTHON") or str(ROOT / "demo/.venv/bin/python")
+COUNT = 1_200
+ROUNDS = 5
+GOAL_FIRST, GOAL_AGAIN, GOAL_MEGABYTES = 5, 50, 300
+# Real checkpoints of one run and its fork, and two with keys in every agent: 123 KB on average.
+SAMPLES = (
+    (
+        "tests/recorded_stores/1.15.30/json/main/*_ce9357fa_p*",
+        "tests/recorded_stores/1.15.30/json/main/*_8b1c28a0_p*",
+        "tests/recorded_stores/1.15.30/json/main/*_0aa12db3_p*",
+        "quality/benchmarks/samples/*_877b0992_p*",
+        "tests/recorded_stores/1.15.30/json/exp-a/*_b537f2f3_p*",
+    ),
+    ("tests/recorded_stores/1.14.2/json/what-if/*", "quality/benchmarks/samples/*_ce87885e_p*"),
+)
+_UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+ID_TIME = "%Y%m%dT%H%M%S"
+_ID = re.compile(rb"(2\d{7}T\d{6})_[0-9a-f]{8}")
+LISTER = """
+import sys, time, json
+from crewai_cli.checkpoint_cli import _list_json
+for line in sys.stdin:
+    began, worked = time.perf_counter(), time.process_time()
+    found = _list_json(line.strip())
+    print(json.dumps([len(found), time.perf_counter() - began, time.process_time() - worked]), flush=True)
+"""
+
+
+class Round(NamedTuple):
+    """Seconds for all files: the lister's, ours for a first and a second import, and what cores worked."""
+
+    listed: float
+    listed_work: float
+    first: float
+    first_work: float
+    again: float
+
+
+def main() -> None:
+    """Measure in a process of its own, whose data folder is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
+        environment = {
+            **os.environ,
+            "DATA_DIR": f"{folder}/data",
+            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        }
+        corpus = Path(folder) / "checkpoints"
+        write_corpus(corpus)
+        code = "import sys; from quality.benchmarks.import_speed import measure; measure(sys.argv[1])"
+        subprocess.run([sys.executable, "-c", code, str(corpus)], cwd=ROOT, env=environment, check=True)
+
+
+def write_corpus(folder: Path) -> None:
+    """Multiply the samples: each run anew, a day later than the one before, with ids of its own."""
+    runs = [[next(ROOT.glob(pattern)) for pattern in patterns] for patterns in SAMPLES]
+    written = 0
+    for day, paths in enumerate(itertools.cycle(runs)):
+        renamed: dict[bytes, bytes] = {}
+        for path in paths[: COUNT - written]:
+            target = folder / path.parent.name / _renamed(path.name.encode(), renamed, day).decode()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_renamed(path.read_bytes(), renamed, day))
+            written += 1
+        if written == COUNT:
+            return
+
+
+def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
+    """The content so many days later and with other ids, the same for the same wherever it is met."""
+
+    def other_uuid(match: re.Match[bytes]) -> bytes:
+        return renamed.setdefault(match[0], str(uuid.uuid4()).encode())
+
+    def other_id(match: re.Match[bytes]) -> bytes:
+        at = datetime.strptime(match[1].decode(), ID_TIME) + timedelta(days)
+        other = f"{at:{ID_TIME}}_{uuid.uuid4().hex[:8]}"
+        return renamed.setdefault(match[0], other.encode())
+
+    return _ID.sub(other_id, _UUID.sub(other_uuid, content))
+
+
+def measure(folder: str) -> None:
+    """Print the table. Django is set up here, so that the environment is read by then."""
+    import django
+
+    django.setup()
+    from viewer.data_folder import make_ready
+    from viewer.importing import expect_import, import_location, open_location
+    from viewer.importing.reader import reader_count
+    from viewer.models import Location
+    from viewer.stores.reader.pool import end_idle_readers
+
+    make_ready()
+    command = [ENGINE_PYTHON, "-c", LISTER]
+    rounds: list[Round] = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lister:
+        assert lister.stdin and lister.stdout, "Both are pipes."
+        # One round to warm up: nothing of it counts.
+        for _ in range(ROUNDS + 1):
+            # As the page does that has the form for adding a location.
+            end_idle_readers()
+            expect_import()
+            lister.stdin.write(f"{folder}\n")
+            lister.stdin.flush()
+            count, listed, listed_work = json.loads(lister.stdout.readline())
+            assert count == COUNT
+            Location.objects.all().delete()
+            location = open_location(folder)
+            work = processor_seconds(lister.pid)
+            first = seconds_of(import_location, location)
+            work = processor_seconds(lister.pid) - work
+            assert location.checkpoints.count() == COUNT
+            rounds.append(Round(listed, listed_work, first, work, seconds_of(import_location, location)))
+    middle = Round(*(median(values) for values in zip(*rounds[1:], strict=True)))
+    report(middle, reader_count() * peak_of_reader(Path(folder)))
+
+
+def processor_seconds(lister: int) -> float:
+    """What this process and its children have worked so far, but for the lister."""
+    children = [child for child in psutil.Process().children() if child.pid != lister]
+    return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in children)
+
+
+def peak_of_reader(folder: Path) -> int:
+    """The kilobytes that a reader of an import needs at most, for half of the files."""
+    from viewer.importing.limits import address_at
+    from viewer.stores.protocol import Entry
+    from viewer.stores.reader import pool
+    from viewer.stores.store import opened_store
+
+    pool.end_idle_readers()
+    with opened_store(address_at(folder.resolve())) as store:
+        entries = [item for item in store.entries() if isinstance(item, Entry)][: COUNT // 2]
+        assert len(list(store.read_all(entries, 1))) == COUNT // 2
+    status = Path(f"/proc/{pool._idle[0].pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+def seconds_of(work: "Callable[[Location], object]", location: "Location") -> float:
+    began = time.perf_counter()
+    work(location)
+    return time.perf_counter() - began
+
+
+def report(middle: Round, readers_kilobytes: int) -> None:
+    """Print the medians as a Markdown table, a checkpoint each."""
+    # Each process's own peak: what a child reports for itself includes its parent's at its start.
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + readers_kilobytes
+    print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
+    print("| | ours | CrewAI's lister | ratio | goal |")
+    print("|---|---:|---:|---:|---:|")
+    for name, ours, listed, goal in (
+        ("first import", middle.first, middle.listed, GOAL_FIRST),
+        ("the same, as work of all cores", middle.first_work, middle.listed_work, ""),
+        ("second import", middle.again, middle.listed, GOAL_AGAIN),
+    ):
+        each = [f"{seconds / COUNT * 1e6:.0f} µs" for seconds in (ours, listed)]
+        print(f"| {name} | {each[0]} | {each[1]} | {listed / ours:.1f} | {goal} |")
+    print(f"| memory | {kilobytes / 1024:.0f} MB | | | under {GOAL_MEGABYTES} MB |")
+
+
+if __name__ == "__main__":
+    main()

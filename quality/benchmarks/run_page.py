@@ -1,0 +1,72 @@
+"""How long the server takes to answer with the page of a long run."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.test import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+LENGTHS = (1_000, 10_000)
+REQUESTS = 30
+GOAL_MILLISECONDS = 150
+GOAL_TIMES = 2
+
+
+def main() -> None:
+    """Measure in a process of its own, whose data folder is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
+        environment = {
+            **os.environ,
+            "DATA_DIR": folder,
+            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        }
+        child = [sys.executable, "-c", "from quality.benchmarks.run_page import measure; measure()"]
+        subprocess.run(child, cwd=ROOT, env=environment, check=True)
+
+
+def measure() -> None:
+    """Print the table. Django is set up here, so that the environment is read by then."""
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    from quality.benchmarks.generated_runs import generated_run
+    from viewer.data_folder import make_ready
+
+    make_ready()
+    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
+    client.force_login(User.objects.create_superuser("bench"))
+    report([median_milliseconds(client, generated_run(length).get_absolute_url()) for length in LENGTHS])
+
+
+def median_milliseconds(client: "Client", address: str) -> float:
+    """The median of several requests, after one that warms up."""
+    taken: list[float] = []
+    for _ in range(REQUESTS + 1):
+        began = time.perf_counter()
+        answer = client.get(address)
+        taken.append((time.perf_counter() - began) * 1000)
+        assert answer.status_code == 200
+    return median(taken[1:])
+
+
+def report(medians: list[float]) -> None:
+    small, large = medians
+    print("| checkpoints of the run | server's answer, median | goal |")
+    print("|---|---|---|")
+    print(f"| {LENGTHS[0]:,} | {small:.0f} ms | at most {GOAL_MILLISECONDS} ms |")
+    print(f"| {LENGTHS[1]:,} | {large:.0f} ms | at most {GOAL_TIMES} times {small:.0f} ms |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Memory and open files of the web server while pages are read and sockets stay open."""
+
+import asyncio
+import http.client
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+from websockets.asyncio.client import connect
+from websockets.typing import Origin
+
+from quality.benchmarks.live_latency import served
+from quality.benchmarks.many_pages import cookie_of, web_server
+
+CHECKPOINTS = 1000
+WARM_UP_REQUESTS = 160
+REQUESTS = 320
+CLIENTS = 20
+REQUESTS_OF_A_CLIENT = 16
+# A row: what was measured, megabytes, open files, threads.
+Row = tuple[str, int, int, int]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
+        report(measure(link))
+
+
+def measure(link: str) -> list[Row]:
+    """The web server's memory and open files after each step."""
+    site, cookie, addresses = link.split("/login")[0], cookie_of(link), addresses_of_pages()
+    server = web_server()
+    rows = [row_of("after its start", server)]
+    read(site, cookie, addresses, WARM_UP_REQUESTS)
+    rows.append(row_of(f"after {WARM_UP_REQUESTS} requests", server))
+    for number in range(2):
+        read(site, cookie, addresses, REQUESTS)
+        rows.append(row_of(f"after {REQUESTS} more{', again' if number else ''}", server))
+    for number in range(2):
+        asyncio.run(read_at_once(site, cookie, addresses))
+        rows.append(row_of(f"after {CLIENTS} clients{', again' if number else ''}", server))
+    return rows
+
+
+def addresses_of_pages() -> list[str]:
+    """Pages of a generated run, its location and its checkpoints."""
+    import django
+
+    django.setup()
+    from quality.benchmarks.generated_runs import generated_run
+
+    run = generated_run(CHECKPOINTS)
+    checkpoints = run.checkpoints.order_by("row")[:20]
+    pages = ["/", "/jobs/", run.location.get_absolute_url(), run.get_absolute_url()]
+    return pages + [f"{run.get_absolute_url()}?checkpoint={row.pk}" for row in checkpoints]
+
+
+def read(site: str, cookie: str, addresses: Sequence[str], count: int) -> None:
+    """Ask for pages, one after the other, on one connection."""
+    connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=300)
+    for number in range(count):
+        connection.request("GET", addresses[number % len(addresses)], headers={"Cookie": cookie})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200, (answer.status, addresses[number % len(addresses)])
+    connection.close()
+
+
+async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None:
+    """Several clients, each with an open socket, ask for pages at the same time."""
+    location = next(address for address in addresses if address.startswith("/locations/"))
+    socket = f"{site.replace('http', 'ws')}/ws{location}"
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as open_sockets:
+        for _ in range(CLIENTS):
+            client = connect(socket, origin=Origin(site), additional_headers={"Cookie": cookie})
+            await open_sockets.enter_async_context(client)
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            reading = [
+                loop.run_in_executor(clients, read, site, cookie, addresses, REQUESTS_OF_A_CLIENT)
+                for _ in range(CLIENTS)
+            ]
+            await asyncio.gather(*reading)
+
+
+def row_of(what: str, server: psutil.Process) -> Row:
+    memory = int(server.memory_info().rss) // 1_000_000
+    databases = len([file for file in Path(f"/proc/{server.pid}/fd").iterdir() if is_database(file)])
+    return what, memory, databases, server.num_threads()
+
+
+def is_database(file: Path) -> bool:
+    try:
+        return "sqlite3" in str(file.readlink())
+    except FileNotFoundError:
+        return False
+
+
+def report(rows: Sequence[Row]) -> None:
+    print("| | memory | database descriptors | threads |")
+    print("|---|---:|---:|---:|")
+    for what, memory, databases, threads in rows:
+        print(f"| {what} | {memory} MB | {databases} | {threads} |")
+
+
+if __name__ == "__main__":
+    main()

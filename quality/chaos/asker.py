@@ -1,0 +1,28 @@
+"""Asks for jobs one after the other, as the web server does for a person: asker.py MOST.
+
+It stops once there are so many, whoever asked for them. Its settings are those of who starts it.
+"""
+
+import random
+import sys
+import time
+
+
+def main(most: int) -> None:
+    import django
+
+    django.setup()
+    from viewer.jobs.queue.tasks import offer
+    from viewer.models import Job, Location
+
+    location = Location.objects.select_related("project").get()
+    while Job.objects.count() < most:
+        job = Job.objects.create(kind="fork", location=location, project=location.project, branch="what-if")
+        offer(job)
+        # As fast as two cores carry them out, so that none waits for long.
+        while Job.objects.unfinished().count() > 12:
+            time.sleep(random.uniform(0, 0.2))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

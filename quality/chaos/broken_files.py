@@ -1,0 +1,142 @@
+"""Ten thousand malformed files beside healthy ones: each is listed with a reason, and none costs another.
+
+It holds where every file is a checkpoint or a problem that says why, none takes two seconds or meets a fault
+of ours, the healthy ones are read, the location's page answers, and nothing in the folder has changed.
+"""
+
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quality.chaos.malformed import make_no_files, malformed_files
+from quality.chaos.own_data import own_data
+from tests.real_stores import hashes_below
+
+if TYPE_CHECKING:
+    from viewer.models import Location
+
+ROOT = Path(__file__).resolve().parents[2]
+# Small, so that all its truncations are among the files.
+SAMPLE = next((ROOT / "tests/recorded_stores/1.15.30/agent/main").glob("*b910f77f*.json"))
+FILES, A_FOLDER, SEED = 10_000, 1_000, 20261120
+MOST_SECONDS = 2
+
+
+@dataclass
+class Found:
+    """What came of the files. ``reasons`` are counted by the kind of file."""
+
+    reasons: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    read: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)
+    slowest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    import_seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return self.files.total() >= FILES and not self.wrong and max(self.slowest.values()) < MOST_SECONDS
+
+
+def main() -> int:
+    """Print a table; 1 where it does not hold."""
+    with own_data() as folder:
+        found = tried(folder)
+    print("| files | tried | read | listed with a reason | slowest | most often told |")
+    print("|---|---:|---:|---:|---:|---|")
+    for kind, count in found.files.items():
+        told = found.reasons[kind]
+        reason = told.most_common(1)[0][0] if told else ""
+        slowest = f"{found.slowest[kind] * 1000:.0f} ms"
+        print(f"| {kind} | {count} | {found.read[kind]} | {told.total()} | {slowest} | {reason} |")
+    print(
+        f"{found.files.total()} files, imported in {found.import_seconds:.0f} s.", *found.wrong[:20], sep="\n"
+    )
+    return 0 if found.holds else 1
+
+
+def tried(folder: Path) -> Found:
+    """Make the files, a thousand in a folder, and import each folder."""
+    whole, found = SAMPLE.read_bytes(), Found()
+    made = list(malformed_files(whole, FILES, SEED))
+    for number, at in enumerate(range(0, len(made), A_FOLDER)):
+        place = folder / f"files {number}"
+        place.mkdir()
+        kinds = {}
+        for name, (kind, data) in enumerate(made[at : at + A_FOLDER]):
+            (place / f"{name}.json").write_bytes(data)
+            kinds[f"{name}.json"] = kind
+        if number == 0:
+            kinds |= make_no_files(place)
+        for healthy in range(3):
+            (place / f"20261120T00000{healthy}_{healthy:08d}.json").write_bytes(whole)
+        look(place, kinds, found)
+    return found
+
+
+def look(place: Path, kinds: dict[str, str], found: Found) -> None:
+    """Read each file by itself, then import them all."""
+    from viewer.importing import import_location, open_location
+
+    before, names = hashes_below(place), sorted(path.name for path in place.iterdir())
+    settle(place)
+    time_each(place, kinds, found)
+    location, started = open_location(place), time.monotonic()
+    import_location(location)
+    found.import_seconds += time.monotonic() - started
+    found.files.update(kinds.values())
+    note(location, kinds, found)
+    if hashes_below(place) != before or sorted(path.name for path in place.iterdir()) != names:
+        found.wrong.append(f"{place.name} has changed")
+
+
+def settle(place: Path) -> None:
+    """Have them all stood for long, so that none counts as being written."""
+    for path in place.iterdir():
+        os.utime(path, (time.time() - 60,) * 2, follow_symlinks=False)
+
+
+def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
+    from viewer.importing.limits import limits
+    from viewer.stores import provider_for
+    from viewer.stores.packing import read_packed
+    from viewer.stores.protocol import Entry
+
+    with provider_for(place, limits()) as provider:
+        for entry in provider.entries():
+            if isinstance(entry, Entry) and entry.key in kinds:
+                started = time.monotonic()
+                read_packed(provider, entry)
+                kind = kinds[entry.key]
+                found.slowest[kind] = max(found.slowest[kind], time.monotonic() - started)
+
+
+def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
+    """Compare what was stored with what was made."""
+    from django.conf import settings
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    read = set(location.checkpoints.values_list("key", flat=True))
+    problems = dict(location.problems.values_list("key", "reason"))
+    found.read.update(kinds[key] for key in read & kinds.keys())
+    for key, reason in problems.items():
+        found.reasons[kinds.get(key, "healthy")][reason] += 1
+        if not reason or "Forkline failed" in reason:
+            found.wrong.append(f"{kinds.get(key)} {key}: {reason!r}")
+    found.wrong += [f"{kinds[key]} {key} is not told" for key in kinds.keys() - read - problems.keys()]
+    if len(read - kinds.keys()) != 3:
+        found.wrong.append(f"{location}: of three healthy ones {len(read - kinds.keys())} were read")
+    client = Client(headers={"host": f"127.0.0.1:{settings.PORT}"})
+    client.force_login(User.objects.get_or_create(username="reader")[0])
+    pages = [location.get_absolute_url(), *(run.get_absolute_url() for run in location.runs.all()[:5])]
+    statuses = {client.get(page).status_code for page in pages}
+    found.wrong += [f"{location}: {status}" for status in statuses - {200}]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Five thousand corrupt SQLite files: what can be read in them is read, at once, and none is touched.
+
+A row counts as readable where SQLite gives it whole to who asks for nothing else. It holds where 85 % of
+these are read, no call takes longer than a second, and every store and its folder are as they were.
+"""
+
+import json
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from quality.chaos.broken_files import SAMPLE
+from quality.chaos.damages import FREQUENT, RARE, kind_of
+from tests.real_stores import hashes_below
+
+STORES, ROWS, SEED = 5_000, 40, 20261120
+LEAST_SHARE, MOST_SECONDS = 0.85, 1.0
+
+
+@dataclass
+class Found:
+    """What came of one kind of damage."""
+
+    stores: int = 0
+    readable: int = 0
+    saved: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+    changed: int = 0
+
+    @property
+    def share(self) -> float:
+        return self.saved / self.readable if self.readable else 1.0
+
+    @property
+    def holds(self) -> bool:
+        return self.share >= LEAST_SHARE and self.slowest <= MOST_SECONDS and not self.changed
+
+
+def main() -> int:
+    """Print a table; 1 where it does not hold."""
+    # Puts the newer SQLite in the place of Python's own.
+    import_module("checkpoint_site")
+    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
+        found = tried(Path(folder))
+    print("| damage | stores | rows readable | of them read | refused whole | slowest call | changed |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for kind, one in found.items():
+        cells = (kind, one.stores, one.readable, f"{one.share:.1%}" if one.readable else "-", one.refused)
+        print(f"| {' | '.join(map(str, cells))} | {one.slowest * 1000:.0f} ms | {one.changed} |")
+    return 0 if all(one.holds for one in found.values()) else 1
+
+
+def tried(folder: Path) -> dict[str, Found]:
+    """Damage a store in every way, again and again, and read it."""
+    store = folder / "whole.db"
+    make_store(store)
+    whole, chance = store.read_bytes(), random.Random(SEED)
+    found: dict[str, Found] = defaultdict(Found)
+    for number in range(STORES):
+        kind = kind_of(number)
+        place = folder / "damaged"
+        place.mkdir()
+        path = place / "store.db"
+        path.write_bytes(whole)
+        (FREQUENT | RARE)[kind](path, chance)
+        look(path, found[kind])
+        shutil.rmtree(place)
+    return found
+
+
+def make_store(path: Path) -> None:
+    """Rows on several pages each, in SQLite's own form of JSON and as text."""
+    body = json.loads(SAMPLE.read_text())
+    with closing(connected(path)) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, parent_id TEXT, branch, data)"
+        )
+        for number in range(ROWS):
+            text = json.dumps(body | {"filler": "x" * (number * 150)})
+            data = "jsonb(?)" if number % 2 else "?"
+            row = (f"20261120T0000{number:02d}_{number:08x}", "", None, "main", text)
+            connection.execute(f"INSERT INTO checkpoints VALUES (?, ?, ?, ?, {data})", row)
+        connection.commit()
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """With the library that Forkline has, which knows ``jsonb``."""
+    library: Any = import_module("pysqlite3")
+    connection: sqlite3.Connection = library.connect(path)
+    return connection
+
+
+def look(path: Path, found: Found) -> None:
+    """Read the store, and compare with what can be read."""
+    before = hashes_below(path.parent)
+    read = read_rows(path, found)
+    found.changed += hashes_below(path.parent) != before
+    readable = readable_rows(path)
+    found.stores += 1
+    found.readable += len(readable)
+    found.saved += len(readable & read)
+
+
+def read_rows(path: Path, found: Found) -> set[str]:
+    """The ids of the rows that Forkline reads."""
+    from viewer.stores import provider_for
+    from viewer.stores.packing import Packed, read_packed
+    from viewer.stores.protocol import Entry, LocationUnreadable
+
+    read: set[str] = set()
+
+    try:
+        with timed(found, provider_for, path) as provider:
+            for entry in timed(found, list, provider.entries()):
+                is_row = isinstance(entry, Entry)
+                if is_row and isinstance(timed(found, read_packed, provider, entry), Packed):
+                    read.add(entry.key)
+    except LocationUnreadable:
+        found.refused += 1
+    return read
+
+
+def timed(found: Found, call: Callable[..., Any], *values: Any) -> Any:
+    """What the call returns. How long it took is noted where none took longer."""
+    started = time.monotonic()
+    try:
+        return call(*values)
+    finally:
+        found.slowest = max(found.slowest, time.monotonic() - started)
+
+
+def readable_rows(path: Path) -> set[str]:
+    """The ids of the rows that SQLite gives whole, each asked for by itself, from a copy."""
+    if Path(f"{path}-journal").exists():
+        # Pages of an unfinished transaction stand among the others: only its rollback makes rows of them.
+        return set()
+    copy = path.with_name("copy.db")
+    for end in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+    rows: set[str] = set()
+    with suppress(sqlite_error(), UnicodeError), closing(connected(copy)) as connection:
+        if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'checkpoints'").fetchall() != [
+            ("table",)
+        ]:
+            return rows
+        for rowid in range(1, ROWS + 1):
+            with suppress(sqlite_error(), UnicodeError, ValueError):
+                rows |= whole_row(connection, rowid)
+    return rows
+
+
+def whole_row(connection: sqlite3.Connection, rowid: int) -> set[str]:
+    statement = "SELECT id, json(data) FROM checkpoints WHERE rowid = ?"
+    found = connection.execute(statement, (rowid,)).fetchall()
+    return {key for key, data in found if isinstance(key, str) and isinstance(json.loads(data or "0"), dict)}
+
+
+def sqlite_error() -> type[Exception]:
+    error: type[Exception] = import_module("pysqlite3").Error
+    return error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

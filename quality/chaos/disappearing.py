@@ -1,0 +1,176 @@
+"""Locations that disappear, or cannot be opened, for a moment while they are imported, again and again.
+
+It holds where nothing is called broken or pruned meanwhile that is whole, and everything is read at the end.
+"""
+
+import itertools
+import resource
+import shutil
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quality.chaos.broken_files import SAMPLE, settle
+from quality.chaos.own_data import own_data
+
+if TYPE_CHECKING:
+    from viewer.models import Location
+
+FILES, ROUNDS = 1_200, 6
+STORE = SAMPLE.parents[3] / "1.14.1/cp.db"
+
+
+@dataclass
+class Found:
+    """What came of the imports of one kind."""
+
+    imports: int = 0
+    unreadable: Counter[str] = field(default_factory=Counter)
+    unavailable: int = 0
+    lost: int = 0
+    missing: int = 0
+
+    @property
+    def holds(self) -> bool:
+        return self.imports > 0 and not self.lost and not self.missing
+
+
+def main() -> int:
+    """Print a table; 1 where it does not hold."""
+    with own_data() as folder:
+        found = tried(folder, FILES, ROUNDS)
+    print("| what happens | imports | not readable then | files not available | lost | missing at the end |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for kind, one in found.items():
+        cells = (kind, one.imports, one.unreadable.total(), one.unavailable, one.lost, one.missing)
+        print(f"| {' | '.join(map(str, cells))} |")
+    return 0 if all(one.holds for one in found.values()) else 1
+
+
+def tried(folder: Path, files: int, rounds: int) -> dict[str, Found]:
+    """Have each thing happen while a folder, and a store, is imported for the first time."""
+    found: dict[str, Found] = {}
+    for name, happens in HAPPENINGS.items():
+        for kind in ("folder", "store"):
+            one = found[f"{name}, {kind}"] = Found()
+            for number in range(rounds if kind == "store" else max(1, rounds // 3)):
+                place = folder / f"{name} {kind} {number}"
+                path, count = made(place, kind, files)
+                look(path, count, happens, one)
+                shutil.rmtree(place)
+    return found
+
+
+def made(place: Path, kind: str, files: int) -> tuple[Path, int]:
+    """A location, and how many checkpoints it has."""
+    place.mkdir()
+    if kind == "store":
+        return Path(shutil.copyfile(STORE, place / "store.db")), 3
+    (place / "location/main").mkdir(parents=True)
+    for number in range(files):
+        (place / f"location/main/20261120T{number:06d}_{number:08x}.json").write_bytes(SAMPLE.read_bytes())
+    settle(place / "location/main")
+    return place / "location", files
+
+
+def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Found) -> None:
+    """Import it while that happens, and once afterwards."""
+    from django.db import OperationalError
+
+    from viewer.importing import import_location, open_location
+
+    location = open_location(path)
+    for _ in range(3):
+        found.imports += 1
+        try:
+            with meanwhile(happens, path):
+                summary = import_location(location)
+        except OperationalError as error:
+            # Our own database could not be opened either.
+            found.unreadable[str(error)] += 1
+            continue
+        found.unreadable += Counter([str(summary.unreadable)] if summary.unreadable else [])
+        found.unavailable += len(summary.unavailable)
+        found.lost += lost(location)
+        # The location's own time has to differ, for the next one to read anything.
+        location.checkpoints.all().delete()
+        location.problems.filter(kind="unavailable").delete()
+    import_location(location)
+    found.lost += lost(location)
+    found.missing += count - location.checkpoints.filter(state="present").count()
+    location.delete()
+
+
+def lost(location: "Location") -> int:
+    """How many whole checkpoints count as broken or pruned."""
+    problems = location.problems.exclude(kind="unavailable").count()
+    return problems + location.checkpoints.exclude(state="present").count()
+
+
+@contextmanager
+def meanwhile(happens: "Callable[[Path], object]", path: Path) -> Iterator[None]:
+    """Have it happen again and again; whole again at the end."""
+    is_over = threading.Event()
+
+    def again() -> None:
+        for pause in itertools.cycle((0.001, 0.01, 0.05, 0.2)):
+            if is_over.wait(pause):
+                return
+            happens(path)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def moved_away(path: Path) -> None:
+    away = path.with_name("away")
+    path.rename(away)
+    time.sleep(0.02)
+    away.rename(path)
+
+
+def parent_moved_away(path: Path) -> None:
+    moved_away(path.parent)
+
+
+def few_descriptors(path: Path) -> None:
+    """What the process has open is all that it may have: EMFILE for whatever comes next."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())), hard))
+    try:
+        time.sleep(0.02)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def readers_killed(path: Path) -> None:
+    import psutil
+
+    # Long enough for others to be started.
+    time.sleep(0.5)
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            child.kill()
+
+
+HAPPENINGS: dict[str, Callable[[Path], object]] = {
+    "moved away and back": moved_away,
+    "its folder moved away and back": parent_moved_away,
+    "no descriptors left": few_descriptors,
+    "readers killed": readers_killed,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

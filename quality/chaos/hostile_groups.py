@@ -1,0 +1,109 @@
+"""Stores and rows of some dozens of payloads each, and the addresses at which they are shown.
+
+Django has to be set up.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from quality.chaos.hostile_checkpoints import TOGETHER, Texts, write_crew, write_flow
+from quality.chaos.hostile_rows import look_report, make_jobs
+
+if TYPE_CHECKING:
+    from viewer.models import Checkpoint, Location, Project
+
+# So many payloads stand in one run.
+A_GROUP = 54
+
+
+@dataclass
+class Group:
+    """What is to be looked at of some payloads."""
+
+    texts: Texts
+    # A run's page, whose tabs are clicked.
+    run: str
+    # Whose jobs' pages are open while their events come.
+    location: "Location"
+    addresses: list[str] = field(default_factory=list)
+
+
+def made_groups(folder: Path, payloads: Mapping[int, str]) -> list[Group]:
+    """Everything that holds these payloads, written below the folder, imported and stored."""
+    from tests.views.forking import made_location
+
+    project = made_location((folder / f"project {next(iter(payloads.values()))}").resolve()).project
+    assert project
+    numbers = list(payloads)
+    some = [numbers[at : at + A_GROUP] for at in range(0, len(numbers), A_GROUP)]
+    return [
+        made_group(folder / f"{few[0]}", Texts({number: payloads[number] for number in few}), project)
+        for few in some
+    ]
+
+
+def made_group(folder: Path, texts: Texts, project: "Project") -> Group:
+    first = texts.numbers[0]
+    place = folder / texts.file_name("folder", first)
+    place.mkdir(parents=True)
+    write_crew(place / "crew.db", texts)
+    write_flow(place / texts.file_name("location", first), texts)
+    crew = imported(place / "crew.db", project)
+    flow = imported(place / texts.file_name("location", first), project)
+    checkpoints = list(crew.checkpoints.order_by("row"))
+    last = checkpoints[-1]
+    jobs = make_jobs(last, texts)
+    group = Group(texts, last.run.get_absolute_url(), crew)
+    group.addresses = [
+        *(checkpoints[place].get_absolute_url() for place in range(0, len(checkpoints), TOGETHER)),
+        *crew_addresses(last),
+        *flow_addresses(flow),
+        *(job.get_absolute_url() for job in jobs),
+        *form_addresses(last, flow.checkpoints.get(entity="flow"), texts),
+        *(f"/jobs/{jobs[0].pk}/questions/{number}/" for number in (1, 2, 3)),
+        jobs[0].variations.get_absolute_url() if jobs[0].variations else "",
+        f"/locations/{crew.uid}/",
+        f"/locations/{flow.uid}/",
+        f"/locations/{flow.uid}/project/",
+    ]
+    return group
+
+
+def imported(path: Path, project: "Project") -> "Location":
+    from viewer.importing import import_location, open_location
+
+    location = open_location(path)
+    location.project = project
+    location.save()
+    import_location(location)
+    return location
+
+
+def crew_addresses(last: "Checkpoint") -> Iterator[str]:
+    """All that can be shown of the checkpoint that holds most."""
+    run = last.run.get_absolute_url()
+    at = {"at": last.checkpoint_id}
+    for more in ("tab=tasks&as=markdown", "tab=events&event=100", "view=graph", "only=failed"):
+        yield f"{run}?{urlencode(at)}&{more}"
+    yield f"{run}?{urlencode({'branch': last.branch})}"
+    yield f"{run}again/"
+
+
+def flow_addresses(flow: "Location") -> Iterator[str]:
+    """A flow's page with its own tabs, and a lone agent's."""
+    for checkpoint in flow.checkpoints.all():
+        address = checkpoint.get_absolute_url()
+        yield from (f"{address}&{more}" for more in ("tab=state", "tab=tasks&as=markdown", "tab=tasks", ""))
+
+
+def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iterator[str]:
+    """The forms that fork and resume, with a look's findings."""
+    from tests.views.forking import looked
+
+    looked(crew, **look_report(texts))
+    looked(flow, "flow:Desk", **look_report(texts))
+    for checkpoint in (crew, flow):
+        yield from (f"/checkpoints/{checkpoint.pk}/{form}/" for form in ("fork", "resume", "variations"))

@@ -1,0 +1,185 @@
+"""Hundreds of script payloads in every text that a page shows, looked at in a real browser.
+
+It holds where no script runs although the browser does not heed our policy, and where a browser that does has
+nothing to report; where nothing is asked for that is not ours, and no text has become markup.
+"""
+
+import asyncio
+import shutil
+import socketserver
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asgiref.sync import sync_to_async
+from playwright.async_api import Dialog, Page, async_playwright
+
+from quality.benchmarks.live_latency import served
+from quality.chaos.hostile_browser import Seen, look_at, look_at_tabs, read, watched_context
+from quality.chaos.hostile_groups import Group, made_groups
+from quality.chaos.hostile_rows import make_events
+from quality.chaos.payloads import filled, payload_forms
+
+if TYPE_CHECKING:
+    from viewer.models import Job
+
+PAGES_AT_ONCE = 2
+FRAMES_A_PAGE = 60
+# The overview is open at first.
+TABS = ("tasks", "inputs", "state", "events", "raw", "overview")
+LISTS = ("/", "/jobs/", "/jobs/waiting/", "/questions/", "/questions/waiting/")
+# Where nothing is escaped: in a text, and in an attribute that is quoted one way or another.
+UNESCAPED = (
+    "<!doctype html><body>{}",
+    '<!doctype html><input value="{}">',
+    "<!doctype html><input value='{}'>",
+)
+
+
+def main() -> int:
+    """Print the tables; 1 where something ran, was asked for, or was not to be read."""
+    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder, listener() as (host, asked):
+        payloads = {n: filled(form, n, host) for n, form in enumerate(payload_forms(), 1)}
+        (Path(folder) / "data").mkdir()
+        with served(f"{folder}/data") as link:
+            import django
+
+            django.setup()
+            groups = made_groups(Path(folder), payloads)
+            seen = asyncio.run(looked_at(link, groups))
+        for one in seen:
+            one.requests += sorted(asked)
+        asked.clear()
+        acting = asyncio.run(acting_unescaped(payloads, asked))
+    return report(payloads, seen, acting)
+
+
+@contextmanager
+def listener() -> Iterator[tuple[str, set[str]]]:
+    """An address that nobody may ask, and what was asked of it."""
+    asked: set[str] = set()
+
+    class Note(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked.add(self.rfile.readline().decode("latin-1").strip())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Note) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+
+
+async def looked_at(link: str, groups: list[Group]) -> list[Seen]:
+    """What a browser that heeds the policy saw, and one that does not."""
+    site = link.split("/login")[0]
+    seen = [Seen(), Seen()]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        login = await browser.new_context()
+        await (await login.new_page()).goto(link)
+        state = await login.storage_state()
+        work = []
+        for one, with_policy in zip(seen, (True, False), strict=True):
+            context = await watched_context(browser, site, one, with_policy=with_policy, storage_state=state)
+            waiting = iter(groups)
+            pages = [await context.new_page() for _ in range(PAGES_AT_ONCE)]
+            work += [look_through(page, waiting, one) for page in pages]
+            for address in LISTS:
+                await look_at(pages[0], address, one)
+        await asyncio.gather(*work)
+        await browser.close()
+    return seen
+
+
+def chromium() -> str:
+    found = shutil.which("chromium")
+    assert found, "chromium is not there: run `scripts/system-packages browser`"
+    return found
+
+
+async def look_through(page: Page, groups: Iterator[Group], seen: Seen) -> None:
+    """Look at groups, as long as there are any."""
+    for group in groups:
+        for address in filter(None, group.addresses):
+            await look_at(page, address, seen)
+        await look_at(page, group.run, seen)
+        await look_at_tabs(page, TABS, seen)
+        await look_while_it_runs(page, group, seen)
+
+
+async def look_while_it_runs(page: Page, group: Group, seen: Seen) -> None:
+    """A job's page, whose events come by its socket."""
+    job = await sync_to_async(waiting_job)(group)
+    await page.goto(job.get_absolute_url())
+    await page.wait_for_selector(".job-head[hx-ext=ws]")
+    last = await sync_to_async(make_events)(job, group.texts, group.texts.numbers)
+    await page.wait_for_selector(f'[data-event="{last}"]', state="attached")
+    await read(page, seen)
+
+
+def waiting_job(group: Group) -> "Job":
+    """One that has not ended, and that no worker takes for its own."""
+    from django.utils import timezone
+
+    from viewer.models import Job
+
+    later = timezone.now() + timedelta(days=1)
+    return Job.objects.create(kind="fork", location=group.location, branch="live", start_at=later)
+
+
+async def acting_unescaped(payloads: Mapping[int, str], asked: set[str]) -> set[int]:
+    """The payloads that run or ask for something in pages that escape nothing."""
+    acting: set[str] = set()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        context = await browser.new_context()
+
+        async def mark(source: object, number: object = "") -> None:
+            acting.add(str(number).strip("[']"))
+
+        async def dismiss(dialog: Dialog) -> None:
+            acting.add(dialog.message)
+            await dialog.dismiss()
+
+        await context.expose_binding("mark", mark)
+        context.on("dialog", dismiss)
+        documents = [form.format(payload) for payload in payloads.values() for form in UNESCAPED]
+        for at in range(0, len(documents), FRAMES_A_PAGE):
+            frames = [
+                f'<iframe srcdoc="{escape(one)}"></iframe>' for one in documents[at : at + FRAMES_A_PAGE]
+            ]
+            page = await context.new_page()
+            await page.set_content("".join(frames))
+            await page.close()
+        await browser.close()
+    acting |= {line.split()[1].strip("/") for line in asked if line.startswith("GET ")}
+    return {number for number in payloads if str(number) in acting}
+
+
+def report(payloads: Mapping[int, str], seen: list[Seen], acting: set[int]) -> int:
+    """Print what was found; 1 where it does not hold."""
+    whole = [name for name, numbers in seen[0].shown.items() if len(numbers) == len(payloads)]
+    print("| the browser | payloads | fields | pages | scripts run | requests | reports | became markup |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name, one in zip(("heeds the policy", "does not"), seen, strict=True):
+        counts = (len(one.ran), len(one.requests), len(one.reports), len(one.markup))
+        cells = (len(payloads), len(one.shown), one.pages, *counts)
+        print(f"| {name} | {' | '.join(map(str, cells))} |")
+        for fault in (*one.ran, *one.requests, *one.reports, *one.markup, *one.failed)[:20]:
+            print(fault)
+    print(f"Of {len(payloads)}, {len(acting)} run or ask for something where nothing is escaped.")
+    print(f"In {len(whole)} fields each of them was to be read; in the others:")
+    others = {name: len(seen[0].shown[name]) for name in sorted(seen[0].shown.keys() - whole)}
+    print(", ".join(f"{name} {count}" for name, count in others.items()))
+    return 0 if all(one.holds for one in seen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

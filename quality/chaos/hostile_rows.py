@@ -1,0 +1,126 @@
+"""Jobs, looks and questions in which every text is a payload. Django has to be set up."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from quality.chaos.hostile_checkpoints import Texts
+
+if TYPE_CHECKING:
+    from viewer.models import Checkpoint, Job
+
+EVENT_TEXTS = (
+    *("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments", "text"),
+    *("prompt", "words", "whose", "measure", "most", "description", "engine", "engine_version", "id"),
+)
+
+
+def make_jobs(checkpoint: "Checkpoint", texts: Texts) -> "list[Job]":
+    """One job that failed for each number, as variations of one form. Gives those to look at."""
+    from viewer.models import Job, Variations
+
+    group = Variations.objects.create(
+        name=texts.text("variations", texts.numbers[0])[:300], checkpoint=checkpoint
+    )
+    jobs = [Job(**job_values(checkpoint, texts, number), variations=group) for number in texts.numbers]
+    Job.objects.bulk_create(jobs)
+    shown = [job for job, number in zip(jobs, texts.numbers, strict=True) if number in texts.looked_at]
+    for job, number in zip(shown, texts.looked_at, strict=True):
+        make_events(job, texts, texts.together(number))
+        make_questions(job, texts, texts.together(number))
+    return shown
+
+
+def job_values(checkpoint: "Checkpoint", texts: Texts, number: int) -> dict[str, Any]:
+    def text(field: str) -> str:
+        return texts.text(f"job {field}", *texts.together(number))
+
+    step = {name: text(f"step {name}") for name in ("title", "agent", "why")}
+    return {
+        "kind": "fork",
+        "location": checkpoint.location,
+        "run": checkpoint.run,
+        "checkpoint": checkpoint,
+        "project": checkpoint.location.project,
+        "status": "failed",
+        "plan": [{"unit": "1", "position": 1, "action": "runs", **step}],
+        "stopped_by": {name: text(name) for name in ("whose", "measure", "most")},
+        "request": {"entry_point": text("entry point"), "options": {"models": {text("role"): text("model")}}},
+        **{name: text(name) for name in ("result", "error", "traceback")},
+        "log_end": text("log"),
+        **{name: texts.text(f"job {name}", number)[:300] for name in ("branch", "variation")},
+    }
+
+
+def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1) -> int:
+    """Every kind of event for each number, as a follower stores them. Gives the last one's place."""
+    from django.utils import timezone
+
+    from viewer.models import JobEvent
+    from viewer.presentation.jobs.timeline import WORDS
+
+    made: list[JobEvent] = []
+    for number in numbers:
+        data = {name: texts.text(f"event {name.replace('_', ' ')}", number) for name in EVENT_TEXTS}
+        for kind in (*WORDS, "warning", "text", texts.text("event kind", number)[:50]):
+            known = {"number": 1, "position": 1, "agents": [data["agent"]]}
+            made.append(
+                JobEvent(job=job, seq=first + len(made), kind=kind, at=timezone.now(), data=data | known)
+            )
+    JobEvent.objects.bulk_create(made)
+    return first + len(made) - 1
+
+
+def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
+    """One question for each number; every third is answered."""
+    from django.utils import timezone
+
+    from viewer.models import Question
+
+    for place, number in enumerate(numbers):
+        fields = ("output", "agent", "task", "method", "empty_means")
+        context: dict[str, Any] = {
+            name: texts.text(f"asked {name.replace('_', ' ')}", number) for name in fields
+        }
+        context["choices"] = [texts.text("choice", number)]
+        answered = {"answer": texts.text("answer", number), "answered_at": timezone.now()}
+        Question.objects.create(
+            job=job,
+            number=place + 1,
+            kind=("human_input", "human_feedback", "flow_input")[place % 3],
+            prompt=texts.text("prompt", number),
+            context=context,
+            **(answered if place % 3 == 2 else {}),
+        )
+
+
+def look_report(texts: Texts) -> dict[str, Any]:
+    """What a look may find, in payloads."""
+
+    def all_of(field: str) -> list[str]:
+        return [texts.text(f"look {field}", number) for number in texts.numbers]
+
+    parts = [
+        {"what": what, "name": name, "task": 1, "agent": name, "fate": fate}
+        for what, name in zip(all_of("part"), all_of("name"), strict=True)
+        for fate in ("lost", "project", "restored")
+    ]
+    questions = [
+        {
+            "kind": "task",
+            "saved": saved,
+            "position": 1,
+            "title": saved,
+            "reason": why,
+            "choices": [[why, why]],
+        }
+        for saved, why in zip(all_of("saved"), all_of("reason"), strict=True)
+    ]
+    return {
+        "parts": parts,
+        "questions": questions,
+        "blocks": all_of("block"),
+        "notes": [{"what": "unwritten", "detail": detail} for detail in all_of("note")],
+        "imports": all_of("import"),
+        "engine_version": texts.text("look version", texts.numbers[0]),
+        "python_version": texts.text("look python", texts.numbers[0]),
+    }

@@ -1,0 +1,160 @@
+"""A thousand jobs, while what asks for them, carries them out and is them is killed, again and again.
+
+It holds where each job was started at most once, and exactly once where it succeeded, where every job has
+ended fifteen seconds after the last kill, and where no process of theirs is left. Starts are counted by what
+really ran: each child leaves a mark.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from quality.chaos.own_data import own_data
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS, WORKERS = 1_000, 2
+WORKER = [sys.executable, "manage.py", "worker"]
+ASKER = [sys.executable, "-m", "quality.chaos.asker", str(JOBS)]
+# Of ten kills; a worker takes long to start.
+TARGETS = ("children",) * 6 + ("workers",) * 2 + ("askers",) * 2
+RECOVERY_SECONDS = 15
+
+
+@dataclass
+class Found:
+    """What came of the jobs. ``unstarted`` succeeded without a start."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    started: int = 0
+    started_twice: int = 0
+    unstarted: int = 0
+    recovery: float = 0.0
+    left: int = 0
+
+    @property
+    def holds(self) -> bool:
+        others = self.ends.keys() - {"succeeded", "interrupted"}
+        wrong = self.started_twice or self.unstarted or self.left or others
+        return bool(self.started) and not wrong and self.recovery <= RECOVERY_SECONDS
+
+
+def main() -> int:
+    """Print a table; 1 where it does not hold."""
+    os.environ["TINY_CHILD"] = "pauses.py"
+    with own_data("tests.jobs.worker_settings") as folder:
+        found = tried(folder)
+    print("| jobs | kills | succeeded | interrupted | otherwise | started | twice | left over | recovery |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+    kills = ", ".join(f"{count} of {target}" for target, count in sorted(found.kills.items()))
+    ended = [found.ends["succeeded"], found.ends["interrupted"]]
+    counts = [*ended, found.ends.total() - sum(ended), found.started, found.started_twice, found.left]
+    cells = [found.ends.total(), kills, *counts, f"{found.recovery:.1f} s"]
+    print(f"| {' | '.join(map(str, cells))} |")
+    return 0 if found.holds else 1
+
+
+def tried(folder: Path) -> Found:
+    """Have the jobs asked for and carried out, and kill."""
+    from viewer.models import Job
+
+    make_location(folder)
+    found = Found()
+    processes = {"askers": [started(ASKER)], "workers": [started(WORKER) for _ in range(WORKERS)]}
+    try:
+        while Job.objects.count() < JOBS:
+            time.sleep(random.uniform(0, 0.6))
+            kill_one(random.choice(TARGETS), processes, found)
+        recovered(found)
+    finally:
+        for process in [*processes["askers"], *processes["workers"]]:
+            process.kill()
+            process.wait()
+    count(folder, found)
+    return found
+
+
+def make_location(folder: Path) -> None:
+    """A confirmed project, and a location whose jobs are its."""
+    from django.utils import timezone
+
+    from viewer.models import Location, Project
+
+    (folder / "checkpoints").mkdir()
+    project = Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    Location.objects.create(path=str(folder / "checkpoints"), provider="json", project=project)
+
+
+def started(command: list[str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(command, cwd=ROOT)
+
+
+def kill_one(target: str, processes: dict[str, list[Any]], found: Found) -> None:
+    """Kill one of these without a warning, and start another in its place. Nothing where there is none."""
+    if target == "children":
+        # One may end by itself at this moment.
+        with suppress(psutil.NoSuchProcess, IndexError):
+            random.choice(children()).kill()
+            found.kills[target] += 1
+        return
+    number = random.randrange(len(processes[target]))
+    process = processes[target][number]
+    process.kill()
+    process.wait()
+    found.kills[target] += 1
+    processes[target][number] = started(WORKER if target == "workers" else ASKER)
+
+
+def children() -> list[psutil.Process]:
+    """Every process of a job: it has the job's marker, whoever is its parent by now."""
+    from viewer.jobs.execution.environment import MARKER
+    from viewer.models import Job
+
+    jobs = set(map(str, Job.objects.values_list("pk", flat=True)))
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARKER) in jobs and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def recovered(found: Found) -> None:
+    """Note how long the jobs take to end once nothing is killed any more."""
+    from viewer.models import Job
+
+    last_kill = time.monotonic()
+    while Job.objects.unfinished().exists() and time.monotonic() - last_kill < 4 * RECOVERY_SECONDS:
+        time.sleep(0.05)
+    found.recovery = time.monotonic() - last_kill
+
+
+def count(folder: Path, found: Found) -> None:
+    """Compare what the rows say with what was started."""
+    from viewer.models import Job
+
+    starts = Counter((folder / "marks").read_text().split())
+    found.started, found.started_twice = len(starts), sum(times > 1 for times in starts.values())
+    found.ends = Counter(Job.objects.values_list("status", flat=True))
+    succeeded = map(str, Job.objects.filter(status="succeeded").values_list("pk", flat=True))
+    found.unstarted = sum(job not in starts for job in succeeded)
+    # A child may still be on its way out behind its last word.
+    time.sleep(1)
+    found.left = len(children())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

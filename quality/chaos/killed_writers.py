@@ -1,0 +1,132 @@
+"""Eight writers and 500 kills while a location is imported: what was committed is never missing.
+
+It holds where no committed checkpoint is missing five seconds after the last kill, no file is called broken
+while it is being written, and no writer is told that its store is locked.
+"""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quality.chaos.own_data import own_data
+
+if TYPE_CHECKING:
+    from viewer.models import Location
+
+sqlite3: Any = import_module("pysqlite3")
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = next((ROOT / "tests/recorded_stores/1.15.30/json/main").glob("*.json"))
+WRITERS, KILLS = 8, 250
+TABLE = (
+    "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, parent_id TEXT, branch TEXT, data BLOB)"
+)
+
+
+@dataclass
+class Found:
+    """What came of one location."""
+
+    provider: str
+    kills: int = 0
+    imports: int = 0
+    committed: int = 0
+    missing: int = 0
+    called_broken: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+
+    @property
+    def holds(self) -> bool:
+        return self.committed > 0 and not (self.missing or self.called_broken or self.refused)
+
+
+def main() -> int:
+    """Print a table of both providers; 1 where something was lost."""
+    with own_data() as folder:
+        results = [tried(provider, folder) for provider in ("json", "sqlite")]
+    print("| writers | kills | imports | committed | missing | called broken | refused |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for one in results:
+        broken = sum(one.called_broken.values())
+        counts = (one.kills, one.imports, one.committed, one.missing, broken, one.refused)
+        print(f"| {WRITERS} into {one.provider} | {' | '.join(map(str, counts))} |")
+    return 0 if all(one.holds for one in results) else 1
+
+
+def tried(provider: str, folder: Path) -> Found:
+    """Kill writers into a new location while it is imported again and again."""
+    from viewer.importing import import_location, open_location
+
+    path = made(provider, folder)
+    location = open_location(path)
+    found = Found(provider)
+    ledgers = [folder / f"{provider}-{number}.txt" for number in range(WRITERS)]
+    writers = [started(provider, path, ledger) for ledger in ledgers]
+    while found.kills < KILLS:
+        # As long as some writes take.
+        time.sleep(random.uniform(0, 0.4))
+        number = random.randrange(WRITERS)
+        writers[number].send_signal(signal.SIGKILL)
+        writers[number].wait()
+        found.kills += 1
+        writers[number] = started(provider, path, ledgers[number])
+        import_location(location)
+        found.imports += 1
+        note_broken(location, found)
+    for writer in writers:
+        writer.kill()
+        writer.wait()
+    settle(location, ledgers, found)
+    return found
+
+
+def made(provider: str, folder: Path) -> Path:
+    path = folder / ("checkpoints" if provider == "json" else "checkpoints.db")
+    if provider == "json":
+        (path / "main").mkdir(parents=True)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(TABLE)
+    return path
+
+
+def started(provider: str, path: Path, ledger: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "quality.chaos.writer", provider, str(path), str(SAMPLE), str(ledger)]
+    return subprocess.Popen(command, cwd=ROOT)
+
+
+def note_broken(location: "Location", found: Found) -> None:
+    """A file that some writer may still be writing must not be called broken: it has changed a moment ago."""
+    now = time.time()
+    for problem in location.problems.filter(kind="broken"):
+        file = Path(location.path) / problem.key
+        if file.exists() and now - file.stat().st_mtime < 1:
+            found.called_broken[problem.reason] += 1
+
+
+def settle(location: "Location", ledgers: list[Path], found: Found) -> None:
+    """Five seconds to find what was committed."""
+    from viewer.importing import import_location
+
+    lines = [line for ledger in ledgers for line in ledger.read_text().splitlines()]
+    committed = {line.split()[1] for line in lines if line.startswith("committed ")}
+    found.refused = sum(line.startswith("refused ") for line in lines)
+    found.committed = len(committed)
+    until = time.monotonic() + 5
+    while committed and time.monotonic() < until:
+        import_location(location)
+        committed -= set(location.checkpoints.values_list("checkpoint_id", flat=True))
+    found.missing = len(committed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""Small and large files that are made to exhaust whoever reads them: each is read or refused in time.
+
+It holds where no file takes more than five seconds of a processor's time or any process more than 500 MB,
+each is a checkpoint or a problem that says why, a healthy neighbour is read each time, and a second import
+reads none of the refused again. Seconds on the clock are those of a machine that does something else, too.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from quality.chaos.broken_files import SAMPLE, settle
+from quality.chaos.own_data import own_data
+
+MOST_SECONDS, MOST_MEGABYTES = 5.0, 500
+MEGABYTE = 1024 * 1024
+
+
+@dataclass
+class Found:
+    """What became of one file."""
+
+    seconds: float = 0.0
+    worked: float = 0.0
+    megabytes: float = 0.0
+    outcome: str = ""
+    again: float = 0.0
+    wrong: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return not self.wrong and self.worked <= MOST_SECONDS and self.megabytes <= MOST_MEGABYTES
+
+
+def main() -> int:
+    """Print a table; 1 where it does not hold."""
+    with own_data() as folder:
+        found = tried(folder)
+    print("| file | processor | clock | again | most memory | what became of it |")
+    print("|---|---:|---:|---:|---:|---|")
+    for name, one in found.items():
+        times = (f"{seconds:.2f} s" for seconds in (one.worked, one.seconds, one.again))
+        cells = (name, *times, f"{one.megabytes:.0f} MB", one.outcome)
+        print(f"| {' | '.join(cells)} | {one.wrong}".rstrip())
+    print(f"{len(found)} files, {sum(one.holds for one in found.values())} within the limits.")
+    return 0 if found and all(one.holds for one in found.values()) else 1
+
+
+def tried(folder: Path, scale: float = 1.0) -> dict[str, Found]:
+    """Import each by itself, beside a healthy one. ``scale`` makes the large ones smaller."""
+    found: dict[str, Found] = {}
+    for name, data in texts(scale):
+        place = folder / f"text {len(found)}"
+        place.mkdir()
+        (place / "20261120T000000_00000001.json").write_bytes(data)
+        (place / "20261120T000001_00000002.json").write_bytes(SAMPLE.read_bytes())
+        settle(place)
+        found[name] = looked_at(place, healthy=1)
+        shutil.rmtree(place)
+    for name, make in STORES.items():
+        place = folder / f"store {len(found)}"
+        place.mkdir()
+        make(place / "store.db")
+        found[name] = looked_at(place / "store.db", healthy=0)
+        shutil.rmtree(place)
+    return found
+
+
+def texts(scale: float) -> Iterator[tuple[str, bytes]]:
+    """Checkpoints with a state that is made to cost much."""
+
+    def many(megabytes: float, part: bytes) -> bytes:
+        return part * max(1, int(megabytes * scale * MEGABYTE) // len(part))
+
+    begin = b"-----BEGIN A PRIVATE KEY-----"
+    yield "8 MB of BEGIN lines", with_state(b'"' + many(8, begin + b"\\n") + b'"')
+    yield "8 MB of BEGIN without ends of lines", with_state(b'"' + many(8, begin) + b'"')
+    fields = b",".join(b'"a%d_password": "hunter%d"' % (one, one) for one in range(int(25_000 * scale)))
+    yield "0.8 MB of password fields", with_state(b"{" + fields + b"}")
+    yield "one text of 60 MB", with_state(b'"' + many(60, b"a") + b'"')
+    yield "one text of 60 MB with blanks", with_state(b'"' + many(60, b"token for you ") + b'"')
+    yield "one text of 60 MB of escapes", with_state(b'"' + many(60, b'\\"') + b'"')
+    yield "one text of 30 MB of other alphabets", with_state(b'"' + many(30, "😀".encode()) + b'"')
+    yield "64 MB of [", many(63.9, b"[")
+    yield "64 MB of {}", with_state(b"[" + many(63, b"{},") + b"1]")
+    yield "64 MB of [],", with_state(b"[" + many(63, b"[],") + b"1]")
+    yield "64 MB of numbers", with_state(b"[" + many(63, b"1,") + b"1]")
+    yield "64 MB of floats", with_state(b"[" + many(63, b"1e9,") + b"1]")
+    yield "64 MB of names", with_state(b"{" + many(63, b'"a":1,') + b'"b":1}')
+    yield "64 MB of quotes that do not end", with_state(b"1")[:-1] + many(63, b'"a\\')
+    yield (
+        "nested 199 levels, 300,000 times",
+        with_state(b"[" + many(63, b"[" * 190 + b"]" * 190 + b",") + b"1]"),
+    )
+    yield "64 MB of blanks", many(63.9, b" ")
+    yield "65 MB", with_state(b'"' + many(65, b"a") + b'"')
+
+
+def with_state(text: bytes) -> bytes:
+    """The sample, with one more value in the state of its entity."""
+    body = json.loads(SAMPLE.read_text())
+    body["entities"][0]["checkpoint_state"] = "PLACE"
+    return json.dumps(body).encode().replace(b'"PLACE"', b'{"a": ' + text + b"}", 1)
+
+
+def store_of(*statements: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    return make
+
+
+def store_with(end: str, target: str) -> Callable[[Path], None]:
+    """A store in WAL mode with a link beside it, or a log with a hole of this many bytes."""
+
+    def make(path: Path) -> None:
+        shutil.copyfile(SAMPLE.parents[3] / "1.14.1/cp.db", path)
+        beside = Path(f"{path}{end}")
+        if target.isdigit():
+            beside.touch()
+            os.truncate(beside, int(target))
+        elif target == "pipe":
+            os.mkfifo(beside)
+        else:
+            beside.symlink_to(target)
+
+    return make
+
+
+_TABLE = "CREATE TABLE checkpoints (id TEXT, created_at TEXT, data)"
+_MANY = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {})"
+_ENDLESS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS id, '{}' AS data FROM n"
+)
+
+
+def many_rows(count: int) -> Callable[[Path], None]:
+    return store_of(
+        _TABLE, f"INSERT INTO checkpoints {_MANY.format(count)} SELECT 'id' || x, '', '{{}}' FROM n"
+    )
+
+
+STORES: dict[str, Callable[[Path], None]] = {
+    "a generated column of gigabytes": store_of(
+        "CREATE TABLE checkpoints (id TEXT, data TEXT AS (hex(zeroblob(400000000))) VIRTUAL)",
+        "INSERT INTO checkpoints (id) VALUES ('20261120T000000_00000001')",
+    ),
+    "a generated column named rowid": store_of(
+        "CREATE TABLE checkpoints (id TEXT, data, rowid AS (hex(zeroblob(400000000))) VIRTUAL)",
+        "INSERT INTO checkpoints (id, data) VALUES ('20261120T000000_00000001', '{}')",
+    ),
+    "a generated column named branch": store_of(
+        "CREATE TABLE checkpoints (id TEXT, data, branch AS (hex(zeroblob(400000000))) VIRTUAL)",
+        "INSERT INTO checkpoints (id, data) VALUES ('20261120T000000_00000001', '{}')",
+    ),
+    "rows of 400 MB of zeros": store_of(
+        _TABLE, "INSERT INTO checkpoints VALUES ('20261120T000000_00000001', '', zeroblob(400000000))"
+    ),
+    "rows of 60 MB of zeros": store_of(
+        _TABLE, f"INSERT INTO checkpoints {_MANY.format(3)} SELECT 'id' || x, '', zeroblob(60000000) FROM n"
+    ),
+    "ids of 50 MB": store_of(
+        _TABLE, f"INSERT INTO checkpoints {_MANY.format(4)} SELECT hex(zeroblob(25000000)), '', '{{}}' FROM n"
+    ),
+    "two million rows": many_rows(2_000_000),
+    "an endless view": store_of(f"CREATE VIEW checkpoints AS {_ENDLESS}"),
+    "a virtual table": store_of("CREATE VIRTUAL TABLE checkpoints USING fts5(id, data)"),
+    "a trigger of the table's name": store_of(
+        _TABLE, "CREATE TRIGGER checkpoints AFTER INSERT ON checkpoints BEGIN SELECT 1; END"
+    ),
+    "a log that is a link to /dev/zero": store_with("-wal", "/dev/zero"),
+    "a log that is a link to /etc/shadow": store_with("-wal", "/etc/shadow"),
+    "an index that is a link": store_with("-shm", "/dev/zero"),
+    "a journal that is a pipe": store_with("-journal", "pipe"),
+    "a log of 50 GB": store_with("-wal", "50000000000"),
+    "a log of 900 MB": store_with("-wal", "900000000"),
+}
+
+
+def looked_at(path: Path, healthy: int) -> Found:
+    """Import it twice, and compare with what has to become of it."""
+    from viewer.importing import import_location, open_location
+    from viewer.stores.reader.pool import end_idle_readers
+
+    found = Found()
+    end_idle_readers()
+    with Watch() as watch:
+        started, before = time.monotonic(), worked()
+        location = open_location(path)
+        summary = import_location(location)
+        end_idle_readers()
+        found.seconds, found.worked = time.monotonic() - started, worked() - before
+    found.megabytes = watch.peak / MEGABYTE
+    found.worked -= watch.seconds
+    kinds = sorted(location.problems.values_list("kind", "reason"))
+    started = time.monotonic()
+    again = import_location(location)
+    found.again = time.monotonic() - started
+    told = str(summary.unreadable or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
+    found.outcome = told or f"{summary.added - healthy} read"
+    if location.checkpoints.count() < healthy or (kinds and not kinds[0][1]):
+        found.wrong = "a neighbour was lost"
+    is_settled = all(kind != "writing" for kind, _reason in kinds)
+    if (again.read and is_settled) or (found.again > 2 and again.unreadable):
+        found.wrong = "it was tried again"
+    if any(kind == "unavailable" or "Forkline failed" in reason for kind, reason in kinds):
+        found.wrong = "it was not judged by its content"
+    location.delete()
+    return found
+
+
+def worked() -> float:
+    """The processor's time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+class Watch:
+    """The most bytes that this process or a child has in memory, and the seconds of watching that."""
+
+    def __enter__(self) -> "Watch":
+        self._is_over, self.peak, self.seconds = threading.Event(), 0, 0.0
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        main = Path(f"/proc/self/task/{os.getpid()}/children")
+        while not self._is_over.wait(0.01):
+            for process in ("self", *main.read_text().split()):
+                with suppress(OSError, IndexError):
+                    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+                    self.peak = max(self.peak, pages * os.sysconf("SC_PAGE_SIZE"))
+        self.seconds = time.thread_time()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

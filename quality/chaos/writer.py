@@ -1,0 +1,58 @@
+"""One writer, as the engine writes: JSON files, not atomically, or rows of a SQLite store in WAL mode.
+
+    python -m quality.chaos.writer <json|sqlite> <location> <sample> <ledger>
+
+It writes until it is killed, and notes each checkpoint in its ledger once that is committed.
+"""
+
+import os
+import random
+import sys
+import time
+import uuid
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+sqlite3: Any = import_module("pysqlite3")
+
+BUSY_SECONDS = 5
+INSERT = "INSERT INTO checkpoints VALUES (?, ?, NULL, 'main', jsonb(?))"
+
+
+def main(provider: str, location: Path, sample: Path, ledger: Path) -> None:
+    """Write checkpoints without an end."""
+    body = sample.read_text()
+    write = write_file if provider == "json" else write_row
+    notes = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while True:
+        checkpoint_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{uuid.uuid4().hex[:8]}"
+        try:
+            write(location, checkpoint_id, body)
+        except sqlite3.OperationalError as error:
+            os.write(notes, f"refused {error}\n".encode())
+            continue
+        os.write(notes, f"committed {checkpoint_id}\n".encode())
+        time.sleep(random.uniform(0.1, 0.4))
+
+
+def write_file(location: Path, checkpoint_id: str, body: str) -> None:
+    with open(location / "main" / f"{checkpoint_id}_p-none.json", "w") as file:
+        half = len(body) // 2
+        file.write(body[:half])
+        file.flush()
+        # Long enough for a kill, or a reader, to come between the halves now and then.
+        time.sleep(random.uniform(0, 0.05))
+        file.write(body[half:])
+
+
+def write_row(location: Path, checkpoint_id: str, body: str) -> None:
+    with closing(sqlite3.connect(location, timeout=BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        with connection:
+            connection.execute(INSERT, (checkpoint_id, checkpoint_id[:15], body))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

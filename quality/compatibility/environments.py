@@ -1,0 +1,64 @@
+"""An environment of its own for each version of the engine, made once."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.engines.children import environment
+from tests.engines.model_server import model_server
+from tests.engines.warm_start import WarmPython, warm_python
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".matrix"
+VERSIONS = ("1.14.2", "1.14.3", "1.14.4", "1.14.7", "1.15.0", "1.15.5", "1.15.15", "1.15.20")
+# Where Python's own SQLite is too old for the engine's stores.
+BESIDE = "pysqlite3>=0.6.1,<0.7"
+MOST_SECONDS = 1800
+
+
+def newest() -> str:
+    """The newest version that the registry has. Raises CalledProcessError where it does not answer."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "crewai", "--disable-pip-version-check"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    found = re.match(r"crewai \((\S+)\)", said)
+    assert found, said[:200]
+    return found[1]
+
+
+def python_of(version: str) -> Path:
+    """The interpreter that has this version; its environment is made where it is not there yet.
+
+    Raises CalledProcessError where it cannot be installed.
+    """
+    folder = HOME / version
+    python, stamp = folder / "bin/python", folder / "installed.txt"
+    wanted = f"crewai=={version}\n{BESIDE}\n"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    print(f"Installing CrewAI {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    uv = str(Path(sys.executable).parent / "uv")
+    # Runs do not write bytecode: without it, each of them would compile the engine for seconds.
+    install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
+    subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
+    stamp.write_text(wanted)
+    return python
+
+
+@contextmanager
+def interpreter(python: Path) -> Iterator[Path | WarmPython]:
+    """The interpreter; with WARM in the environment, copies of one process of it that has imported CrewAI."""
+    if "WARM" not in os.environ:
+        yield python
+        return
+    with tempfile.TemporaryDirectory(prefix="forkline-matrix-") as name, model_server() as model:
+        folder = Path(name)
+        with warm_python(python, environment(model, folder), folder) as warm:
+            yield warm

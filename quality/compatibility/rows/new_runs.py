@@ -1,0 +1,58 @@
+"""Runs from their start, of the project's own crew, flow and agent."""
+
+from quality.compatibility.rows import row
+from quality.compatibility.stage import Stage, holds, same, succeeded, tasks_called
+from tests.runners.children import marks, new_run_request, saved_in
+from tests.runners.reading import is_chain
+
+INPUTS = {"topic": "bees", "year": 1999, "tags": ["x", 2]}
+
+
+@row("new run", "a crew with typed inputs, of whose checkpoints so many are kept")
+def crew(stage: Stage) -> None:
+    location = stage.recorded("simple")
+    before = marks(location)
+    events = {"events": ["task_started", "task_completed"], "most": 2}
+    run = stage.run(new_run_request(location, "crew", "press_parts:plain", INPUTS, events))
+    succeeded(run)
+    same("tasks called", tasks_called(stage.model), ["Collect", "Check", "Write", "Title"])
+    holds(
+        "the first task is asked with the inputs",
+        "Collect bees in 1999, ['x', 2]" in stage.model.prompts()[0],
+    )
+    now = marks(location)
+    same(
+        "files of others that changed or went", [path for path in before if now.get(path) != before[path]], []
+    )
+    new = [saved for saved in saved_in(location) if saved.source not in before]
+    same("checkpoints told", len(run.of("checkpoint")), 8)
+    same(
+        "checkpoints left",
+        [saved.source for saved in new],
+        [line["path"] for line in run.of("checkpoint")[-2:]],
+    )
+    same("saved inputs", new[-1].root.get("checkpoint_inputs", INPUTS), INPUTS)
+
+
+@row("new run", "a flow with a typed state")
+def flow(stage: Stage) -> None:
+    location = stage.folder / "store"
+    asked = {"topic": "bees", "year": 1999}
+    run = stage.run(new_run_request(location, "flow", "press_flow:PressFlow", asked))
+    succeeded(run)
+    holds("the short way is gone", any("Write briefly" in prompt for prompt in stage.model.prompts()))
+    new = saved_in(location)
+    holds("checkpoints hang under each other", is_chain("", new))
+    state = new[-1].root["checkpoint_state"]
+    same("state", (state["topic"], state["year"]), ("bees", 1999))
+
+
+@row("new run", "an agent with its message")
+def agent(stage: Stage) -> None:
+    location = stage.folder / "store"
+    asked = {"messages": "Ask about bees"}
+    run = stage.run(new_run_request(location, "agent", "press_agent:interviewer", asked))
+    succeeded(run)
+    same("model calls", len(stage.model.requests), 1)
+    holds("it is asked its message", "Ask about bees" in stage.model.prompts()[0])
+    same("branches written", {saved.branch for saved in saved_in(location)}, {"main"})

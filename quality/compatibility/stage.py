@@ -1,0 +1,243 @@
+"""What one row works with: an interpreter with one version of the engine, a model of its own, a folder."""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.runners import children
+from tests.runners.children import PRESS, Child, Ended, Saved, marks, saved_in
+from tests.runners.model_server import ModelServer, model_server
+from tests.runners.warm_start import WarmPython, launched
+
+MOST_SECONDS = 300
+MAX_RECORDINGS = 5
+# These kinds have something beside their store: knowledge, or memory.
+KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
+# Where an engine gives up writing such a run's checkpoints, a run of ours is what is gone on from.
+RETAKEN = {
+    "json": "press_parts:with_json",
+    "pydantic": "press_parts:with_pydantic",
+    "hierarchical": "press_orders:hierarchical",
+    "conditional": "press_orders:conditional",
+}
+# What the recorded projects are made of.
+RECORDED = {".py", ".jsonc", ".yaml", ".toml"}
+OURS = "recorded-by-forkline.txt"
+INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
+# Two rows may want the same recording at once.
+RECORDING: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+
+
+class Failed(Exception):
+    """The row did not see what must be seen. The message says what it saw instead."""
+
+
+class NotPossible(Exception):
+    """This version's library makes the row impossible. The message says why."""
+
+
+@dataclass
+class Stage:
+    """One row's surroundings. ``recordings`` is where this version's recorded stores are kept."""
+
+    python: Path | WarmPython
+    version: str
+    folder: Path
+    recordings: Path
+    model: ModelServer
+    jobs: int = field(default=0)
+    # What stands below the table where the row passes.
+    note: str = ""
+
+    def recorded(self, kind: str, provider: str = "json") -> Path:
+        """An own copy of a store that this version has written by itself. Raises NotPossible, Failed."""
+        name = f"{kind}.{provider}".replace(" ", "-")
+        kept = self.recordings / name
+        with RECORDING[kept]:
+            if not kept.exists():
+                self._record_whole(Path(f"{kept}.half"), kind, provider).rename(kept)
+        if (kept / OURS).exists():
+            self.note = (kept / OURS).read_text()
+        copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
+        if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
+            raise missing(copy, "checkpoint of such a run")
+        return copy
+
+    def _record_whole(self, folder: Path, kind: str, provider: str) -> Path:
+        """A recording in which the engine did not panic: it loses checkpoints then. Raises Failed."""
+        for _attempt in range(MAX_RECORDINGS):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                self._record(folder, kind, provider)
+            except Failed:
+                if not has_panicked(folder):
+                    raise
+            if not has_panicked(folder):
+                return folder
+        raise Failed(f"recording {kind}: the engine panicked {MAX_RECORDINGS} times")
+
+    def _record(self, folder: Path, kind: str, provider: str) -> None:
+        with model_server() as model, self.recorder(folder, kind, provider, model) as child:
+            child.wait(MOST_SECONDS)
+            if child.returncode:
+                raise Failed(
+                    f"recording {kind} ({child.returncode}): {(folder / 'log.txt').read_text()[-300:]}"
+                )
+        reason = failed_write((folder / "log.txt").read_text(errors="replace"))
+        if reason and kind in RETAKEN and provider == "json":
+            self._record_anew(folder, RETAKEN[kind])
+            (folder / OURS).write_text(f"recorded by Forkline's own run, as CrewAI gives up: {reason}")
+
+    def _record_anew(self, folder: Path, entry_point: str) -> None:
+        """The same by a run that Forkline starts, which writes what the engine's own cannot."""
+        shutil.rmtree(folder / "store", ignore_errors=True)
+        events = {"events": ["task_started", "task_completed", "task_failed"]}
+        request = children.new_run_request(folder / "store", "crew", entry_point, INPUTS, events)
+        with model_server() as model:
+            succeeded(children.run(self.python, model, folder / "job", request))
+
+    @contextlib.contextmanager
+    def recorder(
+        self, folder: Path, kind: str, provider: str = "json", model: ModelServer | None = None
+    ) -> Iterator[Child]:
+        """The engine's own run of a kind, under way; it writes to ``store`` in ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        # A suffix would be added to a SQLite store, and a path relative to this folder is what users write.
+        location = "./store" if provider == "json" else "./store.db"
+        child = launched(
+            self.python,
+            PRESS / "record.py",
+            [kind, provider, location],
+            folder,
+            self._recording(folder, kind, model or self.model),
+            folder / "log.txt",
+        )
+        try:
+            yield child
+        finally:
+            # Once it has been waited for, its number may be another process's.
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        if provider == "sqlite" and (folder / "store.db").exists():
+            (folder / "store.db").rename(folder / "store")
+
+    def _recording(self, folder: Path, kind: str, model: ModelServer) -> dict[str, str]:
+        stored = storage_in(folder) if kind in KEEP_BESIDE else {}
+        return {**children.environment(model, folder), **stored}
+
+    def run(self, request: dict[str, Any], **variables: str) -> Ended:
+        """Run the child to its end, as the product does."""
+        self.jobs += 1
+        job = self.folder / f"job-{self.jobs}"
+        return children.run(self.python, self.model, job, request, PRESS_TRACE=str(self.traces), **variables)
+
+    def ask(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
+        """Run the child, and answer its questions one after another."""
+        self.jobs += 1
+        job = self.folder / f"job-{self.jobs}"
+        with children.started(self.python, self.model, job, request, **variables) as child:
+            return children.answered(job, child, answers)
+
+    @property
+    def traces(self) -> Path:
+        return self.folder / "traces.txt"
+
+    def traced(self) -> list[str]:
+        """What the project's parts have said of being called."""
+        return self.traces.read_text().splitlines() if self.traces.exists() else []
+
+
+def has_panicked(folder: Path) -> bool:
+    """Whether the engine's serializer panicked while it recorded this folder."""
+    log = folder / "log.txt"
+    return log.exists() and "PanicException" in log.read_text(errors="replace")
+
+
+def storage_in(folder: Path) -> dict[str, str]:
+    """Has knowledge and memory stand in this folder, as a project's environment may say it."""
+    return {"CREWAI_STORAGE_DIR": str(folder / "storage")}
+
+
+def recordings_of(version_folder: Path) -> Path:
+    """Where this version's recordings are kept; elsewhere once the project that is recorded changes."""
+    digest = hashlib.sha256()
+    sources = (path for path in PRESS.parent.rglob("*") if path.suffix in RECORDED)
+    for path in sorted(sources):
+        digest.update(path.read_bytes())
+    return version_folder / "recordings" / digest.hexdigest()[:12]
+
+
+def missing(location: Path, what: str) -> Exception:
+    """NotPossible where the engine's own log says that it failed to write, Failed where it does not."""
+    log = (location.parent / "log.txt").read_text(errors="replace")
+    reason = failed_write(log)
+    if reason:
+        return NotPossible(f"the engine itself writes no {what}: {reason}")
+    return Failed(f"the engine has written no {what}")
+
+
+def failed_write(log: str) -> str:
+    """Why the engine could not write a checkpoint, by its own log; empty where it says nothing of it."""
+    reason = re.search(r"^\S*Error: (.*)$", log.partition("Auto-checkpoint failed")[2], re.M)
+    return reason[1] if reason else ""
+
+
+def same(what: str, actual: Any, wanted: Any) -> None:
+    """Raises Failed where the two differ."""
+    if actual != wanted:
+        raise Failed(f"{what}: {actual!r} instead of {wanted!r}")
+
+
+def holds(what: str, truth: object) -> None:
+    """Raises Failed where it is not so."""
+    if not truth:
+        raise Failed(f"not so: {what}")
+
+
+def succeeded(run: Ended) -> None:
+    if run.end["status"] != "succeeded":
+        raise Failed(f"ended as {run.end['status']}: {run.end['error'] or run.log[-200:]}")
+
+
+def tasks_called(model: ModelServer) -> list[str]:
+    """The first word of each task that the model was called for, once for each task."""
+    words = [_first_word(prompt) for prompt in model.prompts()]
+    return [word for position, word in enumerate(words) if word not in words[:position]]
+
+
+def _first_word(prompt: str) -> str:
+    # Old engines keep an agent's former tasks in its conversation: the last one is what it is asked for.
+    known = ("Collect", "Check", "Write about", "Title for")
+    asked = prompt.rpartition("Current Task: ")[2] or prompt
+    found = [(asked.index(text), text) for text in known if text in asked]
+    return min(found)[1].split()[0] if found else prompt[:40]
+
+
+def grown(location: Path, before: dict[str, str], start: Saved, branch: str) -> list[Saved]:
+    """What is new at a location: a chain below ``start`` on one branch, beside originals as they were."""
+    now = marks(location)
+    same("originals that changed", [path for path in before if now.get(path) != before[path]], [])
+    new = [saved for saved in saved_in(location) if saved.source not in before]
+    same("branches written", {saved.branch for saved in new}, {branch})
+    children_of: dict[str, list[Saved]] = {}
+    for saved in new:
+        children_of.setdefault(saved.parent, []).append(saved)
+    chain, at = [], start.id
+    while at in children_of:
+        following = children_of.pop(at)
+        same(f"checkpoints below {at}", len(following), 1)
+        chain.append(following[0])
+        at = following[0].id
+    same("new checkpoints outside the chain", len(new) - len(chain), 0)
+    return chain

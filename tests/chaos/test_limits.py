@@ -1,0 +1,101 @@
+"""The battery's files that exhaust whoever reads them, smaller, and what ends the process that reads one."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from quality.chaos.disappearing import HAPPENINGS, Found, look, made
+from quality.chaos.limits import STORES, looked_at, many_rows, texts, with_state
+from tests.real_stores import write_checkpoint
+from viewer.importing import import_location, open_location
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, Fault, Limits
+from viewer.stores.store import Address, opened_store
+
+# What takes long to make.
+LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}
+
+
+def read(folder: Path, limits: Limits) -> tuple[list[str], dict[str, Fault]]:
+    """The keys that were read, and the faults by key."""
+    with opened_store(Address(folder, limits)) as store:
+        entries = [item for item in store.entries() if isinstance(item, Entry)]
+        results = list(store.read_all(entries, 1))
+    faults = {item.key: item for item in results if isinstance(item, Fault)}
+    return sorted(item.key for item in results if isinstance(item, Packed)), faults
+
+
+def healthy(folder: Path, count: int) -> None:
+    for number in range(count):
+        write_checkpoint(folder, f"20270101T{number:06d}_{number:08x}")
+
+
+def test_what_takes_too_much_time_is_refused_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    healthy(tmp_path, 25)
+    long = with_state(b"[" + b"{}," * 4_000_000 + b"1]")
+    (tmp_path / "main/20270101T000012_z.json").write_bytes(long)
+    found, faults = read(tmp_path, Limits(most_seconds=0.5))
+    assert len(found) == 25
+    assert [fault.kind for fault in faults.values()] == ["refused"]
+    assert "more than 0.5 seconds" in str(*(fault.reason for fault in faults.values()))
+
+
+def test_what_takes_too_much_memory_is_refused_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    healthy(tmp_path, 25)
+    (tmp_path / "main/20270101T000012_z.json").write_bytes(with_state(b'"' + b"a" * 50_000_000 + b'"'))
+    found, faults = read(tmp_path, Limits(most_memory=90 * 1024 * 1024))
+    assert len(found) == 25
+    assert [fault.kind for fault in faults.values()] == ["refused"]
+    assert "memory" in str(*(fault.reason for fault in faults.values()))
+    assert read(tmp_path, Limits())[1] == {}
+
+
+@pytest.mark.django_db
+def test_every_text_is_read_or_refused(tmp_path: Path, settings: Settings) -> None:
+    settings.CHECKPOINT_MOST_SECONDS = 2
+    for number, (name, data) in enumerate(texts(scale=0.02)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "20261120T000000_00000001.json").write_bytes(data)
+        write_checkpoint(place, "20261120T000001_00000002")
+        found = looked_at(place, healthy=1)
+        assert not found.wrong, (name, found)
+        assert found.worked < 4 and found.megabytes < 500, (name, found)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", sorted(STORES.keys() - LARGE))
+def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
+    STORES[name](tmp_path / "store.db")
+    found = looked_at(tmp_path / "store.db", healthy=0)
+    assert found.holds and found.outcome, found
+
+
+@pytest.mark.django_db
+def test_a_store_that_was_refused_is_read_again_only_when_it_changes(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.CHECKPOINT_MOST_SECONDS = 0.002
+    many_rows(20_000)(tmp_path / "store.db")
+    location = open_location(tmp_path / "store.db")
+    first = import_location(location)
+    assert first.refused_mark and first.unreadable
+    location.refresh_from_db()
+    assert location.refused_mark == first.refused_mark == import_location(location).refused_mark
+    settings.CHECKPOINT_MOST_SECONDS = 5
+    assert import_location(location).unreadable is None
+    location.refresh_from_db()
+    assert location.refused_mark == "" and location.problems.count() == 20_000
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", ["folder", "store"])
+@pytest.mark.parametrize("name", sorted(HAPPENINGS.keys() - {"no descriptors left"}))
+def test_what_disappears_for_a_moment_loses_nothing(name: str, kind: str, tmp_path: Path) -> None:
+    found = Found()
+    path, count = made(tmp_path / "place", kind, 60)
+    look(path, count, HAPPENINGS[name], found)
+    assert found.holds, found
+    assert found.unreadable == Counter() or found.unreadable.total() <= found.imports

@@ -1,0 +1,103 @@
+"""``checkpoints doctor``: what it finds, what it settles, and its exit status."""
+
+import json
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from tests.set_up.test_data_folder import made, manage
+from viewer.cli import doctor_checks
+
+__all__ = ["made"]
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+def examined(data: Path) -> tuple[int, dict[str, Any]]:
+    """Exit status, and the states and words of each check. That this runs as root is left out."""
+    ended = manage(data, "checkpoints", "doctor", "--json")
+    document = json.loads(ended.stdout)
+    found: dict[str, Any] = {}
+    for one in document["findings"]:
+        found.setdefault(one["check"], []).append((one["state"], one["words"]))
+    assert set(found) >= {"versions", "permissions", "space", "roots", "database"}
+    is_root = found.pop("user", None)
+    assert bool(is_root) == (os.geteuid() == 0)
+    states = {state for some in found.values() for state, _words in some} | (
+        {"warning"} if is_root else set()
+    )
+    status = 2 if "error" in states else 1 if "warning" in states else 0
+    assert (ended.returncode, document["state"]) == (status, ["ok", "warning", "error"][status])
+    return status, found
+
+
+def test_a_whole_folder_is_well(data: Path) -> None:
+    _status, found = examined(data)
+    assert {state for some in found.values() for state, _words in some} <= {"ok"}
+    assert found["worker"] == [("ok", "No worker is up: nothing starts until one is.")]
+
+
+def test_what_was_open_is_restricted_and_told_once(data: Path) -> None:
+    folder = data / "imports"
+    next(folder.iterdir()).chmod(0o644)
+    assert examined(data)[1]["permissions"][0][0] == "warning"
+    assert examined(data)[1]["permissions"][0][0] == "ok"
+
+
+@pytest.mark.parametrize("how", ["gone", "damaged", "newer"])
+def test_a_database_that_cannot_be_used_is_an_error(data: Path, how: str) -> None:
+    path = data / "forkline.sqlite3"
+    if how == "gone":
+        path.unlink()
+    elif how == "damaged":
+        whole = path.read_bytes()
+        path.write_bytes(whole[:32768] + b"\x5a" * 65536 + whole[98304:])
+    else:
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("INSERT INTO django_migrations VALUES (9999, 'viewer', '9999_x', '2030-01-01')")
+        database.close()
+    status, found = examined(data)
+    assert status == 2 and found["database"][0][0] == "error" and "jobs" not in found
+    assert how != "gone" or not path.exists()
+
+
+def test_an_interpreter_that_is_gone_is_a_warning(data: Path) -> None:
+    database = sqlite3.connect(data / "forkline.sqlite3", isolation_level=None)
+    columns = [row[1] for row in database.execute("PRAGMA table_info(viewer_project)")]
+    values = {
+        "folder": "/tmp",
+        "interpreter": "/nowhere/python",
+        "confirmed_at": "2026-01-01",
+        "limits": "{}",
+    }
+    needed = [name for name in columns if name not in ("id", "confirmed_by_id")]
+    empty = {"entry_points": "[]", "limits": "{}"}
+    given = [values.get(name, empty.get(name, "")) for name in needed]
+    marks = ", ".join("?" * len(needed))
+    database.execute(f"INSERT INTO viewer_project ({', '.join(needed)}) VALUES ({marks})", given)
+    database.close()
+    ((state, words),) = examined(data)[1]["projects"]
+    assert state == "warning" and "/nowhere/python" in words
+
+
+@pytest.mark.parametrize(("free", "state"), [(10, "error"), (500, "warning"), (5000, "ok")])
+def test_little_space_is_told(free: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=free * 1024**2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert [one.state for one in doctor_checks.of_space()] == [state]
+
+
+@pytest.mark.django_db
+def test_a_person_reads_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) if os.geteuid() == 0 else pytest.MonkeyPatch.context():
+        call_command("checkpoints", "doctor")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("✓ versions: Forkline ") and lines[-1].startswith(("All is well", "There are"))

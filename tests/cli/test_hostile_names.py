@@ -1,0 +1,100 @@
+"""Names of files, branches and tasks can neither break nor forge a line of the terminal."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.real_stores import copy_of
+from viewer.cli import SUBCOMMANDS
+from viewer.cli.output import as_json, one_line
+from viewer.models import Checkpoint, Job, Question
+
+pytestmark = pytest.mark.django_db
+
+FORGED = "succeeded: all is well"
+# Each ends a line, hides it or reorders it in some terminal.
+BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
+ORDERS = ["\x1b[2K\x1b[1A", "\x08", "\x00", "\x7f", "\x9b31m", "\u202e", "\u2066", "\u200f", "\u061c", "\t"]
+UNSAFE = set("".join(BREAKS + ORDERS)) - set("[2K1A31m\n")
+
+
+@pytest.mark.parametrize("sign", BREAKS + ORDERS)
+def test_a_line_stays_one_line(sign: str) -> None:
+    line = one_line(f"name{sign}{FORGED}")
+    assert line.splitlines() == [line] and line.isprintable()
+    assert one_line("naïve 検査 🧪 👩\u200d🔬 a b") == "naïve 検査 🧪 👩\u200d🔬 a b"
+    document = as_json({"name": f"name{sign}{FORGED}"})
+    assert document.splitlines() == [document] and document.isprintable()
+    assert json.loads(document) == {"name": f"name{sign}{FORGED}"}
+
+
+def hostile_store(folder: Path) -> Path:
+    """A location whose own name, files and texts all try to write a line of their own."""
+    store = copy_of("1.15.30/json", folder)
+    path = next(store.rglob("*35ce9d75_p-none*"))
+    for name in ("Review the summary", "research"):
+        path.write_text(path.read_text().replace(name, json.dumps(f"{name}\n{FORGED}\u202e")[1:-1]))
+    for number, sign in enumerate([*BREAKS[:-2], "\u2028", "\x1b[2K", "\u202e"]):
+        (store / "main" / f"{number}{sign}{FORGED}.json").write_text("{")
+    return store.rename(store.with_name(f"store\n{FORGED}\x1b[1A"))
+
+
+def spoken(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """All lines that a command prints for a person, on both streams; its refusal is one of them."""
+    capsys.readouterr()
+    refusal = ""
+    try:
+        call_command(*arguments)
+    except CommandError as error:
+        refusal = f"CommandError: {error}\n"
+    except SystemExit:
+        pass
+    printed = capsys.readouterr()
+    text = printed.out + printed.err + refusal
+    assert not UNSAFE & set(text), (arguments, UNSAFE & set(text))
+    return text.split("\n")
+
+
+def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = hostile_store(tmp_path)
+    target = f"{store}#20261120T232826_35ce9d75"
+    broken = next(path for path in (store / "main").iterdir() if FORGED in path.name)
+    commands: dict[str, list[list[str]]] = {
+        "list": [[str(store)], [f"{store}\n{FORGED}"]],
+        "info": [[target], [str(broken)], [f"{store}#{FORGED}\n{FORGED}"], [f"{target}\n{FORGED}"]],
+        "fork": [
+            [target, "--branch", f"new\n{FORGED}", "--plan"],
+            [target, "--branch", "new", "--plan"],
+            [target, "--again", f"x\n{FORGED}", "--plan"],
+        ],
+        "resume": [[target, "--plan"], [target, "--project", f"/nowhere\n{FORGED}"]],
+        "vary": [
+            [target, "--vary", f'topic=["a\\n{FORGED}", "b"]', "--plan"],
+            [target, "--vary", f"x\n{FORGED}=[1]", "--plan"],
+        ],
+        "run": [[str(store), "--project", f"{tmp_path}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
+        "answer": [[f"x\n{FORGED}", "--text", "yes"]],
+        "backup": [[f"{tmp_path}/copy\n{FORGED}"], [f"{tmp_path}/copy\n{FORGED}"]],
+        "restore": [[f"{tmp_path}/none\n{FORGED}"]],
+        "doctor": [[]],
+    }
+    # A command that is new fails here until what it prints is looked at.
+    assert set(commands) >= set(SUBCOMMANDS)
+    for name, calls in commands.items():
+        for arguments in calls:
+            lines = spoken(capsys, "checkpoints", name, *arguments)
+            assert any(lines) and not any(line.startswith(FORGED) for line in lines), (name, lines)
+    lines = spoken(capsys, "import_checkpoints", str(store))
+    assert not any(line.startswith(FORGED) for line in lines) and r"store\nsucceeded" in lines[0]
+
+
+def test_what_waits_is_one_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("import_checkpoints", str(copy_of("1.15.30/json", tmp_path)))
+    row = Checkpoint.objects.all()[0]
+    job = Job.objects.create(kind=Job.Kind.FORK, location=row.location, checkpoint=row, status="running")
+    Question.objects.create(job=job, number=1, kind="flow_input", prompt=f"Which?\r{FORGED}\u2028{FORGED}")
+    lines = spoken(capsys, "checkpoints", "answer")
+    assert [line for line in lines if line] == [f"{job.pk} 1  Which? {FORGED} {FORGED}"]

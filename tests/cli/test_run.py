@@ -1,0 +1,115 @@
+"""``manage.py checkpoints run``: what it asks for, and what it refuses before anything is made."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.runners.children import PRESS
+from viewer.models import Job, Location
+
+pytestmark = pytest.mark.django_db
+CREW = ("--entrypoint", "press_crew:make_crew")
+FLOW = ("--entrypoint", "press_flow:PressFlow")
+AGENT = ("--entrypoint", "press_agent:interviewer")
+
+
+def run(capsys: pytest.CaptureFixture[str], location: Path, *arguments: str) -> dict[str, Any]:
+    """The document of a run that is asked for and not waited for."""
+    capsys.readouterr()
+    project = ("--project", str(PRESS), "--python", sys.executable)
+    call_command("checkpoints", "run", str(location), *project, *arguments, "--json")
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = tmp_path / "runs/press.db"
+    inputs = ("--input", 'topic="bees"', "--input", "year=1999", "--input", 'tags=["a", 1]')
+    chosen = ("--events", "task_started, task_completed", "--most", "3")
+    models = ("--model", "Writer=o3", "--preload", "parallel")
+    told = run(capsys, place, *CREW, *inputs, *chosen, *models)
+    job = Job.objects.get()
+    assert (told["job"], told["status"], told["branch"]) == (str(job.pk), "queued", "main")
+    assert (job.kind, job.location.path, job.location.provider) == ("run", str(place.resolve()), "sqlite")
+    assert job.location.project == job.project
+    assert job.request["inputs"] == {"topic": "bees", "year": 1999, "tags": ["a", 1]}
+    events = ["task_started", "task_completed"]
+    assert job.request["options"] == {
+        "checkpoints": {"events": events, "most": 3},
+        "models": {"Writer": "o3"},
+        "preload": "parallel",
+        "accepted": [],
+    }
+    assert (job.request["entity"], job.request["entry_point"]) == ("crew", "press_crew:make_crew")
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("README.md", "README.md"),
+        ("AI in 2026", "AI in 2026"),
+        ("1e", "1e"),
+        ("", ""),
+        ("NaN", "NaN"),
+        ("2026", 2026),
+        ("true", True),
+        ('"2026"', "2026"),
+    ],
+)
+def test_an_input_that_is_not_json_is_a_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, written: str, value: object
+) -> None:
+    run(capsys, tmp_path / "new", *CREW, "--input", f"topic={written}")
+
+    assert Job.objects.get().request["inputs"] == {"topic": value}
+
+
+def test_a_flows_state_and_an_agents_message_are_their_inputs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run(capsys, tmp_path / "flow", *FLOW, "--state", '{"topic": "bees", "year": 1}', "--input", "year=2")
+    run(capsys, tmp_path / "agent", *AGENT, "--input", 'messages="Ask"')
+    asked = [(job.request["entity"], job.request["inputs"]) for job in Job.objects.order_by("created_at")]
+    assert asked == [("flow", {"topic": "bees", "year": 2}), ("agent", {"messages": "Ask"})]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Name what to run with --entrypoint"),
+        (("--entrypoint", "press_crew:Fact"), "--kind"),
+        ((*CREW, "--state", "{}"), "Only a flow has a state"),
+        ((*AGENT, "--input", "topic=1"), "asked one thing"),
+        ((*CREW, "--input", "year=[nineteen"), "must be JSON"),
+        ((*FLOW, "--model", "o3"), "for a crew only"),
+        ((*CREW, "--most", "0"), "--most must be"),
+        ((*CREW, "--events", ","), "--events needs a name"),
+    ],
+)
+def test_arguments_without_sense_start_and_make_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(CommandError, match=words):
+        run(capsys, tmp_path / "new", *arguments)
+    assert not Job.objects.exists()
+    assert not Location.objects.exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_place_where_nothing_can_stand_is_refused_in_the_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("not a store")
+    with pytest.raises(SystemExit):
+        run(capsys, tmp_path / "notes.txt", *CREW)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["job"], told["status"]) == (None, "refused")
+    assert (tmp_path / "notes.txt").read_text() == "not a store"
+    assert not Job.objects.exists()

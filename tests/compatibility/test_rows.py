@@ -1,0 +1,32 @@
+"""Every row of the matrix, with the demo's version of the engine.
+
+``make matrix`` starts each run cold, as the product may; here they are copies of one warm process.
+"""
+
+import pytest
+
+from quality.compatibility.playing import outcomes_of, rows_named
+from tests.runners.warm_start import WarmPython
+
+pytestmark = pytest.mark.engine
+Outcomes = dict[str, str]
+NOT_POSSIBLE = {"orders: conditional tasks that lie ahead, without the project's code"}
+ROWS = [row.title for row in rows_named()]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Outcomes:
+    """What came of each row that is asked for, played two at a time."""
+    asked = {item.callspec.params.get("title") for item in request.session.items if hasattr(item, "callspec")}
+    rows = [row for row in rows_named() if row.title in asked]
+    recordings = tmp_path_factory.mktemp("recordings")
+    played = outcomes_of([(row, "newest", warm_engine, recordings) for row in rows])
+    return {row.title: outcome for row, outcome in zip(rows, played, strict=True)}
+
+
+@pytest.mark.parametrize("title", ROWS)
+def test_what_must_be_seen_is_seen(outcomes: Outcomes, title: str) -> None:
+    verdict = outcomes[title].partition(":")[0]
+    assert verdict == ("not possible" if title in NOT_POSSIBLE else "pass"), outcomes[title]

@@ -1,0 +1,87 @@
+"""What cannot be read is told in the language of whoever asks."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
+from django.utils.translation import override
+from pytest_django import Settings
+
+from tests.messages.catalogue import write_catalogue
+from viewer.importing import import_location, open_location
+from viewer.models import Location, Problem
+
+GERMAN = {
+    "It has %(size)s bytes, more than the %(most)s that are read.": (
+        "Mit %(size)s Bytes ist sie größer als %(most)s."
+    ),
+    "It is still being written. %(why)s": "Sie wird noch geschrieben. %(why)s",
+    "It is no whole JSON: it goes wrong at byte %(byte)s.": "Ab Byte %(byte)s ist sie kein JSON.",
+    "It is no whole JSON: it breaks off.": "Sie bricht ab.",
+    "The location could not be read: %(reason)s": "Der Ort ist nicht lesbar: %(reason)s",
+    "There is nothing at this path.": "Hier ist nichts.",
+}
+
+
+@pytest.fixture(autouse=True)
+def german(tmp_path: Path, settings: Settings, db: None) -> None:
+    settings.LOCALE_PATHS = [write_catalogue(tmp_path / "locale", "de", GERMAN)]
+
+
+@pytest.fixture
+def location(tmp_path: Path, settings: Settings) -> Location:
+    settings.CHECKPOINT_MOST_BYTES = 1_000
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / "half.json").write_text('{"entities"')
+    (folder / "large.json").write_text("{" + " " * 1_100)
+    location = open_location(folder)
+    import_location(location)
+    return location
+
+
+def shown(reader: Client, location: Location, language: str) -> str:
+    return reader.get(location.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
+
+
+def test_a_problem_is_told_with_its_values(reader: Client, location: Location) -> None:
+    page = shown(reader, location, "de")
+    assert "Mit 1,101 Bytes ist sie größer als 1,000." in page
+    assert "Sie wird noch geschrieben. Sie bricht ab." in page
+    assert "more than the 1,000 that are read." in shown(reader, location, "en")
+
+
+def test_a_location_that_is_gone_is_told(reader: Client, location: Location) -> None:
+    shutil.rmtree(location.path)
+    address = reverse("location-refresh", args=[location.uid])
+    answer = reader.post(address, headers={"Accept-Language": "de"}, follow=True)
+    assert "Der Ort ist nicht lesbar: Hier ist nichts." in answer.content.decode()
+    assert "There is nothing at this path." in shown(reader, location, "en")
+
+
+def test_a_terminal_is_told_the_same(location: Location, capsys: pytest.CaptureFixture[str]) -> None:
+    with override("de"):
+        call_command("checkpoints", "list", location.path, "--json")
+        problems = json.loads(capsys.readouterr().out)["problems"]
+        with pytest.raises(CommandError, match="Hier ist nichts"):
+            call_command("import_checkpoints", f"{location.path}/nowhere")
+    assert problems[1] == {"path": "large.json", "reason": "Mit 1,101 Bytes ist sie größer als 1,000."}
+
+
+def test_a_reason_from_before_is_shown_as_it_was_stored(reader: Client, location: Location) -> None:
+    Problem.objects.create(location=location, key="old.json", reason="It is 100% old.", kind="broken")
+    Location.objects.update(unreadable="Gone by 50%.", unreadable_words={})
+    page = shown(reader, location, "de")
+    assert "It is 100% old." in page and "Gone by 50%." in page
+
+
+def test_what_is_told_in_another_language_is_no_news(location: Location) -> None:
+    with override("de"):
+        assert import_location(location).is_news is False
+    (Path(location.path) / "half.json").write_text('{"entities"]')
+    assert import_location(location).is_news is True

@@ -1,0 +1,149 @@
+"""What triggers a flow's methods, read from its source, and what follows from where a run has come."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.runners.children import LINE, PRESS
+from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines.crewai.flow_plan import Condition, FlowMethod, Following, Route, Turn, following
+
+LOOP = "press_loop:LoopFlow"
+RETRY = Turn("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)
+
+
+def methods_of(folder: Path, source: str, entry_point: str = "flow:A") -> dict[str, FlowMethod]:
+    (folder / "flow.py").write_text(source)
+    return {one.name: one for one in flow_methods(folder, entry_point)}
+
+
+def test_a_loop_is_read_with_its_routes() -> None:
+    assert flow_methods(PRESS, LOOP) == (
+        FlowMethod("write", starts=True, starts_on=Condition(("retry",))),
+        FlowMethod("judge", listens_to=Condition(("write",)), is_router=True, labels=("retry", "done")),
+        FlowMethod("publish", listens_to=Condition(("done",))),
+    )
+
+
+def test_conditions_aliases_and_enumerations_are_read(tmp_path: Path) -> None:
+    found = methods_of(
+        tmp_path,
+        """
+from enum import Enum
+from crewai.flow.flow import Flow, and_, listen as on, or_, router, start
+class Way(str, Enum):
+    LEFT = "left"
+    RIGHT = "right"
+STOP = "stop"
+class Base(Flow):
+    @start()
+    def begin(self): ...
+class A(Base):
+    @on(and_(begin, or_("x", STOP)))
+    def both(self): ...
+    @router(both)
+    def turn(self) -> Way: ...
+    @on(Way.LEFT.value)
+    async def go(self): ...
+    @router(Base.begin)
+    def other(self):
+        def inner(): return "no label"
+        if self.state.x: return "one" if self.state.y else Way.RIGHT
+        for _ in range(3): return None
+        return "two"
+    @router("go", emit=["a", "b"])
+    def told(self) -> str: ...
+    @router(go)
+    def free(self): return self.state.way
+    @start()
+    @human_feedback(message="?", emit=["ok", "again"])
+    def ask(self): ...
+    def helper(self): ...
+""",
+    )
+    assert list(found) == ["begin", "both", "turn", "go", "other", "told", "free", "ask"]
+    assert found["both"].listens_to == Condition(("begin", Condition(("x", "stop"))), needs_all=True)
+    assert found["go"].listens_to == Condition(("left",))
+    assert (found["turn"].labels, found["turn"].is_open) == (("left", "right"), False)
+    assert (found["other"].labels, found["other"].is_open) == (("one", "right", "two"), False)
+    assert (found["told"].labels, found["told"].is_open) == (("a", "b"), False)
+    assert (found["free"].labels, found["free"].is_open) == ((), True)
+    assert (found["ask"].is_router, found["ask"].labels) == (True, ("ok", "again"))
+
+
+@pytest.mark.parametrize("entry_point", ["src/line/flow.yaml", "line.steps:make_flow"])
+def test_a_declared_flow_is_read_also_behind_a_function(entry_point: str) -> None:
+    found = {one.name: one for one in flow_methods(LINE, entry_point)}
+    assert list(found) == ["outline", "turn", "write_long", "write_short", "publish"]
+    assert found["outline"].starts
+    assert (found["turn"].labels, found["turn"].is_open) == (("long", "short"), False)
+
+
+@pytest.mark.parametrize(
+    "source", ["", "class A(Flow): pass", "class A(A): pass", "class A(B): ...\nclass B(A): ..."]
+)
+def test_what_has_no_methods_says_nothing(tmp_path: Path, source: str) -> None:
+    assert methods_of(tmp_path, source) == {}
+    assert flow_methods(tmp_path, "gone:Flow") == ()
+    assert flow_methods(tmp_path, "") == ()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "judged", "certain", "possible"),
+    [
+        (0, 0, ("write", "judge"), ("publish",)),
+        (1, 0, ("judge",), ("write", "publish")),
+        (1, 1, ("write", "judge"), ("publish",)),
+        (2, 1, ("judge",), ("write", "publish")),
+        (2, 2, ("write", "judge"), ("publish",)),
+    ],
+)
+def test_every_round_of_a_loop_says_what_follows(
+    rounds: int, judged: int, certain: tuple[str, ...], possible: tuple[str, ...]
+) -> None:
+    counts = {"write": rounds, "judge": judged}
+    ahead = following(flow_methods(PRESS, LOOP), counts, {"judge": ["retry"] * judged})
+    assert ahead == Following(certain, possible, (RETRY,))
+
+
+def test_the_last_round_leaves_what_its_route_leads_to_and_then_nothing() -> None:
+    methods, judged = flow_methods(PRESS, LOOP), {"judge": ["retry", "retry", "done"]}
+    assert following(methods, {"write": 3, "judge": 3}, judged) == Following(("publish",))
+    assert following(methods, {"write": 3, "judge": 3, "publish": 1}, judged) == Following()
+
+
+def test_a_join_waits_for_all_and_an_alternative_runs_once() -> None:
+    methods = flow_methods(PRESS, "press_flows:JoinedFlow")
+    assert following(methods, {}, {}).certain == ("north", "south", "both", "either")
+    assert following(methods, {"north": 1}, {}).certain == ("south", "both", "either")
+    assert following(methods, {"north": 1, "south": 1, "both": 1}, {}).certain == ("either",)
+    assert following(methods, {"north": 1, "south": 1, "both": 1, "either": 1}, {}) == Following()
+
+
+def test_a_router_that_may_return_anything_leads_to_every_route_that_no_other_has() -> None:
+    methods = (
+        FlowMethod("a", starts=True, is_router=True, labels=("x",), is_open=True),
+        FlowMethod("b", listens_to=Condition(("x", "y"))),
+        FlowMethod("c", listens_to=Condition(("z",))),
+        FlowMethod("d", listens_to=Condition(("b",))),
+        FlowMethod("e", listens_to=Condition(("a",)), is_router=True, labels=("z",)),
+    )
+    ahead = following(methods, {}, {})
+    assert ahead.certain == ("a", "e")
+    assert ahead.possible == ("b", "d", "c")
+    assert ahead.turns == (
+        Turn("a", (Route("x", ("b",)), Route("y", ("b",))), True),
+        Turn("e", (Route("z", ("c",)),), False),
+    )
+
+
+def test_a_route_that_the_record_does_not_tell_stays_open() -> None:
+    ahead = following(flow_methods(PRESS, LOOP), {"write": 1, "judge": 1}, {})
+    assert ahead == Following((), ("write", "publish"), (RETRY,))
+
+
+def test_source_that_cannot_have_led_here_is_told() -> None:
+    methods = flow_methods(PRESS, LOOP)
+    assert not following(methods, {"write": 1, "gone": 1}, {}).fits
+    assert not following(methods, {"publish": 1}, {}).fits
+    assert not following(methods, {"write": 10**9}, {}).fits

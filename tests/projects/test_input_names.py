@@ -1,0 +1,62 @@
+"""The inputs that a project's source asks for, found without importing it."""
+
+from pathlib import Path
+
+from viewer.engines.crewai.input_names import InputName, input_names
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESS = ROOT / "tests/runners/projects/press"
+
+
+def names(folder: Path, entry_point: str, entity: str) -> list[str]:
+    return [one.name for one in input_names(folder, entry_point, entity)]
+
+
+def test_a_crews_placeholders_are_found_in_python_and_in_yaml() -> None:
+    assert set(names(PRESS, "press_crew:make_crew", "crew")) == {"topic", "year", "tags"}
+    assert set(names(ROOT / "demo", "newsroom.crew:Newsroom", "crew")) == {"topic", "year", "sources"}
+
+
+def test_a_flows_state_names_its_inputs_with_types_and_defaults() -> None:
+    assert input_names(PRESS, "press_flow:PressFlow", "flow") == (
+        InputName("topic", str, "AI", True),
+        InputName("year", int, 2026, True),
+        InputName("outline", str, "", True),
+    )
+
+
+def test_a_dictionary_state_is_known_by_what_is_read_of_it(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(
+        "from crewai.flow.flow import Flow\n"
+        "class Desk(Flow):\n"
+        "    def go(self):\n"
+        "        self.state['made'] = self.state['topic'] + self.state.get('year') + self.state['made']\n"
+    )
+    assert names(tmp_path, "desk:Desk", "flow") == ["topic", "year"]
+
+
+def test_a_state_from_another_module_and_its_parent_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "desk"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "states.py").write_text(
+        "class Base(BaseModel):\n    id: str = ''\n    topic: str\n"
+        "class DeskState(Base):\n    tags: list[str] = []\n    made: dict = Field(default_factory=dict)\n"
+    )
+    (package / "flow.py").write_text(
+        "from .states import DeskState, Base\nclass Desk(Flow[DeskState]): pass\n"
+    )
+    assert input_names(tmp_path, "desk.flow:Desk", "flow") == (
+        InputName("topic", str),
+        InputName("tags", list, [], True),
+        InputName("made", dict),
+    )
+
+
+def test_hostile_and_missing_sources_give_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("class (")
+    (tmp_path / "link.py").symlink_to("/etc/passwd")
+    (tmp_path / "large.py").write_text("x = 1\n" * 100_000)
+    for module in ("bad", "link", "large", "gone", "..", "os;x"):
+        assert input_names(tmp_path, f"{module}:Thing", "crew") == ()
+        assert input_names(tmp_path, f"{module}:Thing", "flow") == ()

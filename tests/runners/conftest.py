@@ -1,0 +1,111 @@
+"""Real runs, recorded once; each test works on its own copy of a store."""
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runners import children
+from tests.runners.children import Ended
+from tests.runners.model_server import ModelServer, model_server
+from tests.runners.warm_start import WarmPython
+
+pytestmark = pytest.mark.engine
+RECORDINGS = {
+    "crew": ("crew", "json"),
+    "store.db": ("crew", "sqlite"),
+    "flow": ("flow", "json"),
+    "loop": ("loop", "json"),
+    "desk": ("desk crew", "json"),
+    "line": ("line", "json"),
+    "agent": ("agent", "json"),
+    "plain": ("plain", "json"),
+}
+
+
+@pytest.fixture(scope="session")
+def recorded(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every store of RECORDINGS, written by CrewAI once for all tests."""
+    folder = tmp_path_factory.mktemp("press_stores")
+    record_all(folder, warm_engine)
+    return folder
+
+
+def record_all(folder: Path, python: WarmPython) -> None:
+    """Run the press project's crew, flow and agent, two at a time."""
+    with model_server() as server, ThreadPoolExecutor(2) as pool:
+        runs = [
+            pool.submit(children.record, python, server, folder, kind, provider, f"./{name}")
+            for name, (kind, provider) in RECORDINGS.items()
+        ]
+        for run in runs:
+            run.result()
+
+
+@pytest.fixture
+def stores(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of every store, for one test to write to."""
+    return Path(shutil.copytree(recorded, tmp_path / "stores"))
+
+
+@pytest.fixture(scope="session")
+def one_server() -> Iterator[ModelServer]:
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture
+def model(one_server: ModelServer) -> ModelServer:
+    """The model, which has been asked nothing yet."""
+    one_server.gate.set()
+    one_server.forget()
+    return one_server
+
+
+class Engine:
+    """Runs children for one test."""
+
+    def __init__(self, python: Path | WarmPython, model: ModelServer, folder: Path) -> None:
+        self.python, self.model, self.folder = python, model, folder
+        self.jobs = itertools.count(1)
+
+    def job(self) -> Path:
+        return self.folder / f"job-{next(self.jobs)}"
+
+    def run(self, request: dict[str, Any], **variables: str) -> Ended:
+        return children.run(self.python, self.model, self.job(), request, **variables)
+
+    def interrupt(self, request: dict[str, Any], *signals: int) -> Ended:
+        """Send the signals once the model has been asked, and while it does not answer."""
+        self.model.gate.clear()
+        folder = self.job()
+        with children.started(self.python, self.model, folder, request) as child:
+            self.model.wait_for(1)
+            for number in signals:
+                child.send_signal(number)
+                self._settle(child)
+            return children.ended(folder, child)
+
+    @staticmethod
+    def _settle(child: children.Child) -> None:
+        try:
+            child.wait(3)
+        except subprocess.TimeoutExpired:
+            return
+
+
+@pytest.fixture
+def engine(warm_engine: WarmPython, model: ModelServer, tmp_path: Path) -> Engine:
+    """Runs children as copies of one warm process."""
+    return Engine(warm_engine, model, tmp_path)
+
+
+@pytest.fixture
+def cold_engine(engine_python: Path, model: ModelServer, tmp_path: Path) -> Engine:
+    """Starts each child's interpreter anew, as a worker may."""
+    return Engine(engine_python, model, tmp_path)

@@ -1,0 +1,285 @@
+"""SQLite stores: read row by row, and left as they were, with and without a writer beside us."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
+from tests.real_stores import copy_of, hashes_below
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, Fault, Limits, LocationRefused, LocationUnreadable
+from viewer.stores.store import Address, Store, opened_store
+
+# A statement that writes a row with this id, and the data of another.
+ONE_MORE = (
+    "INSERT INTO checkpoints SELECT '{}', created_at, data FROM checkpoints WHERE id LIKE '2026%' LIMIT 1"
+)
+
+
+@contextmanager
+def opened(path: Path, limits: Limits | None = None) -> Iterator[Store]:
+    """The store, read by another process: two libraries of SQLite in one would end each other's locks."""
+    with opened_store(Address(path.resolve(), limits or Limits())) as store:
+        yield store
+
+
+def read_all(path: Path, limits: Limits | None = None) -> tuple[list[str], dict[str, str]]:
+    """The ids that can be read, and the reasons of the rest by key."""
+    with opened(path, limits) as store:
+        listed = list(store.entries())
+        found = [*listed, *store.read_all([item for item in listed if isinstance(item, Entry)], 1)]
+    read = [item.snapshot.checkpoint_id for item in found if isinstance(item, Packed)]
+    return sorted(read), {item.key: str(item.reason) for item in found if isinstance(item, Fault)}
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change a store, and leave it in the journal mode it had."""
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def rows_in_plain_mode(path: Path) -> None:
+    edit(path, "PRAGMA journal_mode=DELETE")
+
+
+@pytest.mark.parametrize("prepare", [lambda path: None, rows_in_plain_mode], ids=["wal", "delete"])
+@pytest.mark.parametrize("name", ["cp.db", "a ?#% b.db", "naïve.store"])
+def test_reading_leaves_the_file_and_its_folder_as_they_were(
+    prepare: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path).rename(tmp_path / name)
+    prepare(path)
+    before = hashes_below(tmp_path)
+    read, faults = read_all(path)
+    assert (len(read), faults) == (3, {})
+    assert hashes_below(tmp_path) == before
+
+
+def test_a_log_that_a_killed_writer_left_is_read_and_stays(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    killed = (
+        f"import sqlite3, os; c = sqlite3.connect({str(path)!r});"
+        f"c.execute({ONE_MORE.format('20270101T000000_deadbeef')!r});"
+        "c.commit(); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    before = hashes_below(tmp_path)
+    assert {f"{path.name}-wal", f"{path.name}-shm"} <= {Path(name).name for name in before}
+    assert "20270101T000000_deadbeef" in read_all(path)[0]
+    assert hashes_below(tmp_path) == before
+    Path(f"{path}-shm").unlink()
+    before = hashes_below(tmp_path)
+    assert "20270101T000000_deadbeef" in read_all(path)[0]
+    assert hashes_below(tmp_path) == before
+
+
+def test_what_a_live_writer_has_committed_is_seen_and_it_is_not_disturbed(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute(ONE_MORE.format("20270101T000000_aaaaaaaa"))
+        files = set(hashes_below(tmp_path))
+        assert "20270101T000000_aaaaaaaa" in read_all(path)[0]
+        assert set(hashes_below(tmp_path)) == files
+        writer.execute("DELETE FROM checkpoints WHERE id = '20270101T000000_aaaaaaaa'")
+        assert len(read_all(path)[0]) == 3
+    assert set(hashes_below(tmp_path)) == {path.relative_to(tmp_path).as_posix()}
+
+
+def test_beside_writers_that_come_and_go_every_committed_row_is_read_and_none_fails(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    writing = (
+        f"import sqlite3, sys\nfor i, _ in enumerate(sys.stdin):\n"
+        f"    c = sqlite3.connect({str(path)!r}, timeout=30)\n"
+        "    c.execute('PRAGMA journal_mode=WAL')\n"
+        "    c.execute(\"INSERT INTO checkpoints SELECT printf('20270101T000000_%08d', ?), created_at, data"
+        ' FROM checkpoints LIMIT 1", (i,))\n    c.commit()\n    c.close()\n'
+    )
+    with subprocess.Popen([sys.executable, "-c", writing], stdin=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin
+        for _ in range(30):
+            # Two more rows, each through a connection of its own, while this reads.
+            writer.stdin.write("once\nmore\n")
+            writer.stdin.flush()
+            read, faults = read_all(path)
+            assert faults == {}
+            assert len(read) >= 3
+    assert writer.returncode == 0
+    assert len(read_all(path)[0]) == 63
+
+
+def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+    path = copy_of("1.15.30/cp.db", tmp_path)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        assert len(read_all(path)[0]) == 1
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_a_broken_row_does_not_cost_its_neighbours(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    edit(
+        path,
+        "INSERT INTO checkpoints VALUES ('20270101T000000_aaaaaaaa', '', x'ffffffff')",
+        "INSERT INTO checkpoints VALUES ('20270101T000000_bbbbbbbb', '', '{\"entities\": [')",
+        "INSERT INTO checkpoints VALUES ('20270101T000000_cccccccc', '', '{\"other\": 1}')",
+        "INSERT INTO checkpoints VALUES ('20270101T000000_dddddddd', '', 17)",
+        "INSERT INTO checkpoints VALUES (NULL, '', x'00')",
+    )
+    read, faults = read_all(path)
+    assert len(read) == 3
+    assert set(faults) == {*(f"20270101T000000_{sign * 8}" for sign in "abcd"), "row 8"}
+    assert "no JSON" in faults["20270101T000000_aaaaaaaa"]
+    assert "no checkpoint" in faults["20270101T000000_cccccccc"]
+
+
+def test_rows_written_as_text_are_read(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    edit(path, "UPDATE checkpoints SET data = json(data)")
+    assert len(read_all(path)[0]) == 3
+    edit(path, "UPDATE checkpoints SET data = CAST(data AS BLOB)")
+    assert len(read_all(path)[0]) == 3
+
+
+def test_damaged_pages_cost_only_the_rows_on_them(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    for number in range(40):
+        edit(path, ONE_MORE.format(f"20270101T000000_{number:08d}"))
+    data = bytearray(path.read_bytes())
+    page = 4096
+    for at in range(len(data) // 2 // page * page, len(data) // 2 // page * page + 2 * page):
+        data[at] = 0xA5
+    path.write_bytes(data)
+    read, faults = read_all(path)
+    assert len(read) >= 0.85 * 43
+    assert faults
+
+
+@pytest.mark.parametrize("column", ["id", "created_at", "parent_id", "branch", "data"])
+def test_a_damaged_byte_in_a_columns_type_costs_no_row(column: str, tmp_path: Path) -> None:
+    path = copy_of("1.15.30/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    count = len(read_all(path)[0])
+    schema = bytearray(path.read_bytes())
+    at = schema.index(f"    {column} ".encode()) + len(column) + 6
+    schema[at] = 0xCC
+    path.write_bytes(schema)
+    read, faults = read_all(path)
+    assert (len(read), faults) == (count, {}) and count
+
+
+def test_a_schema_that_is_no_text_any_more_is_said_in_words(tmp_path: Path) -> None:
+    path = copy_of("1.15.30/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    path.write_bytes(path.read_bytes().replace(b"NOT NULL", b"NOT \xceULL"))
+    with pytest.raises(LocationUnreadable, match="damaged"):
+        read_all(path)
+
+
+def test_an_empty_table_is_said_in_words(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    edit(path, "DELETE FROM checkpoints")
+    read, faults = read_all(path)
+    assert read == []
+    assert "3.45" in faults["checkpoints"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW checkpoints AS SELECT 'a' AS id, '{}' AS data",
+        "CREATE VIEW checkpoints AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+        " SELECT x AS id, '{}' AS data FROM n",
+        "CREATE TABLE checkpoints (name TEXT)",
+        "CREATE TABLE others (id TEXT, data TEXT)",
+        "CREATE VIRTUAL TABLE checkpoints USING fts5(id, data)",
+        "CREATE TABLE checkpoints (id TEXT, data TEXT AS (hex(zeroblob(400000000))) VIRTUAL)",
+    ],
+)
+def test_other_databases_are_refused_in_words(statement: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    edit(path, statement)
+    started = time.monotonic()
+    with pytest.raises(LocationUnreadable):
+        read_all(path)
+    assert time.monotonic() - started < 10
+
+
+def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
+    edit(
+        path,
+        "CREATE TABLE checkpoints (id TEXT, data)",
+        f"INSERT INTO checkpoints {many} SELECT x, '{{}}' FROM n",
+    )
+    started = time.monotonic()
+    with pytest.raises(LocationRefused, match=r"more than 0\.01 seconds"):
+        read_all(path, Limits(most_seconds=0.01))
+    assert time.monotonic() - started < 10
+
+
+def read_or_refused(path: Path) -> None:
+    try:
+        read, faults = read_all(path, Limits(most_seconds=1))
+    except LocationUnreadable as error:
+        assert str(error)
+    else:
+        assert read == [] and faults
+
+
+def test_a_hot_journal_is_named_and_kept(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    killed = (
+        f"import sqlite3, os; c = sqlite3.connect({str(path)!r}, isolation_level=None);"
+        "c.execute('PRAGMA cache_size=1'); c.execute('BEGIN');"
+        "c.execute('UPDATE checkpoints SET created_at = hex(zeroblob(9000))');"
+        "os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    assert Path(f"{path}-journal").exists()
+    before = hashes_below(tmp_path)
+    read_or_refused(path)
+    assert hashes_below(tmp_path) == before
+
+
+def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    rows_in_plain_mode(path)
+    locking = (
+        f"import sqlite3, sys; c = sqlite3.connect({str(path)!r}, isolation_level=None);"
+        "c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", locking], stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout and other.stdout.readline()
+        with pytest.raises(LocationUnreadable, match="locked") as caught:
+            read_all(path, Limits(lock_seconds=0.2))
+        assert not isinstance(caught.value, LocationRefused)
+    assert len(read_all(path)[0]) == 3
+
+
+def test_a_row_is_told_apart_without_reading_its_data(tmp_path: Path) -> None:
+    path = copy_of("1.14.1/cp.db", tmp_path)
+
+    def marks() -> dict[str, str]:
+        with opened(path) as store:
+            return {item.key: item.fingerprint for item in store.entries() if isinstance(item, Entry)}
+
+    before = marks()
+    assert marks() == before
+    edit(path, "UPDATE checkpoints SET data = '{}' WHERE id = (SELECT max(id) FROM checkpoints)")
+    after = marks()
+    assert {key for key in before if before[key] != after[key]} == {max(before)}
+    assert list(path.parent.iterdir()) == [path]

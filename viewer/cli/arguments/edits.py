@@ -1,0 +1,135 @@
+"""What a person changes, from the arguments of ``fork`` and ``resume``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from viewer.engines.crewai.contents import Contents, Task
+from viewer.engines.crewai.plan import Edits
+from viewer.forms.values import same
+
+
+def add_edit_arguments(parser: CommandParser) -> None:
+    """Declare what can be changed."""
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="KEY=JSON", help=_("A kickoff input.")
+    )
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="TASK=TEXT|@FILE",
+        help=_("A finished task's output. TASK is its id, or its number from 1."),
+    )
+    parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of a flow's state."))
+    parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
+    parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
+
+
+def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
+    """The edits, each value of the type that was written. Raises CommandError."""
+    outputs = [_pair(text, "--output") for text in options["output"]]
+    inputs = inputs_of(options)
+    return Edits(
+        # What a crew has already is no change: nothing that was made with it is stale.
+        inputs={
+            name: value
+            for name, value in inputs.items()
+            if contents.kind != "crew"
+            or name not in contents.inputs
+            or not same(value, contents.inputs[name])
+        },
+        outputs={
+            (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
+        },
+        state=None if options["state"] is None else state_of(options["state"]),
+        again=frozenset(unit_named(contents, name) for name in options["again"]),
+        keep=frozenset(unit_named(contents, name) for name in options["keep"]),
+    )
+
+
+def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ``--input``, each of the type that was written. Raises CommandError."""
+    pairs = [_pair(text, "--input") for text in options["input"]]
+    return {name: _json_or_text(text, f"--input {name}") for name, text in pairs}
+
+
+def unit_named(contents: Contents, name: str) -> str:
+    """The id behind a task's number; any other text is an id itself."""
+    if not name.isascii() or not name.isdigit():
+        return name
+    if contents.kind == "agent" and name == "1":
+        return contents.id
+    if not 1 <= int(name) <= len(contents.tasks):
+        raise CommandError(
+            _("There is no task %(name)s: this checkpoint has %(count)d.")
+            % {"name": name, "count": len(contents.tasks)}
+        )
+    return contents.tasks[int(name) - 1].id
+
+
+def _output(contents: Contents, unit: str, text: str) -> Any:
+    """The text, or its value where the task answers in JSON."""
+    text = read_text(text)
+    task: Task | None = next((task for task in contents.tasks if task.id == unit), None)
+    if task is None or task.output_json is None:
+        return text
+    return {"json": _json(text, f"--output {task.position}")}
+
+
+def state_of(text: str) -> dict[str, Any]:
+    """The value of ``--state``. Raises CommandError."""
+    value = _json(read_text(text), "--state")
+    if not isinstance(value, dict):
+        raise CommandError(_("--state must be a JSON object."))
+    return value
+
+
+def read_text(text: str) -> str:
+    """The text, or what stands in the file that it names after an @. Raises CommandError."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(
+            _("%(file)s cannot be read: %(error)s") % {"file": text[1:], "error": error}
+        ) from None
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise CommandError(_("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": text})
+    return name, value
+
+
+def _json_or_text(text: str, option: str) -> Any:
+    """The JSON value, or the text itself if it cannot be meant as JSON, such as a file name.
+
+    Raises CommandError for an object, list or quoted text that is not valid JSON.
+    """
+    if text.lstrip()[:1] in {"{", "[", '"'}:
+        return _json(text, option)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError:
+        return text
+
+
+def _refuse_constant(name: str) -> Any:
+    """NaN and Infinity, which Python reads, are no JSON."""
+    raise ValueError(name)
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        hint = json.dumps(text, ensure_ascii=False)
+        message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
+        raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None

@@ -1,0 +1,117 @@
+"""The project of a run that is started from the terminal: whoever names one there has confirmed it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.entry_points import entry_point_for, entry_point_kinds, find_entry_points
+from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.models import Location, Project
+from viewer.projects.proposing import find_interpreter, propose_project
+
+KINDS = ("crew", "flow", "agent")
+
+
+def add_project_arguments(parser: CommandParser) -> None:
+    """Declare where and with what it runs; what is not named is looked for around the location."""
+    parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
+    parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
+    parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
+    parser.add_argument("--entrypoint", metavar="module:Class", help=_("What the run starts from."))
+    parser.add_argument(
+        "--kind", choices=KINDS, help=_("What the entry point gives, if its source does not say.")
+    )
+
+
+def project_for(location: Location, options: Mapping[str, Any]) -> Project:
+    """The named project, else the location's own, else the one around it. Raises CommandError.
+
+    The location may be one that is yet to be made.
+    """
+    named = [options[name] for name in ("project", "python", "env_file")]
+    if location.project and not any(named):
+        if not location.project.is_confirmed:
+            location.project.confirm(None)
+        return location.project
+    project, _is_new = Project.objects.get_or_create(
+        **_values(location, options), defaults={"confirmed_at": timezone.now()}
+    )
+    if not project.is_confirmed:
+        project.confirm(None)
+    if not project.entry_points:
+        project.entry_points = [point.name for point in find_entry_points(Path(project.folder))]
+        project.save(update_fields=["entry_points"])
+    if location.project is None:
+        location.project = project
+        if location.pk:
+            location.save(update_fields=["project"])
+    return project
+
+
+def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
+    """The named entry point, else the project's only one for this checkpoint; empty where unclear.
+
+    Raises CommandError if ``--kind`` is not the checkpoint's.
+    """
+    named, kind = options["entrypoint"], options["kind"]
+    if kind and kind != contents.kind:
+        message = _("This is a checkpoint of a %(found)s: --kind %(kind)s does not fit it.")
+        raise CommandError(message % {"found": contents.kind, "kind": kind})
+    if named is not None:
+        return str(named)
+    folder = Path(project.folder)
+    found = entry_point_for(folder, project.entry_points, contents.kind, contents.name)
+    unknown = [name for name, one in entry_point_kinds(folder, project.entry_points).items() if not one]
+    if not found and kind and len(unknown) == 1:
+        return unknown[0]
+    return found
+
+
+def methods_for_plan(
+    location: Location, contents: Contents, options: Mapping[str, Any]
+) -> tuple[FlowMethod, ...]:
+    """A flow's methods by the source that a run would use. Records no project, unlike ``project_for``."""
+    if contents.kind != "flow":
+        return ()
+    own = location.project
+    folder = _absolute(options["project"]) or Path(
+        own.folder if own else propose_project(Path(location.path)).folder
+    )
+    named = options["entrypoint"]
+    if named is None:
+        known = own.entry_points if own and str(folder) == own.folder else []
+        points = known or [point.name for point in find_entry_points(folder)]
+        named = entry_point_for(folder, points, contents.kind, contents.name)
+    return flow_methods(folder, named)
+
+
+def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
+    own = location.project
+    proposed = propose_project(Path(location.path))
+    folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
+    if not folder.is_dir():
+        raise CommandError(_("There is no folder %s: name the project's with --project.") % folder)
+    is_same = str(folder) == (own.folder if own else str(proposed.folder))
+    python = _absolute(options["python"])
+    if python is None and is_same:
+        python = Path(own.interpreter) if own else proposed.interpreter
+    python = python or find_interpreter(folder)
+    if python is None:
+        raise CommandError(_("No interpreter was found for %s: name it with --python.") % folder)
+    file = _absolute(options["env_file"])
+    if file is None and own and is_same:
+        file = Path(own.environment_file) if own.environment_file else None
+    elif file is None and (folder / ".env").is_file():
+        file = folder / ".env"
+    return {"folder": str(folder), "interpreter": str(python), "environment_file": str(file or "")}
+
+
+def _absolute(text: str | None) -> Path | None:
+    # Links are not followed: an environment's interpreter is one.
+    return Path(text).expanduser().absolute() if text else None

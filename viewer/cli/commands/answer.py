@@ -1,0 +1,68 @@
+"""``manage.py checkpoints answer``: what waits for an answer, and the answer."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Answer
+from viewer.jobs.human_input import questions
+from viewer.models import Question
+
+HELP = gettext_lazy("Answer what a run asks. Without a job, list what waits.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("job", nargs="?", metavar="JOB", help=_("The job, or how its id begins."))
+    parser.add_argument("number", nargs="?", type=int, metavar="NUMBER", help=_("If it asks several things."))
+    parser.add_argument("--text", help=_("The answer; empty accepts what is there; - reads it from stdin."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    waiting = Question.objects.waiting().select_related("job").order_by("asked_at", "pk")
+    if options["job"] is None:
+        return listed(list(waiting))
+    found = [one for one in waiting if str(one.job_id).startswith(options["job"])]
+    if options["number"] is not None:
+        found = [one for one in found if one.number == options["number"]]
+    if options["text"] is None:
+        return listed(found)
+    if not found:
+        raise CommandError(_("No such question waits for an answer."))
+    if len(found) > 1:
+        several = ", ".join(f"{one.job_id} {one.number}" for one in found)
+        raise CommandError(_("Several questions wait: %(several)s. Name one of them.") % {"several": several})
+    return given(found[0], sys.stdin.read() if options["text"] == "-" else options["text"])
+
+
+def given(question: Question, text: str) -> Answer:
+    """The answer is given, or somebody was there before."""
+    is_first = questions.answer(question, text.strip(), None)
+    words = _("Answered. The run goes on.") if is_first else _("Somebody was there before.")
+    document = {
+        **question_document(question),
+        "answered": is_first,
+        "answer": questions.answer_shown(question),
+    }
+    return Answer(document, [words], status=0 if is_first else 1)
+
+
+def listed(waiting: list[Question]) -> Answer:
+    """What waits, the oldest first."""
+    lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
+    document = {"questions": [question_document(one) for one in waiting]}
+    return Answer(document, lines or [_("Nothing waits for an answer.")])
+
+
+def question_document(question: Question) -> dict[str, Any]:
+    return {
+        "job": str(question.job_id),
+        "number": question.number,
+        "kind": question.kind,
+        "prompt": question.prompt,
+        "context": question.context,
+        "asked_at": question.asked_at.isoformat(),
+    }

@@ -1,0 +1,33 @@
+"""``manage.py checkpoints backup``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Answer
+from viewer.data_folder import DataFolderFailure
+from viewer.data_folder.copies import copy_database
+from viewer.data_folder.failures import database_path
+
+HELP = gettext_lazy("Copy the database to one file, also while Forkline is running.")
+# It copies what is there, whatever that is.
+MAKES_READY = False
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=_("The copy. It must not exist."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Where the copy is and how large. Raises DataFolderFailure."""
+    copy, database = Path(options["file"]).expanduser().absolute(), database_path()
+    if not database.exists():
+        raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})
+    copy_database(database, copy)
+    size = copy.stat().st_size
+    words = _("The database was copied to %(path)s (%(size)s bytes).")
+    return Answer({"path": str(copy), "size": size}, [words % {"path": copy, "size": f"{size:,}"}])

@@ -1,0 +1,47 @@
+"""``manage.py checkpoints doctor``."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli import doctor_checks
+from viewer.cli.output import Answer
+from viewer.data_folder import make_ready
+
+HELP = gettext_lazy("Check the data folder, its jobs and projects, and settle what was left.")
+# It tells of a database that cannot be used.
+MAKES_READY = False
+STATUS = {"ok": 0, "warning": 1, "error": 2}
+SIGNS = {"ok": "✓", "warning": "!", "error": "✗"}
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """It takes none."""
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Every finding. The exit status is 0 where all is well, 1 for a warning and 2 for an error."""
+    found = [
+        *doctor_checks.of_versions(),
+        *doctor_checks.of_permissions(),
+        *doctor_checks.of_space(),
+        *doctor_checks.of_roots(),
+    ]
+    of_database = list(doctor_checks.of_database())
+    found += of_database
+    if all(one.state == "ok" for one in of_database):
+        make_ready()
+        found += [*doctor_checks.of_jobs(), *doctor_checks.of_projects()]
+    worst = max((one.state for one in found), key=lambda state: STATUS[state])
+    endings = {
+        "ok": _("All is well."),
+        "warning": _("There are warnings."),
+        "error": _("There are errors."),
+    }
+    lines = [f"{SIGNS[one.state]} {one.check}: {one.words}" for one in found]
+    document = {"state": worst, "findings": [asdict(one) for one in found]}
+    return Answer(document, [*lines, endings[worst]], status=STATUS[worst])

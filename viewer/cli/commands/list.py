@@ -1,0 +1,74 @@
+"""``manage.py checkpoints list``."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from viewer.cli.finding import imported_location
+from viewer.cli.output import Answer
+from viewer.cli.rows import checkpoint_document
+from viewer.messages.labels import told
+from viewer.models import Checkpoint, Location, Problem, Run
+
+HELP = gettext_lazy("List the runs and checkpoints of a location.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("location", metavar="LOCATION", help=_("A folder of checkpoints, or an SQLite file."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Everything at the location, after what is new there was imported. Raises CommandError."""
+    location = imported_location(options["location"])
+    runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
+    problems = [(problem.key, told(problem.why)) for problem in location.problems.all()]
+    document = {
+        "location": location.path,
+        "provider": location.provider,
+        "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
+        "problems": [{"path": key, "reason": reason} for key, reason in problems],
+    }
+    # What it lacks is not known then: the next import tries again.
+    is_partial = bool(location.unreadable) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
+    return Answer(document, list(_lines(location, runs, problems)), status=int(is_partial))
+
+
+def _runs(location: Location) -> Iterable[Run]:
+    return location.runs.order_by("first_at", "pk")
+
+
+def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
+    return {
+        "id": run.key,
+        "entity": run.entity,
+        "name": run.name,
+        "checkpoints": [checkpoint_document(row) for row in checkpoints],
+    }
+
+
+def _lines(
+    location: Location, runs: list[tuple[Run, list[Checkpoint]]], problems: list[tuple[str, str]]
+) -> Iterable[str]:
+    yield location.path
+    if not runs:
+        yield _("No checkpoints here yet.")
+    for run, checkpoints in runs:
+        yield ""
+        tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
+        yield f"{run}  ({run.entity}, {tokens})"
+        width = max((len(row.progress) for row in checkpoints), default=0)
+        yield from (_line(row, max(width, 5)) for row in checkpoints)
+    if problems:
+        yield ""
+        yield _("Not readable:")
+        yield from (f"  {key}: {reason}" for key, reason in problems)
+
+
+def _line(row: Checkpoint, width: int) -> str:
+    """One checkpoint; ``width`` is that of its progress."""
+    at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
+    state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
+    return f"  {row.checkpoint_id:<26} {at}  {row.progress:>{width}}  {row.branch:<12} {row.trigger}{state}"

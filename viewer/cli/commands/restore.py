@@ -1,0 +1,34 @@
+"""``manage.py checkpoints restore``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Answer
+from viewer.data_folder.restoring import restore
+from viewer.jobs import locks
+from viewer.jobs.spool import LOCK
+
+HELP = gettext_lazy("Put a copy of the database in its place, while Forkline is stopped.")
+# What is there may be damaged.
+MAKES_READY = False
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=_("A copy that “backup” or an upgrade has made."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """What was restored, and where the replaced database is kept. Raises DataFolderFailure."""
+    copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
+    replaced = restore(copy, folder, lambda: any(map(locks.is_held, (folder / "jobs").glob(f"*/{LOCK}"))))
+    lines = [_("Restored %(path)s. Everybody has to log in again.") % {"path": copy}]
+    if replaced:
+        lines.append(_("The replaced database is kept at %(path)s.") % {"path": replaced})
+    lines.append(_("Jobs that had not finished when it was copied are interrupted: none starts by itself."))
+    return Answer({"path": str(copy), "replaced": str(replaced) if replaced else None}, lines)

@@ -1,0 +1,127 @@
+"""What ``checkpoints doctor`` looks at: each check returns its findings, and changes no checkpoint."""
+
+import os
+import platform
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import django
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from viewer.data_folder import DataFolderFailure, failure_words
+from viewer.data_folder.copies import refuse_damaged
+from viewer.data_folder.failures import database_path
+from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
+from viewer.data_folder.permissions import restrict
+from viewer.jobs import locks
+from viewer.jobs.execution.orphans import end_left_processes, settle_left
+from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.messages.labels import told
+from viewer.models import Job, Project
+from viewer.projects.proposing import engine_version, python_version
+
+State = Literal["ok", "warning", "error"]
+SPACE_ERROR, SPACE_WARNING = 100 * 1024**2, 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. ``state`` decides the exit status."""
+
+    check: str
+    state: State
+    words: str
+
+
+def of_versions() -> Iterator[Finding]:
+    words = _("Forkline %(own)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
+    values = {
+        "own": settings.VERSION,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "django": django.get_version(),
+    }
+    yield Finding("versions", "ok", words % values)
+    if os.geteuid() == 0:
+        yield Finding("user", "warning", _("This runs as root, and so do the programs of projects."))
+
+
+def of_permissions() -> Iterator[Finding]:
+    found = restrict(settings.DATA_DIR, thorough=True)
+    if found.paths:
+        words = _("%(count)d files and folders were open to other users; now only their owner can read them.")
+        yield Finding("permissions", "warning", words % {"count": len(found.paths)})
+    for name in found.left:
+        words = _("%(path)s is open to other users, and was left so.")
+        yield Finding("permissions", "warning", words % {"path": settings.DATA_DIR / name})
+    if not found.paths and not found.left:
+        yield Finding("permissions", "ok", _("Only their owner can read the files of the data folder."))
+
+
+def of_space() -> Iterator[Finding]:
+    free = shutil.disk_usage(settings.DATA_DIR).free
+    state: State = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
+    words = _("%(free)s MB are free on the disk of %(path)s.")
+    yield Finding("space", state, words % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
+
+
+def of_database() -> Iterator[Finding]:
+    """The only one whose errors mean that the rows cannot be asked."""
+    path = database_path()
+    try:
+        found = inspect(path)
+        refuse_newer(path, found)
+        if found.is_new:
+            words = _("There is no database in %(path)s yet.")
+            yield Finding("database", "error", words % {"path": path.parent})
+            return
+        with opened_to_read(path) as database:
+            refuse_damaged(database, path)
+    except (sqlite3.Error, DataFolderFailure) as error:
+        yield Finding("database", "error", failure_words(error) or f"{path}: {error}")
+        return
+    yield Finding("database", "ok", _("%(path)s is whole.") % {"path": path})
+
+
+def of_jobs() -> Iterator[Finding]:
+    """Settles what was left."""
+    for job in settle_left():
+        words = _("Job %(job)s was left by a process that was killed: it is settled as %(status)s.")
+        yield Finding("jobs", "warning", words % {"job": job.pk, "status": job.get_status_display()})
+    for job in end_left_processes():
+        words = _("Processes of job %(job)s still ran after its end: they were stopped.")
+        yield Finding("processes", "warning", words % {"job": job.pk})
+    under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
+    words = _("%(under_way)d jobs under way, %(queued)d queued")
+    yield Finding("jobs", "ok", words % {"under_way": under_way, "queued": queued})
+    if locks.worker_is_up():
+        yield Finding("worker", "ok", _("A worker is up."))
+    else:
+        state: State = "warning" if queued or under_way else "ok"
+        yield Finding("worker", state, _("No worker is up: nothing starts until one is."))
+
+
+def of_projects() -> Iterator[Finding]:
+    for project in Project.objects.order_by("pk"):
+        interpreter = Path(project.interpreter)
+        try:
+            if project.is_confirmed:
+                runnable(project)
+        except JobRefused as refused:
+            yield Finding("projects", "warning", f"{project.folder}: {told(refused)}")
+            continue
+        values = {"python": python_version(interpreter) or "?", "engine": engine_version(interpreter) or "?"}
+        words = _("%(folder)s: Python %(python)s, CrewAI %(engine)s")
+        yield Finding("projects", "ok", words % {"folder": project.folder, **values})
+
+
+def of_roots() -> Iterator[Finding]:
+    for root in settings.CHECKPOINT_ROOTS:
+        is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
+        words = _("%(path)s may be opened from.") if is_there else _("%(path)s cannot be read.")
+        yield Finding("roots", "ok" if is_there else "warning", words % {"path": root})

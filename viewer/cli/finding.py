@@ -1,0 +1,96 @@
+"""From what a person types to its row: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
+
+import json
+import sys
+from pathlib import Path
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from viewer.cli.output import one_line
+from viewer.importing import NotLocal, UnknownLocation, import_location, key_of, open_location, path_of
+from viewer.messages.labels import told
+from viewer.models import Checkpoint, Location
+
+
+def imported_location(path: str | Path) -> Location:
+    """The location at a path, brought up to date. Raises CommandError where it cannot be read."""
+    try:
+        location = open_location(path)
+    except UnknownLocation as error:
+        raise CommandError(f"{path}: {error}") from None
+    summary = import_location(location)
+    if summary.unreadable:
+        if not location.checkpoints.exists():
+            raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+        # What was read of it before is still worth showing; a document has no place for what is wrong now.
+        words = _("%(location)s is shown as it was read before. Now: %(reason)s")
+        warning = words % {"location": location.path, "reason": told(summary.unreadable)}
+        sys.stderr.write(one_line(warning) + "\n")
+    location.refresh_from_db()
+    return location
+
+
+def checkpoint_at(target: str) -> Checkpoint:
+    """The row, after what is new at its location was imported. Raises CommandError."""
+    path, mark, identifier = target.rpartition("#")
+    if mark and identifier and path and not Path(target).is_file():
+        return _by_id(imported_location(path), identifier)
+    file = typed_path(target).absolute()
+    if not file.is_file():
+        raise CommandError(
+            _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % target
+        )
+    return _by_file(file.resolve())
+
+
+def typed_path(text: str) -> Path:
+    """The path that was typed, also as a file:// URL. Raises CommandError for another machine's."""
+    try:
+        return path_of(text)
+    except NotLocal as error:
+        raise CommandError(str(error)) from None
+
+
+def _by_id(location: Location, identifier: str) -> Checkpoint:
+    rows = location.checkpoints.select_related("location__project", "run", "body")
+    found = list(rows.filter(checkpoint_id=identifier)) or list(
+        rows.filter(checkpoint_id__startswith=identifier)
+    )
+    # The same id may stand twice where a file was copied; the one that can be run comes first.
+    found.sort(key=lambda row: row.state != Checkpoint.State.PRESENT)
+    if not found:
+        raise CommandError(
+            _("%(location)s has no checkpoint %(id)s.") % {"location": location.path, "id": identifier}
+        )
+    if len({row.checkpoint_id for row in found}) > 1:
+        raise CommandError(_("Several checkpoints begin with %s: name one whole.") % identifier)
+    return found[0]
+
+
+def _by_file(file: Path) -> Checkpoint:
+    location = imported_location(_folder_of(file))
+    key = key_of(location, file.relative_to(location.path).as_posix())
+    row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
+    if row is None:
+        problem = location.problems.filter(key=key).first()
+        reason = told(problem.why) if problem else _("it was not found there")
+        raise CommandError(
+            _("%(file)s is no readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
+        )
+    return row
+
+
+def _folder_of(file: Path) -> Path:
+    """The location that a file belongs to: a known one, else the folder above its branch."""
+    above = [str(folder) for folder in file.parents]
+    known = Location.objects.filter(path__in=above).order_by("-path").first()
+    if known:
+        return Path(known.path)
+    try:
+        branch = json.loads(file.read_bytes()).get("branch") or ""
+    except (OSError, ValueError, AttributeError, RecursionError):
+        branch = ""
+    parts = Path(branch).parts
+    folder = file.parent
+    return folder.parents[len(parts) - 1] if parts and folder.parts[-len(parts) :] == parts else folder

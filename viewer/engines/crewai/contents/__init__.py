@@ -1,0 +1,270 @@
+"""What a stored checkpoint holds, in the words of its reader: inputs, tasks, state, agents, events.
+
+The bodies are hostile and of many versions, so nothing is taken for granted: whatever has another
+shape than expected is left out, and reading never raises.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from viewer.engines.crewai.contents.events import Event, events_of
+from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
+from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
+from viewer.engines.crewai.titles import short_title
+
+Kind = Literal["crew", "flow", "agent", "unknown"]
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    id: str
+    role: str
+    goal: str
+    backstory: str
+    model: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a crew. ``template`` is the description with its {placeholders}.
+
+    ``output`` is its text, None until it is done; ``output_json`` its value where the task answers
+    in JSON. ``output_for`` is the description that the output was made for, which an edited input
+    leaves behind.
+    """
+
+    id: str
+    position: int
+    name: str
+    description: str
+    template: str
+    expected_output: str
+    agent: str
+    done: bool
+    output: str | None
+    output_json: Any
+    output_for: str
+    tools: tuple[str, ...]
+    # The expected output with its {placeholders}.
+    expected_template: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name or short_title(self.description) or self.id
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its output was made for another description."""
+        return self.done and bool(self.output_for) and self.output_for != self.description
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of a flow that has run. ``count`` is how often."""
+
+    name: str
+    done: bool
+    count: int
+    output: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Something restorable in the checkpoint. The root is what a person ran."""
+
+    kind: str
+    name: str
+    id: str
+    is_root: bool
+    is_executor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """``kind`` is crew, flow, agent or unknown. ``flow_state`` is None for all but flows."""
+
+    kind: Kind
+    name: str
+    id: str
+    engine_version: str
+    inputs: dict[str, Any]
+    tasks: tuple[Task, ...]
+    methods: tuple[Method, ...]
+    flow_state: dict[str, Any] | None
+    agents: tuple[Agent, ...]
+    entities: tuple[Entity, ...]
+    events: tuple[Event, ...] = field(repr=False)
+    # At which it wrote a checkpoint; none where that is not kept.
+    checkpoint_events: tuple[str, ...] = ()
+    # What no known version writes, and what is missing that every known one has.
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def is_of_newer_version(self) -> bool:
+        """Whether a version wrote it that is newer than all known ones."""
+        return is_newer(self.engine_version)
+
+    @property
+    def executor_count(self) -> int:
+        return sum(entity.is_executor for entity in self.entities)
+
+
+def contents_of(body: Body) -> Contents:
+    """Everything that a person may want to read of a decoded checkpoint."""
+    entities = [entity for entity in listed(body.get("entities")) if isinstance(entity, dict)]
+    root = root_entity(entities)
+    kind = text(root.get("entity_type"))
+    events = events_of(body)
+    agents = tuple(_agent(agent) for agent in _agent_dicts(root, kind))
+    return Contents(
+        kind=next((known for known in get_args(Kind) if known == kind), "unknown"),
+        name=_name(root, kind, events),
+        id=text(root.get("id")) or text(mapping(root.get("checkpoint_state")).get("id")),
+        engine_version=text(body.get("crewai_version")),
+        inputs=_inputs(root, events),
+        tasks=_tasks(root, agents),
+        methods=_methods(root),
+        flow_state=mapping(root.get("checkpoint_state")) if kind == "flow" else None,
+        agents=agents,
+        entities=tuple(_entity(entity, entity is root) for entity in entities),
+        events=events,
+        checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
+        unknown=unknown_parts(body),
+    )
+
+
+def is_executor(entity: Body) -> bool:
+    """Whether it is an agent's executor, which is stored as a flow and is nothing a person ran."""
+    if entity.get("entity_type") != "flow":
+        return False
+    return bool(entity.get("executor_type")) or (
+        not entity.get("name") and entity.get("suppress_flow_events") is True
+    )
+
+
+def root_entity(entities: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a person ran: the crew, the flow, or the lone agent. Empty where there is none."""
+    # A flow that kicks off crews is itself the root of them. A flow that only asked for a quiet
+    # console looks like an executor; it is the root where nothing else is.
+    mine = [entity for entity in entities if not is_executor(entity)]
+    quiet = [entity for entity in entities if not entity.get("executor_type")]
+    for kind in ("flow", "crew", "agent"):
+        for entity in mine:
+            if entity.get("entity_type") == kind:
+                return entity
+    return quiet[0] if quiet else {}
+
+
+def _name(root: Body, kind: str, events: tuple[Event, ...]) -> str:
+    if kind == "agent":
+        return text(root.get("role"))
+    if kind == "flow":
+        named = [event.flow for event in events if event.kind == "flow_started" and not event.is_internal]
+        return text(root.get("name")) or (named[0] if named else "")
+    return text(root.get("name"))
+
+
+def _inputs(root: Body, events: tuple[Event, ...]) -> dict[str, Any]:
+    if isinstance(root.get("checkpoint_inputs"), dict):
+        return dict(root["checkpoint_inputs"])
+    for event in events:
+        if event.inputs and not event.is_internal:
+            return dict(event.inputs)
+    return {}
+
+
+def _agent_dicts(root: Body, kind: str) -> list[dict[str, Any]]:
+    if kind == "agent":
+        return [dict(root)]
+    return [agent for agent in listed(root.get("agents")) if isinstance(agent, dict)]
+
+
+def _agent(agent: Body) -> Agent:
+    llm = agent.get("llm")
+    return Agent(
+        id=text(agent.get("id")),
+        role=text(agent.get("role")).strip(),
+        goal=text(agent.get("goal")),
+        backstory=text(agent.get("backstory")),
+        model=text(llm) or text(mapping(llm).get("model")),
+        tools=_tool_names(agent),
+    )
+
+
+def _tool_names(owner: Body) -> tuple[str, ...]:
+    tools = [mapping(tool) for tool in listed(owner.get("tools"))]
+    return tuple(text(tool.get("name")) or text(tool.get("tool_type")) for tool in tools if tool)
+
+
+def _tasks(root: Body, agents: tuple[Agent, ...]) -> tuple[Task, ...]:
+    roles = {agent.id: agent.role for agent in agents}
+    tasks = [task for task in listed(root.get("tasks")) if isinstance(task, dict)]
+    return tuple(_task(task, position, roles) for position, task in enumerate(tasks, 1))
+
+
+def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
+    agent, output = task.get("agent"), mapping(task.get("output"))
+    description = text(task.get("description"))
+    return Task(
+        id=text(task.get("id")),
+        position=position,
+        name=text(task.get("name")),
+        description=description,
+        template=text(task.get("checkpoint_original_description")) or description,
+        expected_output=text(task.get("expected_output")),
+        expected_template=text(task.get("checkpoint_original_expected_output"))
+        or text(task.get("expected_output")),
+        agent=roles.get(text(agent), text(agent)) or text(mapping(agent).get("role")).strip(),
+        done=bool(output),
+        output=text(output.get("raw")) if output else None,
+        output_json=_json_output(output),
+        output_for=text(output.get("description")),
+        tools=_tool_names(task),
+    )
+
+
+def _json_output(output: Body) -> Any:
+    """The value of an output in JSON, None of one in text.
+
+    The engine writes a model without its fields, as an empty object: its text has them.
+    """
+    values = [output[key] for key in ("json_dict", "pydantic") if output.get(key) is not None]
+    found = next((value for value in values if value), None)
+    if found is not None or not values:
+        return found
+    try:
+        return json.loads(text(output.get("raw")))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _methods(root: Body) -> tuple[Method, ...]:
+    counts = mapping(root.get("checkpoint_method_counts"))
+    done = [text(name) for name in listed(root.get("checkpoint_completed_methods"))]
+    written = listed(root.get("checkpoint_method_outputs"))
+    # Later versions write the method beside its output, earlier ones the output alone.
+    outputs = {
+        text(entry["method"]): entry["output"]
+        for entry in written
+        if isinstance(entry, dict) and entry.keys() >= {"method", "output"}
+    }
+    if not outputs and len(written) == len(counts):
+        # Of methods that ran more than once it is not known which output is whose.
+        outputs = dict(zip(counts, written, strict=True))
+    names = list(dict.fromkeys([*counts, *done]))
+    return tuple(Method(name, name in done, whole(counts.get(name)), outputs.get(name)) for name in names)
+
+
+def _entity(entity: Body, is_root: bool) -> Entity:
+    return Entity(
+        kind=text(entity.get("entity_type")),
+        name=text(entity.get("name")) or text(entity.get("role")).strip(),
+        id=text(entity.get("id")),
+        is_root=is_root,
+        is_executor=is_executor(entity),
+    )

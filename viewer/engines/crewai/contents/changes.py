@@ -1,0 +1,35 @@
+"""What a branch did with the tasks that it was given, told from its record and its origin's."""
+
+from enum import StrEnum
+
+from viewer.engines.crewai.contents import Contents
+
+
+class Change(StrEnum):
+    KEPT = "kept"
+    EDITED = "edited"
+    RAN_AGAIN = "ran_again"
+    RAN = "ran"
+    TO_RUN = "to_run"
+
+
+def changes_since(origin: Contents, own: Contents) -> dict[str, Change]:
+    """For each task of ``own``, by id, what became of it since ``origin``, where its branch left."""
+    known = {event.id for event in origin.events}
+    completed = {
+        event.task_id for event in own.events if event.kind == "task_completed" and event.id not in known
+    }
+    before = {task.id: task for task in origin.tasks}
+    changes: dict[str, Change] = {}
+    for task in own.tasks:
+        former = before.get(task.id)
+        was_done = former is not None and former.done
+        if not task.done:
+            changes[task.id] = Change.TO_RUN
+        elif task.id in completed:
+            changes[task.id] = Change.RAN_AGAIN if was_done else Change.RAN
+        elif former is not None and former.output == task.output:
+            changes[task.id] = Change.KEPT
+        else:
+            changes[task.id] = Change.EDITED
+    return changes

@@ -1,0 +1,116 @@
+"""The event record of a checkpoint as a timeline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from viewer.engines.crewai.contents.shapes import listed, mapping, moment, text, whole
+
+# What the engine tells itself; of no use to who reads what happened.
+INTERNAL_KINDS = frozenset(
+    {"checkpoint_started", "checkpoint_completed", "default_env", "flow_created", "agent_logs_started"}
+    | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
+)
+EXECUTOR_FLOW = "AgentExecutor"
+# How the kinds of events that tell of a failure end.
+FAILED = ("_failed", "_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. ``subject`` is what it is about in short (a task, a method, a tool, a model).
+
+    ``text`` is what came of it (an answer, an output, an error); ``messages`` what a model was sent;
+    ``tokens`` those of this one call. ``is_internal`` are the engine's own steps.
+    """
+
+    id: str
+    kind: str
+    at: datetime | None
+    sequence: int
+    task_id: str
+    agent: str
+    subject: str
+    flow: str
+    tokens: int
+    text: str
+    inputs: dict[str, Any] = field(repr=False)
+    messages: tuple[Message, ...] = field(repr=False)
+    is_internal: bool
+
+    @property
+    def is_failure(self) -> bool:
+        return self.kind.endswith(FAILED)
+
+    @property
+    def is_start(self) -> bool:
+        return self.kind.endswith("_started")
+
+
+def events_of(body: Mapping[str, Any]) -> tuple[Event, ...]:
+    """All events of a decoded checkpoint, oldest first."""
+    nodes = mapping(mapping(body.get("event_record")).get("nodes"))
+    found = {str(key): mapping(mapping(node).get("event")) for key, node in nodes.items()}
+    events = [
+        _event(key, event, found.get(text(event.get("parent_event_id")), {})) for key, event in found.items()
+    ]
+    return tuple(
+        sorted(events, key=lambda event: (event.at.timestamp() if event.at else 0.0, event.sequence))
+    )
+
+
+def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Event:
+    kind, flow = text(event.get("type")), text(event.get("flow_name"))
+    return Event(
+        id=text(event.get("event_id")) or key,
+        kind=kind,
+        at=moment(event.get("timestamp")),
+        sequence=whole(event.get("emission_sequence")),
+        task_id=text(event.get("task_id")),
+        agent=(text(event.get("agent_role")) or text(mapping(event.get("agent")).get("role"))).strip(),
+        # A restored record has lost what an agent's events were about; their task's event has not.
+        subject=_subject(event) or _subject(parent),
+        flow=flow,
+        tokens=whole(mapping(event.get("usage")).get("total_tokens")),
+        text=_outcome(event),
+        inputs=mapping(event.get("inputs")),
+        messages=tuple(_messages(event.get("messages"))),
+        is_internal=kind in INTERNAL_KINDS or flow == EXECUTOR_FLOW,
+    )
+
+
+def _subject(event: Mapping[str, Any]) -> str:
+    for key in ("tool_name", "method_name", "task_name", "model", "crew_name", "flow_name"):
+        if found := text(event.get(key)):
+            return found
+    return text(mapping(event.get("task")).get("description"))
+
+
+def _outcome(event: Mapping[str, Any]) -> str:
+    """What came of it, as text."""
+    for key in ("error", "response", "output", "result", "chunk", "tool_args"):
+        value = mapping(event.get(key))
+        found = text(event.get(key)) or text(value.get("raw")) or text(value.get("content"))
+        if found:
+            return found
+    return ""
+
+
+def _messages(value: Any) -> list[Message]:
+    if text(value):
+        return [Message("user", text(value))]
+    return [_message(item) for item in listed(value) if isinstance(item, dict)]
+
+
+def _message(item: Mapping[str, Any]) -> Message:
+    content = item.get("content")
+    # Content is a text, or a list of parts of which some are texts.
+    parts = [text(mapping(part).get("text")) for part in listed(content)]
+    return Message(text(item.get("role")), text(content) or "\n".join(part for part in parts if part))

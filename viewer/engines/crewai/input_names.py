@@ -1,0 +1,258 @@
+"""What a crew's or flow's source asks to be started with, found by reading it. Nothing is run."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.crewai.definitions import (
+    Definition,
+    agent_definitions,
+    is_file,
+    read_definition,
+    texts_in,
+)
+
+# Bounds of the reading: a project's folder may be anything.
+MOST_BYTES = 256 * 1024
+MOST_FILES = 60
+MOST_NAMES = 60
+# As the engine finds them in a text.
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
+# What the engine puts inputs into.
+TEXTS = {"description", "expected_output", "role", "goal", "backstory"}
+# What a declared flow's expressions read.
+STATE = re.compile(r"\bstate\.([A-Za-z_]\w*)")
+MAX_DEFAULT = 20_000
+ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+JSON_TYPES = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputName:
+    """One that is asked for. ``kind`` is the type that its annotation names, or None.
+
+    ``default`` counts only where ``has_default``.
+    """
+
+    name: str
+    kind: type | None = None
+    default: Any = None
+    has_default: bool = False
+
+
+def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName, ...]:
+    """The inputs that an entry point's source names; none where nothing is found, and none for an agent."""
+    if entity == "agent":
+        return ()
+    if is_file(entry_point):
+        found = list(_declared(folder, entry_point, entity))
+    else:
+        sources = list(sources_of(folder, entry_point.partition(":")[0]))
+        if not sources:
+            return ()
+        if entity == "flow":
+            found = list(_of_flow(entry_point.partition(":")[2], [tree for _, tree in sources]))
+        else:
+            found = [InputName(name) for name in _of_crew(sources)]
+    # A class's own field counts, and not its parent's; a flow's id is no input.
+    named = {one.name: one for one in found if one.name != "id"}
+    return tuple(named.values())[:MOST_NAMES]
+
+
+def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName]:
+    """Those that a file's declaration asks for, with its defaults."""
+    definition = read_definition(folder, entry_point)
+    if entity == "flow":
+        found = {one.name: one for one in _of_declared_flow(folder, definition)}
+        asked = {name for text in texts_in(definition.get("methods")) for name in STATE.findall(text)}
+    else:
+        defaults = definition.get("inputs")
+        found = {one.name: one for one in _with_defaults(defaults)}
+        declared = [definition.get("tasks"), *agent_definitions(folder, entry_point, definition)]
+        asked = {name for text in texts_in(declared) for name in PLACEHOLDER.findall(text)}
+    yield from (InputName(name) for name in sorted(asked - found.keys()))
+    yield from found.values()
+
+
+def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputName]:
+    """The fields of a declared state: of the class that it names, of its schema, and its defaults."""
+    state = definition.get("state")
+    if not isinstance(state, dict):
+        return
+    module, _, name = str(state.get("ref") or "").partition(":")
+    if name:
+        classes = [tree for _, tree in sources_of(folder, module)]
+        yield from _of_state(name, _classes_in(classes))
+    schema = state.get("json_schema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    for key, field in (properties if isinstance(properties, dict) else {}).items():
+        field = field if isinstance(field, dict) else {}
+        kind = JSON_TYPES.get(str(field.get("type")))
+        yield _with_default(str(key), kind, field.get("default"))
+    yield from _with_defaults(state.get("default"))
+
+
+def _with_defaults(values: Any) -> Iterator[InputName]:
+    for key, value in (values if isinstance(values, dict) else {}).items():
+        yield _with_default(str(key), type(value) if type(value) in JSON_TYPES.values() else None, value)
+
+
+def _with_default(name: str, kind: type | None, default: Any) -> InputName:
+    """``default`` counts where JSON can hold it, and it is not too long for a form."""
+    try:
+        is_plain = default is not None and len(json.dumps(default)) <= MAX_DEFAULT
+    except (ValueError, TypeError, RecursionError):
+        is_plain = False
+    return InputName(name, kind, default, True) if is_plain else InputName(name, kind)
+
+
+def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
+    """The placeholders in the texts of its tasks and agents, in Python and in YAML."""
+    for _, tree in sources:
+        constants = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg in TEXTS:
+                value = constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+                for text in _texts(value) if value else ():
+                    yield from PLACEHOLDER.findall(text)
+    for path in _yaml_files(sources[0][0].parent):
+        for line in _text(path).splitlines():
+            if not line.lstrip().startswith("#"):
+                yield from PLACEHOLDER.findall(line)
+
+
+def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:
+    """The fields of its state: of the class that it names, or those that its methods read of a dictionary."""
+    classes = _classes_in(trees)
+    flow = classes.get(name)
+    if flow is None:
+        return
+    states = [base.slice for base in flow.bases if isinstance(base, ast.Subscript)]
+    names = [_name_of(one) for one in states]
+    if not names or names[0] not in classes:
+        yield from (InputName(key) for key in _read_of_state(flow))
+        return
+    yield from _of_state(names[0], classes)
+
+
+def _classes_in(trees: list[ast.Module]) -> dict[str, ast.ClassDef]:
+    return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _of_state(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[InputName]:
+    """The fields of a state's class and of its parents."""
+    state = classes.get(name)
+    if state is None:
+        return
+    for parent in (*(classes.get(_name_of(base)) for base in state.bases), state):
+        for field in parent.body if parent else ():
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                yield _field(field.target.id, field)
+
+
+def _field(name: str, field: ast.AnnAssign) -> InputName:
+    annotation = field.annotation.value if isinstance(field.annotation, ast.Subscript) else field.annotation
+    kind = ANNOTATIONS.get(_name_of(annotation))
+    try:
+        default = ast.literal_eval(field.value) if field.value else None
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return InputName(name, kind)
+    plain = isinstance(default, str | int | float | bool | list | dict)
+    return InputName(name, kind, default, plain) if plain else InputName(name, kind)
+
+
+def _read_of_state(flow: ast.ClassDef) -> list[str]:
+    """The keys that its methods read of ``self.state`` and never set."""
+    read: dict[str, None] = {}
+    written = set()
+    for node in ast.walk(flow):
+        key: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and _is_state(node.value):
+            key = node.slice
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            key = node.args[0] if node.args and _is_state(node.func.value) else None
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                written.add(key.value)
+            else:
+                read[key.value] = None
+    return [name for name in read if name not in written]
+
+
+def _is_state(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "state" and _name_of(node.value) == "self"
+
+
+def _name_of(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
+    """The entry point's module, and those of the project that it imports from."""
+    first = _module(folder, module)
+    if first is None:
+        return
+    yield first
+    package = module.rpartition(".")[0]
+    for node in ast.walk(first[1]):
+        if isinstance(node, ast.ImportFrom):
+            above = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+            name = ".".join(filter(None, [above if node.level else "", node.module or ""]))
+            found = _module(folder, name)
+            if found:
+                yield found
+
+
+def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    for root in (folder, folder / "src"):
+        for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
+            text = _text(path)
+            if text:
+                try:
+                    return path, ast.parse(text)
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    return None
+    return None
+
+
+def _yaml_files(folder: Path) -> Iterator[Path]:
+    """YAML beside the module, and where the engine's own layout has it: in ``config``."""
+    found = (path for place in (folder, folder / "config") for path in sorted(place.glob("*.y*ml")))
+    yield from islice(found, MOST_FILES)
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def _text(path: Path) -> str:
+    """An ordinary file's text; empty for a link, for what is too large, and for what is no text."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,249 @@
+"""What a fork or resume will do, task by task, exactly as the engine will do it. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from viewer.engines.crewai.flow_plan import Following
+from viewer.messages.message import Worded
+from viewer.messages.message import gettext_noop as _
+
+
+class Action(StrEnum):
+    """What happens to one step."""
+
+    KEPT = "kept"  # finished, its output is used as it is
+    EDITED = "edited"  # finished, the person's text is its output
+    PINNED = "pinned"  # lies behind a step that runs again, yet is held: it is not called
+    AGAIN = "again"  # finished, but runs again
+    RUNS = "runs"  # had not run yet
+    MAY = "may"  # has not run, and will if a router of its flow leads to it
+
+
+class Reason(StrEnum):
+    """Why; viewer/messages/labels.py says it in words."""
+
+    FINISHED = "finished"
+    UNFINISHED = "unfinished"
+    PASSED_OVER = "passed_over"
+    EDITED = "edited"
+    HELD = "held"
+    READS_EDITED = "reads_edited"
+    BEHIND_RERUN = "behind_rerun"
+    ASKED = "asked"
+    STALE_INPUT = "stale_input"
+    TRIGGERED = "triggered"
+    MAY_REPEAT = "may_repeat"
+    ROUTED = "routed"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit of work of a checkpoint: a crew's task, a flow's method, or an agent's one run."""
+
+    id: str
+    title: str
+    agent: str = ""
+    done: bool = False
+    # The text with its {placeholders}, by which a changed input is found in it.
+    template: str = ""
+    # The inputs that are known to stand in what the model was told beside it, such as the agent's role.
+    uses: frozenset[str] = frozenset()
+    # How often a flow's method has finished.
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids."""
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | None = None
+    again: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the plan. ``stale`` names the changed inputs that a kept text was made with."""
+
+    unit: str
+    position: int
+    title: str
+    agent: str
+    action: Action
+    reason: Reason
+    stale: tuple[str, ...] = ()
+
+
+def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The steps as plain values, for a job's row and the terminal's document."""
+    return [{**asdict(step), "stale": list(step.stale)} for step in steps]
+
+
+class EditRefused(Worded):
+    """An edit cannot hold. Its message tells which, and what to do."""
+
+
+def plan_of(
+    entity: str, units: Sequence[Unit], edits: Edits, following: Following | None = None
+) -> list[Step]:
+    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused.
+
+    ``following`` is what the project's source says of a flow.
+    """
+    if entity == "flow":
+        return plan_flow(units, edits, following)
+    plans = {"crew": plan_crew, "agent": plan_agent}
+    if entity not in plans:
+        raise EditRefused(_("Nothing in this checkpoint can be run: it holds no crew, flow or agent."))
+    return plans[entity](units, edits)
+
+
+def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The steps of a crew, in order. Raises EditRefused for an edit that nothing can make hold.
+
+    The engine runs everything from the first task without an output on; so one task that runs
+    again, or whose output was edited, takes all finished tasks behind it along, but for those that
+    a person edits or keeps: these are held, and not called.
+
+        task     1 done    2 done    3 done    4 open
+        edit 2   KEPT      EDITED    AGAIN     RUNS
+        again 1  AGAIN     AGAIN     AGAIN     RUNS
+        both     AGAIN     PINNED    AGAIN     RUNS
+
+    A task without an output before others that have one was passed over, as its condition did not hold, or
+    was still under way beside them: it takes nothing along.
+    """
+    _refuse_what_cannot_hold(units, edits)
+    if edits.state is not None:
+        raise EditRefused(_("A crew has no state to edit: edit its inputs or the outputs of its tasks."))
+    steps: list[Step] = []
+    behind: Reason | None = None
+    furthest = max((position for position, unit in enumerate(units, 1) if unit.done), default=0)
+    for position, unit in enumerate(units, 1):
+        action, reason = _of_task(unit, edits, behind)
+        if action is Action.RUNS and position < furthest:
+            steps.append(Step(unit.id, position, unit.title, unit.agent, action, Reason.PASSED_OVER))
+            continue
+        is_kept_as_made = action is Action.KEPT or reason is Reason.HELD
+        stale = _stale_inputs(unit, edits) if is_kept_as_made else ()
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason, stale))
+        if action in (Action.RUNS, Action.AGAIN):
+            behind = Reason.BEHIND_RERUN
+        elif action is Action.EDITED and behind is None:
+            behind = Reason.READS_EDITED
+    return steps
+
+
+def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
+    """The steps of a flow: its methods. Raises EditRefused.
+
+    Only the state of a flow can be edited: what a method returned has been handed on already.
+    Without ``following``, methods that have not run are known only if the record has seen them.
+    """
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused(
+            _("The outputs of a flow's methods cannot be edited: edit the flow's state instead.")
+        )
+    if edits.inputs:
+        raise EditRefused(_("A flow's inputs have become its state: edit the flow's state instead."))
+    if edits.again:
+        raise EditRefused(_("A flow's finished method cannot run again: fork from the checkpoint before it."))
+    if following is None:
+        return [
+            Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
+            for position, unit in enumerate(units, 1)
+        ]
+    recorded = {unit.id: unit for unit in units if unit.done or unit.count}
+    names = dict.fromkeys([*recorded, *following.certain, *following.possible])
+    return [
+        Step(name, position, name, "", *_of_method(name, name in recorded, following))
+        for position, name in enumerate(names, 1)
+    ]
+
+
+def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, Reason]:
+    if name in following.certain:
+        return (Action.AGAIN, Reason.TRIGGERED) if has_run else (Action.RUNS, Reason.UNFINISHED)
+    if name in following.possible:
+        return (Action.KEPT, Reason.MAY_REPEAT) if has_run else (Action.MAY, Reason.ROUTED)
+    return Action.KEPT, Reason.FINISHED
+
+
+def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The one step of a lone agent: it runs, again where its inputs changed. Raises EditRefused."""
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused(
+            _("A lone agent's output is its result: there is nothing behind it that would read an edit.")
+        )
+    if edits.state is not None:
+        raise EditRefused(_("A lone agent has no state to edit: edit its input."))
+    steps = []
+    for position, unit in enumerate(units, 1):
+        action, reason = _untouched(unit)
+        if unit.done and edits.inputs:
+            action, reason = Action.AGAIN, Reason.STALE_INPUT
+        elif unit.done and unit.id in edits.again:
+            action, reason = Action.AGAIN, Reason.ASKED
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason))
+    return steps
+
+
+def _untouched(unit: Unit) -> tuple[Action, Reason]:
+    return (Action.KEPT, Reason.FINISHED) if unit.done else (Action.RUNS, Reason.UNFINISHED)
+
+
+def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, Reason]:
+    """What becomes of one task; ``behind`` is why those in front of it take it along, if they do."""
+    if not unit.done:
+        return Action.RUNS, Reason.UNFINISHED
+    if unit.id in edits.outputs:
+        # Pinned only where the engine itself would call it: behind a step that runs.
+        return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
+    if unit.id in edits.again:
+        return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.ASKED
+    if behind is None:
+        return Action.KEPT, Reason.FINISHED
+    if unit.id in edits.keep:
+        return Action.PINNED, Reason.HELD
+    return Action.AGAIN, behind
+
+
+def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
+    """The changed inputs that this unit's finished text was made with."""
+    return tuple(name for name in edits.inputs if "{" + name + "}" in unit.template or name in unit.uses)
+
+
+def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
+    known = {unit.id for unit in units}
+    unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
+    if unknown:
+        raise EditRefused(_("There is no task %(name)r in this checkpoint."), name=unknown[0])
+
+
+def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
+    _refuse_unknown(units, edits)
+    for position, unit in enumerate(units, 1):
+        if unit.id in edits.outputs and not unit.done:
+            raise EditRefused(
+                _("Task %(position)d has not finished: it will run and write over an edited output."),
+                position=position,
+            )
+        if unit.id in edits.outputs and unit.id in edits.again:
+            raise EditRefused(
+                _("Task %(position)d cannot run again and keep an edited output: choose one of the two."),
+                position=position,
+            )
+        if unit.id in edits.keep and unit.id in edits.again:
+            raise EditRefused(
+                _("Task %(position)d cannot run again and be kept: choose one of the two."), position=position
+            )
+        if unit.id in edits.keep and not unit.done:
+            raise EditRefused(
+                _("Task %(position)d has not finished: there is no output to keep."), position=position
+            )

@@ -1,0 +1,88 @@
+"""When a run starts, as a part of a form: as soon as it can, or at a time of the server's clock."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from viewer.forms.fields import Sent
+from viewer.launching.options import moment_words
+
+START, START_AT = "start", "start_at"
+LATER = "later"
+# A form's time has no seconds: the minute that has begun is not over yet.
+MINUTE = timedelta(minutes=1)
+# As browsers send a local time.
+FORMAT = "%Y-%m-%dT%H:%M"
+
+
+@dataclass(slots=True)
+class Timing:
+    """The part of a form. ``at`` is the moment that was typed, None for as soon as it can."""
+
+    is_later: bool = False
+    text: str = ""
+    at: datetime | None = None
+    error: str = ""
+
+    @property
+    def zone(self) -> str:
+        """The server's time zone, by its name."""
+        return timezone.get_current_timezone_name()
+
+    @property
+    def server_time(self) -> datetime:
+        return timezone.localtime()
+
+    @property
+    def errors(self) -> list[tuple[str, str, str]]:
+        """What must be mended: the field's id, its label, and the words."""
+        return [("start-at", _("Start"), self.error)] if self.error else []
+
+    @property
+    def summary(self) -> str:
+        """What is chosen, in a few words."""
+        return moment_words(self.at) if self.at else _("as soon as it can")
+
+
+def read_timing(sent: Sent) -> Timing:
+    """The part as it is first shown (``sent`` is None) or was sent."""
+    text = "" if sent is None else sent.get(START_AT, "").strip()
+    # A time that was typed holds, whatever is ticked: rather too late than at once.
+    if sent is None or not (text or sent.get(START) == LATER):
+        return Timing()
+    timing = Timing(is_later=True, text=text)
+    try:
+        timing.at = moment_of(timing.text)
+    except ValueError as error:
+        timing.error = str(error)
+    return timing
+
+
+def moment_of(text: str) -> datetime:
+    """An ISO time to start at, of the server's clock where it names no zone.
+
+    Raises ValueError, with words for a person, where it is none, is past, or is skipped by the clock.
+    """
+    if not text:
+        raise ValueError(_("Say when it is to start."))
+    try:
+        moment = datetime.fromisoformat(text)
+        if timezone.is_naive(moment):
+            moment = _of_the_server(moment)
+        moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        message = _("This is no time that the clock shows: write it as %(example)s.")
+        raise ValueError(message % {"example": timezone.localtime().strftime(FORMAT)}) from error
+    if moment < timezone.now() - MINUTE:
+        raise ValueError(_("This time has passed."))
+    return moment
+
+
+def _of_the_server(moment: datetime) -> datetime:
+    zone = timezone.get_current_timezone()
+    aware = moment.replace(tzinfo=zone)
+    if aware.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
+        raise ValueError("the clock is put forward over it")
+    return aware

@@ -1,0 +1,110 @@
+"""A project's secrets, hidden in all that is stored of its locations."""
+
+import logging
+from typing import Any
+
+import zstandard
+from django.db import models, transaction
+from django.utils.crypto import salted_hmac
+
+from viewer.models import Checkpoint, CheckpointBody, Location, Problem, Project, Run
+from viewer.projects.environment_file import secrets_at
+from viewer.redaction.json_bytes import redacted_json
+from viewer.redaction.known import KnownSecrets, known_secrets
+from viewer.redaction.scanning import scan
+from viewer.redaction.texts import shown_name
+from viewer.redaction.values import redact
+from viewer.stores.packing import compressed
+from viewer.stores.protocol import shown_key
+
+logger = logging.getLogger(__name__)
+
+# Rows of one transaction: that bounds memory, and how long others wait to write.
+BATCH = 200
+# What the rows of a location show of its checkpoints' own texts. Ids stay different from each other.
+_SHOWN: dict[type[models.Model], tuple[str, ...]] = {
+    Checkpoint: (
+        *("key", "checkpoint_id", "parent_checkpoint_id", "run_key", "branch", "trigger", "subject", "name"),
+    ),
+    Run: ("key", "name"),
+    Problem: ("key", "reason"),
+}
+# What the environment files of projects held when they could last be read.
+_last_read: dict[str, tuple[str, ...]] = {}
+
+
+def secrets_for(project: Project | None) -> tuple[str, ...]:
+    """The secrets of a project's environment file. Kept in memory only."""
+    path = project.environment_file if project else ""
+    try:
+        _last_read[path] = secrets_at(path)
+    except (OSError, ValueError):
+        # Without the error's own words, which quote the file.
+        logger.warning("the environment file of %s cannot be read", project)
+    return _last_read.get(path, ())
+
+
+def key_of(location: Location, key: str) -> str:
+    """The key by which the rows of a location know this one: without secrets."""
+    return shown_key(key, known_secrets(secrets_for(location.project)))
+
+
+def mark_of(secrets: tuple[str, ...]) -> str:
+    """Tells one set of secrets from another without giving them away; empty for none."""
+    return salted_hmac("known secrets", "\0".join(secrets), algorithm="sha256").hexdigest() if secrets else ""
+
+
+def hide_known_secrets(location: Location) -> None:
+    """Hide the project's secrets in what was stored before they were known. Only with the import's lock.
+
+    Done in batches. Where it is interrupted, the next import begins it again.
+    """
+    secrets = secrets_for(location.project)
+    mark = mark_of(secrets)
+    if location.secrets_mark == mark:
+        return
+    if secrets:
+        known = known_secrets(secrets)
+        _hide_in_bodies(location, known)
+        for model, fields in _SHOWN.items():
+            _hide_in_rows(model._default_manager.filter(location=location), fields, known)
+    Location.objects.filter(pk=location.pk).update(secrets_mark=mark)
+    location.secrets_mark = mark
+
+
+def _hide_in_bodies(location: Location, known: KnownSecrets) -> None:
+    """Redact the stored copies again that hold one of them."""
+    bodies = CheckpointBody.objects.filter(checkpoint__location=location)
+    for pks in _batches(bodies):
+        with transaction.atomic():
+            for pk, data in CheckpointBody.objects.filter(pk__in=pks).values_list("pk", "data"):
+                body = zstandard.ZstdDecompressor().decompress(bytes(data))
+                if known.is_in(body):
+                    clean = compressed(redacted_json(body, scan(body), known))
+                    CheckpointBody.objects.filter(pk=pk).update(data=clean)
+
+
+def _hide_in_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: KnownSecrets) -> None:
+    for pks in _batches(rows):
+        with transaction.atomic():
+            for row in rows.model.objects.filter(pk__in=pks):
+                changes = {name: shown for name in fields if (shown := _shown(row, name, known)) is not None}
+                if isinstance(row, Problem) and "reason" in changes:
+                    changes["reason_words"] = redact(row.reason_words, known)
+                if changes:
+                    rows.model.objects.filter(pk=row.pk).update(**changes)
+
+
+def _shown(row: models.Model, name: str, known: KnownSecrets) -> str | None:
+    """A field's text without the secrets; None where it holds none."""
+    text = getattr(row, name)
+    if not text or not known.is_in(text.encode("utf-8", "replace")):
+        return None
+    field = row._meta.get_field(name)
+    shown = shown_key(text, known) if name == "key" and not isinstance(row, Run) else shown_name(text, known)
+    return shown[: getattr(field, "max_length", None)]
+
+
+def _batches(rows: models.QuerySet[Any]) -> list[list[int]]:
+    pks = list(rows.order_by("pk").values_list("pk", flat=True))
+    return [pks[at : at + BATCH] for at in range(0, len(pks), BATCH)]

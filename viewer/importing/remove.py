@@ -1,0 +1,39 @@
+"""Taking a location off the list: only where all that is kept of it can be read again."""
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from viewer.importing.import_lock import turn_at
+from viewer.importing.importing import import_location
+from viewer.models import Checkpoint, Location
+
+
+class WouldBeLost(Exception):
+    """Something is kept of the location that stands nowhere else. Its message says what."""
+
+
+def forget_location(location: Location) -> None:
+    """Delete the rows and stored copies of a location. What stands at its path is not touched.
+
+    Raises WouldBeLost where some of it could not be read there again.
+    """
+    import_location(location)
+    with turn_at(location), transaction.atomic():
+        location.refresh_from_db()
+        if reason := what_would_be_lost(location):
+            raise WouldBeLost(reason)
+        location.delete()
+
+
+def what_would_be_lost(location: Location) -> str:
+    """Why the location has to stay, as far as its last import tells; empty where it need not."""
+    if location.jobs.exists():
+        return _("Jobs ran here, and what is kept of them would go with it.")
+    copies = location.checkpoints.all()
+    if not location.unreadable:
+        copies = copies.exclude(state=Checkpoint.State.PRESENT)
+    if copies.exists():
+        return _(
+            "Some of its checkpoints cannot be read at its path any more: only the copies kept here are left."
+        )
+    return ""

@@ -1,0 +1,37 @@
+"""The real names of a checkpoint whose row shows them without a secret. Never stored."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from viewer.engines.crewai.format import id_and_parent
+from viewer.importing.limits import address_of
+from viewer.models import Checkpoint, Location
+from viewer.stores.protocol import Entry, LocationUnreadable
+from viewer.stores.store import opened_store
+
+
+@dataclass(frozen=True, slots=True)
+class RealPlace:
+    """Where the engine finds a checkpoint. ``branch`` is empty where only the checkpoint says it."""
+
+    checkpoint_id: str
+    source: str
+    branch: str = ""
+
+
+def real_place(checkpoint: Checkpoint) -> RealPlace:
+    """The checkpoint's place in its location; as its row shows it where it is not there any more."""
+    location = checkpoint.location
+    try:
+        with opened_store(address_of(location)) as store:
+            found = store.entry(checkpoint.key)
+    except LocationUnreadable:
+        found = None
+    if not isinstance(found, Entry):
+        return RealPlace(checkpoint.checkpoint_id, checkpoint.source)
+    if location.provider == Location.Provider.SQLITE:
+        checkpoint_id, _parent = id_and_parent(found.place)
+        return RealPlace(checkpoint_id, f"{location.path}#{found.place}")
+    folder, _, name = found.place.rpartition("/")
+    checkpoint_id, _parent = id_and_parent(name.removesuffix(".json"))
+    return RealPlace(checkpoint_id, str(Path(location.path) / found.place), folder)

@@ -1,0 +1,44 @@
+"""A project's secrets, hidden in what was stored of its jobs before they were known."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import models, transaction
+
+from viewer.importing.known_secrets import BATCH, mark_of, secrets_for
+from viewer.models import Job, JobEvent, Look, Project, Question
+from viewer.redaction.known import KnownSecrets, known_secrets
+from viewer.redaction.values import redact
+
+_JOB = ("request", "plan", "variation", "result", "error", "error_words", "traceback", "log_end")
+_EVENT = ("data",)
+_QUESTION = ("prompt", "context", "answer")
+_LOOK = ("report", "error", "error_words")
+
+
+def hide_known_secrets_of_jobs(project: Project) -> None:
+    """Hide what the environment file holds by now in the project's jobs that have ended."""
+    secrets = secrets_for(project)
+    mark = mark_of(secrets)
+    if project.secrets_mark == mark:
+        return
+    if secrets:
+        known = known_secrets(secrets)
+        ended = Job.objects.filter(project=project, status__in=Job.ENDED)
+        _hide(ended, _JOB, known)
+        _hide(JobEvent.objects.filter(job__in=ended), _EVENT, known)
+        _hide(Question.objects.filter(job__in=ended), _QUESTION, known)
+        _hide(Look.objects.ended().filter(project=project), _LOOK, known)
+    Project.objects.filter(pk=project.pk).update(secrets_mark=mark)
+    project.secrets_mark = mark
+
+
+def _hide(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:
+    pks = list(rows.order_by("pk").values_list("pk", flat=True))
+    for at in range(0, len(pks), BATCH):
+        with transaction.atomic():
+            for row in rows.model.objects.filter(pk__in=pks[at : at + BATCH]):
+                before = {name: getattr(row, name) for name in fields}
+                after = {name: redact(value, known) for name, value in before.items()}
+                if changes := {name: value for name, value in after.items() if value != before[name]}:
+                    rows.model.objects.filter(pk=row.pk).update(**changes)

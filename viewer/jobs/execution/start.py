@@ -1,0 +1,153 @@
+"""Takes a queued job and starts its child, which then lives on its own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from django.conf import settings
+
+from viewer.importing import stored_bytes
+from viewer.jobs import locks
+from viewer.jobs.execution.child_process import Child
+from viewer.jobs.execution.clean_up import tidy
+from viewer.jobs.execution.environment import environment_of, file_values
+from viewer.jobs.execution.event_rows import hiding_for
+from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.jobs.execution.request import is_stored, request_of
+from viewer.jobs.prewarm import client
+from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
+from viewer.messages.message import Worded, Words
+from viewer.messages.message import gettext_noop as _
+from viewer.models import Job, Project
+
+# Every location is CrewAI's so far.
+ENGINE = "crewai"
+
+
+class JobRefused(Worded):
+    """A job cannot be started. Its words tell why, and what to do."""
+
+
+def launch(job: Job) -> Child | None:
+    """Claim the job and start its child. None where another has it, it was cancelled, or it cannot start.
+
+    A job that cannot start fails with the reason: it has cost nothing, and a person may start another.
+    Callers hold the job's follower lock.
+    """
+    if not job.claim():
+        return None
+    try:
+        project = runnable(job.project)
+        prepare_folder(job)
+        child = start_child(job.folder, project)
+        job.note_process(child.pid)
+        return child
+    except (JobRefused, OSError) as error:
+        job.end(Job.Status.FAILED, why=why_not(error))
+        # What it was to do holds what a person typed.
+        tidy(job, hiding_for(job))
+        return None
+
+
+def why_not(error: JobRefused | OSError) -> Words:
+    """Why a child could not be started: in our words, or in the system's."""
+    return error.words if isinstance(error, JobRefused) else Words(str(error))
+
+
+def runnable(project: Project | None) -> Project:
+    """The project, fit to run programs in. Raises JobRefused."""
+    if project is None:
+        raise JobRefused(_("This location has no project yet. Name its folder and interpreter first."))
+    if not project.is_confirmed:
+        message = _(
+            "Nobody has confirmed yet that programs of “%(name)s” may run. Confirm the project first."
+        )
+        raise JobRefused(message, name=project.name)
+    if not Path(project.folder).is_dir():
+        raise JobRefused(_("The project's folder is not there: %(path)s."), path=project.folder)
+    interpreter = Path(project.interpreter)
+    if not (interpreter.is_absolute() and interpreter.is_file() and os.access(interpreter, os.X_OK)):
+        message = _(
+            "The project's interpreter is not there: %(path)s. Set up its environment, or name another."
+        )
+        raise JobRefused(message, path=project.interpreter)
+    if project.environment_file and not Path(project.environment_file).is_file():
+        raise JobRefused(
+            _("The project's environment file is not there: %(path)s."), path=project.environment_file
+        )
+    try:
+        file_values(project)
+    except (OSError, ValueError):
+        # Without the error's own words, which quote the file.
+        message = _("The project's environment file cannot be read as text: %(path)s.")
+        raise JobRefused(message, path=project.environment_file) from None
+    if conflict := conflict_of(project):
+        raise JobRefused(conflict.text, **conflict.values)
+    return project
+
+
+def prepare_folder(job: Job) -> None:
+    """Write what the child is asked to do, for its owner's eyes alone. Raises JobRefused, OSError."""
+    make_folder(job)
+    write_for_owner(job.folder / REQUEST, json.dumps(request_of(job)).encode())
+    if is_stored(job.request):
+        if job.checkpoint is None:
+            raise JobRefused(_("The copy that is kept of this checkpoint is gone: its location was removed."))
+        write_for_owner(job.folder / STORED, stored_bytes(job.checkpoint))
+
+
+def write_for_owner(path: Path, data: bytes) -> None:
+    """Write a file anew, for its owner's eyes alone. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+
+
+def make_folder(job: Job) -> None:
+    """The job's folder, for its owner's eyes alone."""
+    make_own_folder(job.folder)
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make a folder and the one that it is in, for the owner's eyes alone. Raises OSError."""
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    for one in (folder.parent, folder):
+        # What was there already, or was made under another umask.
+        one.chmod(0o700)
+
+
+def start_child(folder: Path, project: Project, *, is_preflight: bool = False) -> Child:
+    """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
+
+    A preflight check gets no real key.
+
+    A process that waits for the project's jobs is forked; where none does, its interpreter is started.
+
+    It starts in the project's folder, as the project's own run does: crews read their knowledge, write
+    their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
+    """
+    environment = environment_of(folder, project, is_preflight=is_preflight)
+    lock = locks.take(folder / LOCK)
+    if lock is None:
+        raise JobRefused(_("A child of this job is already there."))
+    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        forked = client.start_warm(folder, project, ENGINE, environment, lock, log)
+        if forked is not None:
+            return forked
+        client.wish(project, client.SECONDS_AFTER_A_COLD_START)
+        return subprocess.Popen(
+            [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(folder)],
+            cwd=project.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            umask=settings.USERS_UMASK,
+            pass_fds=(lock,),
+        )
+    finally:
+        os.close(log)
+        os.close(lock)

@@ -1,0 +1,27 @@
+"""Reserves a branch for a job. Called in the transaction that stores the job's row."""
+
+from viewer.jobs.execution.start import JobRefused
+from viewer.messages.message import gettext_noop as _
+from viewer.models import Job, Location, Run
+
+
+class BranchTaken(JobRefused):
+    """Another job or checkpoint has the branch. Nothing was started."""
+
+
+def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) -> None:
+    """Check that no other unfinished job writes to this branch, and that a fork's branch is new.
+
+    A database transaction begins with a write lock here, so no other process can come between this check and
+    the row. Raises BranchTaken.
+    """
+    if kind == Job.Kind.FORK and branch in location.taken_branches:
+        raise BranchTaken(_("There is a branch %(name)r already: choose another name."), name=branch)
+    if kind == Job.Kind.RESUME and Job.objects.unfinished().filter(run=run, branch=branch).exists():
+        raise BranchTaken(
+            _(
+                "Another job writes to branch %(name)r, or waits to. Wait for its end, cancel it, or fork "
+                "instead."
+            ),
+            name=branch,
+        )

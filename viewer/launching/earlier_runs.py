@@ -1,0 +1,66 @@
+"""What earlier runs of the same tell about a new one: its entry point, and what it was started with."""
+
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.entry_points import entry_point_for
+from viewer.forms.fields import MISSING
+from viewer.forms.fork import asked_of
+from viewer.forms.models import roles_in
+from viewer.importing import stored_body
+from viewer.models import Job, Location, Project, Run
+
+# So many of a location's newest runs are looked at.
+MOST_RUNS = 50
+
+
+def entry_point_of_run(project: Project, run: Run) -> str:
+    """What the run was started with, as its jobs tell, else as its name does; empty where unclear."""
+    jobs = Job.objects.filter(run=run, project=project).order_by("created_at")
+    for asked in jobs.values_list("request__entry_point", flat=True):
+        if asked in project.entry_points:
+            return str(asked)
+    return entry_point_for(Path(project.folder), project.entry_points, run.entity, run.name)
+
+
+def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:
+    """The newest run of this entry point at the location. None where there is none."""
+    project = location.project
+    if project is None:
+        return None
+    names: dict[str, str] = {}
+    runs = location.runs.filter(entity=entity).select_related("location")[:MOST_RUNS]
+    started = Job.objects.filter(project=project, run__in=[run.pk for run in runs])
+    told = dict(started.order_by("-created_at").values_list("run_id", "request__entry_point"))
+    for run in runs:
+        known = told.get(run.pk)
+        if not known and run.name not in names:
+            names[run.name] = entry_point_for(
+                Path(project.folder), project.entry_points, run.entity, run.name
+            )
+        if (known or names.get(run.name)) == entry_point:
+            return run
+    return None
+
+
+def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
+    """What the run was started with, from its first checkpoint, each value of its type and secrets hidden."""
+    contents = _first_contents(run)
+    if contents is None:
+        return {}
+    if entity != "agent":
+        return contents.inputs
+    asked = asked_of(contents)
+    return {} if asked is MISSING else {"messages": asked}
+
+
+def agents_roles(run: Run) -> list[str]:
+    """The roles of the run's agents, as its inputs had filled them."""
+    contents = _first_contents(run)
+    return roles_in(contents) if contents else []
+
+
+def _first_contents(run: Run) -> Contents | None:
+    first = run.checkpoints.select_related("body", "location").order_by("row").first()
+    return contents_of(stored_body(first)) if first else None

@@ -1,0 +1,45 @@
+"""The branches of a group beside each other: how far each is, and how its result differs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from viewer.models import Job, Variations
+from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
+from viewer.presentation.text_diff import Piece, difference
+
+
+@dataclass(slots=True)
+class Compared:
+    """One branch. ``pieces`` are its result, marked where that of the base is another."""
+
+    job: Job
+    progress: Progress
+    is_base: bool = False
+    pieces: list[Piece] = field(default_factory=list)
+
+
+def compared(group: Variations, against: str = "") -> list[Compared]:
+    """The group's branches in the form's order, against the job with the id ``against``, or the first."""
+    jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
+    found = [Compared(job, _progress(job)) for job in jobs]
+    base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)
+    for one in found:
+        one.is_base = one is base
+        is_other = base is not None and one is not base
+        text = one.job.result
+        one.pieces = difference(base.job.result, text)[1] if base and is_other else [Piece(text, False)]
+    return found
+
+
+def _first_with_result(found: Sequence[Compared]) -> Compared | None:
+    return next((one for one in found if one.job.result), None)
+
+
+def _progress(job: Job) -> Progress:
+    progress = progress_of(job.plan)
+    # Streamed text is most of what a run says, and nothing of it is shown here.
+    for event in job.events.exclude(kind="text").iterator(chunk_size=1000):
+        advance(progress, event.seq, event.kind, event.data)
+    if job.has_ended:
+        halt(progress, job.status == Job.Status.FAILED)
+    return progress

@@ -1,0 +1,155 @@
+"""How far a run has come, folded from its events. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viewer.engines.crewai.titles import short_title
+
+# What happens to a step without its being run.
+NOT_RUN = frozenset({"kept", "edited", "pinned"})
+# The streamed text that is kept for the one line that shows it.
+MOST_TEXT = 400
+
+
+@dataclass(slots=True)
+class ShownStep:
+    """One line of the plan as it is carried out.
+
+    ``state``: kept, waiting, running, done or failed; stopped or unrun once the run has ended without it.
+    """
+
+    unit: str
+    position: int
+    title: str
+    agent: str
+    action: str
+    reason: str
+    state: str
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in {"kept", "done"}
+
+    @property
+    def shown_reason(self) -> str:
+        """Why it does what it does, as long as that is true: what has begun is no longer unfinished work."""
+        return "" if self.reason == "unfinished" and self.state != "waiting" else self.reason
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the bar shows. ``seq`` is the last event that is counted in."""
+
+    steps: list[ShownStep] = field(default_factory=list)
+    running: str = ""
+    text: str = ""
+    speaker: str = ""
+    tokens: int = 0
+    seq: int = 0
+    # The questions that wait for an answer, by their numbers.
+    asks: dict[int, str] = field(default_factory=dict)
+
+    def copy(self) -> "Progress":
+        """The same, to be advanced by itself."""
+        return replace(self, steps=[replace(step) for step in self.steps], asks=dict(self.asks))
+
+    @property
+    def done(self) -> int:
+        return sum(step.is_done for step in self.steps)
+
+    @property
+    def total(self) -> int:
+        return len(self.steps)
+
+
+def progress_of(plan: Sequence[Mapping[str, Any]]) -> Progress:
+    """A run that has not begun, from what was promised."""
+    return Progress(steps=steps_from(plan))
+
+
+def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
+    """The promised steps (plan.Step as plain values), before anything ran."""
+    return [
+        ShownStep(
+            unit=str(step.get("unit", "")),
+            position=int(step.get("position") or position),
+            title=short_title(str(step.get("title", ""))),
+            agent=str(step.get("agent") or ""),
+            action=str(step.get("action", "")),
+            reason=str(step.get("reason", "")),
+            state="kept" if step.get("action") in NOT_RUN else "waiting",
+        )
+        for position, step in enumerate(plan, 1)
+    ]
+
+
+def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) -> None:
+    """Count one event in. Events come in their order; one that is counted already changes nothing."""
+    if seq <= progress.seq:
+        return
+    progress.seq = seq
+    subject, _, happened = kind.partition("_")
+    if kind == "steps":
+        name_steps(progress, data.get("steps") or [])
+    elif subject in {"task", "method"}:
+        move_step(progress, subject, happened, data)
+    elif kind in {"model_completed", "preloaded"}:
+        progress.tokens = as_number(data.get("total_tokens")) or progress.tokens
+    elif kind == "text":
+        add_text(progress, str(data.get("text") or ""), str(data.get("agent") or ""))
+    elif kind == "question":
+        progress.asks[as_number(data.get("number"))] = str(data.get("prompt") or "")
+    elif kind in {"answered", "withdrawn"}:
+        progress.asks.pop(as_number(data.get("number")), None)
+    elif kind == "ended":
+        progress.running = ""
+
+
+def halt(progress: Progress, has_failed: bool) -> None:
+    """Nothing runs any more, whether it said so or was cut off: what was under way has stopped.
+
+    Where the run has failed and no step says that it was the one, what was under way has failed.
+    """
+    progress.running = ""
+    is_told = any(step.state == "failed" for step in progress.steps)
+    ends = {"running": "failed" if has_failed and not is_told else "stopped", "waiting": "unrun"}
+    for step in progress.steps:
+        step.state = ends.get(step.state, step.state)
+
+
+def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
+    """Add the steps that nobody could promise and only the child knows, such as a flow's methods."""
+    known = {step.unit for step in progress.steps}
+    for step in steps_from([entry for entry in found if isinstance(entry, Mapping)]):
+        if step.unit not in known:
+            step.position = len(progress.steps) + 1
+            progress.steps.append(step)
+
+
+def move_step(progress: Progress, subject: str, happened: str, data: Mapping[str, Any]) -> None:
+    """A task or method has started, completed or failed."""
+    unit = str(data.get(subject) or "")
+    step = next((step for step in progress.steps if step.unit == unit), None)
+    if step is None:
+        title = short_title(str(data.get("description") or "")) or unit
+        agent = str(data.get("agent") or "")
+        step = ShownStep(unit, len(progress.steps) + 1, title, agent, "runs", "", "waiting")
+        progress.steps.append(step)
+    step.state = {"started": "running", "completed": "done", "failed": "failed"}.get(happened, step.state)
+    running = [step for step in progress.steps if step.state == "running"]
+    progress.running = running[-1].title if running else ""
+    if happened == "started":
+        progress.text, progress.speaker = "", step.agent or str(data.get("agent") or "")
+
+
+def add_text(progress: Progress, text: str, agent: str) -> None:
+    """The end of what is being streamed, on one line."""
+    before = progress.text if agent == progress.speaker else ""
+    progress.text = f"{before}{text}".replace("\n", " ")[-MOST_TEXT:]
+    progress.speaker = agent
+
+
+def as_number(value: Any) -> int:
+    """The whole number from 1 on, or 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

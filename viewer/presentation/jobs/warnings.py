@@ -1,0 +1,27 @@
+"""What a job's run warned about."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.messages.labels import told
+from viewer.messages.message import words_from
+from viewer.models import Job
+
+MAX_WARNINGS = 20
+
+
+def warnings_of(job: Job) -> list[str]:
+    """Each warning of the run once, in the order they came, as sentences; at most ``MAX_WARNINGS``."""
+    # Where it ran to its end, its outcome counts the checkpoints that could not be written.
+    kinds = ["warning"] if job.status == Job.Status.SUCCEEDED else ["warning", "checkpoint_failed"]
+    events = job.events.filter(kind__in=kinds).order_by("seq").values_list("kind", "data")
+    sentences = [_sentence(kind, data) for kind, data in events]
+    return list(dict.fromkeys(filter(None, sentences)))[:MAX_WARNINGS]
+
+
+def _sentence(kind: str, data: Mapping[str, Any]) -> str:
+    if kind == "checkpoint_failed":
+        return _("A checkpoint could not be written: %(error)s") % {"error": data.get("error") or ""}
+    return told(words_from(data.get("words"), str(data.get("message") or "")))

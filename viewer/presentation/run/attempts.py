@@ -1,0 +1,48 @@
+"""Forks and resumes that ended before they wrote a checkpoint, by the checkpoint that they started from."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+
+from viewer.lineage.drawing import Knot
+from viewer.lineage.tree import Edge
+from viewer.models import Checkpoint, Job, JobEvent, Run
+from viewer.presentation.run.rows import Line
+
+# The newest of a run.
+MAX_ATTEMPTS = 200
+ENDED_EARLY = (Job.Status.FAILED, Job.Status.CANCELLED, Job.Status.INTERRUPTED)
+
+Attempts = dict[int, list[Job]]
+
+
+def attempts_of(run: Run) -> Attempts:
+    """The failed attempts of a run, newest first, by the key of their checkpoint."""
+    written = JobEvent.objects.filter(job=OuterRef("pk"), kind="checkpoint")
+    jobs = run.jobs.filter(
+        ~Exists(written), kind__in=("fork", "resume"), status__in=ENDED_EARLY, checkpoint__isnull=False
+    )
+    found: Attempts = {}
+    for job in jobs.select_related("checkpoint", "location").order_by("-created_at")[:MAX_ATTEMPTS]:
+        assert job.checkpoint_id
+        found.setdefault(job.checkpoint_id, []).append(job)
+    return found
+
+
+def attempt_groups(attempts: Attempts, row: Checkpoint, shows_each: bool) -> list[list[Job]]:
+    """The lines above a checkpoint's own: one for all of its attempts, or one each."""
+    jobs = attempts.get(row.pk, [])
+    return [[job] for job in jobs] if shows_each else [jobs] if jobs else []
+
+
+def attempt_line(parent: Line, jobs: list[Job]) -> Line:
+    """One line for these attempts, which the parent's line stands below."""
+    return replace(parent, attempts=tuple(jobs), selected=False, running=False, failed=True, folded=0)
+
+
+def attempt_knot(parent: Checkpoint, number: int, lane: int, colour: int) -> Knot:
+    """A cross beside the line, on a lane of its own. ``number`` tells the attempts of a window apart."""
+    at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
+    # No row of a run is negative.
+    return Knot(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)

@@ -1,0 +1,42 @@
+"""The branches of a run, to choose one from, and the line of one: its checkpoints and all they came from."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Max
+from django.db.models.expressions import RawSQL
+
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.colors import branch_colours
+
+# So many of those that were written last.
+MOST_BRANCHES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch as a choice: its name, its colour, and how many checkpoints are written under its name."""
+
+    name: str
+    colour: int
+    count: int
+
+
+def branches_of(run: Run) -> list[Branch]:
+    """The branches of a run, those first that were written last."""
+    colours = branch_colours(run)
+    named = run.checkpoints.order_by().values_list("branch")
+    found = named.annotate(count=Count("pk"), last=Max("row")).order_by("-last")[:MOST_BRANCHES]
+    return [Branch(name, colours[name], count) for name, count, _ in found]
+
+
+def line_of(run: Run, branch: str) -> RawSQL:
+    """The keys of a branch's checkpoints and of all that they came from, up to the run's start."""
+    table = Checkpoint._meta.db_table
+    # Where parents go round in a circle, UNION takes each once.
+    statement = f"""
+        WITH RECURSIVE line(id, parent_id) AS (
+            SELECT id, parent_id FROM {table} WHERE run_id = %s AND branch = %s
+            UNION SELECT above.id, above.parent_id FROM {table} above JOIN line ON above.id = line.parent_id
+        ) SELECT id FROM line
+    """  # noqa: S608
+    return RawSQL(statement, [run.pk, branch])  # noqa: S611

@@ -1,0 +1,61 @@
+"""A whole run as a small picture: chains that nothing forks from are one node each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import F
+
+from viewer.lineage.drawing import Chain, Drawing, collapse, draw_overview
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.triggers import trigger_words
+from viewer.presentation.run.window import knots_of, looks_of
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One chain: what a click opens, where it stands, and the two lines of its label."""
+
+    checkpoint: Checkpoint
+    x: float
+    y: float
+    colour: int
+    running: bool
+    failed: bool
+    selected: bool
+    words: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    drawing: Drawing
+    nodes: tuple[Node, ...]
+
+
+def overview_of(run: Run, at: str) -> Overview:
+    """The picture of a run, with the chain that holds the checkpoint ``at`` selected. Raises NoLayout."""
+    rows = list(
+        run.checkpoints.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("row")
+    )
+    looks = looks_of(run)
+    chains = collapse(knots_of(rows, looks))
+    drawing = draw_overview(chains)
+    by_key = {str(row.pk): row for row in rows}
+    chain_of = {chain.keys[-1]: chain for chain in chains}
+    nodes = [_node(chain_of[dot.key], by_key, dot.x, dot.y, at) for dot in drawing.dots]
+    return Overview(drawing, tuple(nodes))
+
+
+def _node(chain: Chain, by_key: Mapping[str, Checkpoint], x: float, y: float, at: str) -> Node:
+    last = by_key[chain.keys[-1]]
+    return Node(
+        checkpoint=last,
+        x=x,
+        y=y,
+        colour=chain.colour,
+        running=chain.running,
+        failed=chain.shape == "failure",
+        selected=any(by_key[key].checkpoint_id == at for key in chain.keys),
+        words=trigger_words(last.trigger),
+        count=len(chain.keys),
+    )

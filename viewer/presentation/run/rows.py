@@ -1,0 +1,106 @@
+"""One line of a run's list: what it says of its checkpoint, ready to be shown.
+
+A page has more than a hundred of them: what a template would work out again for each is worked out here.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from django.utils.dateformat import format as formatted
+from django.utils.timezone import localtime
+from django.utils.translation import get_language
+
+from viewer.models import Checkpoint, Job
+from viewer.presentation.run.triggers import is_failure, written_words
+
+# More tasks than this are one bar, not a bar each.
+MOST_BARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What colours and marks the rows of one run."""
+
+    colours: dict[str, int]
+    edited: dict[int, str]
+    # The newest checkpoints of branches that a job writes at this moment.
+    running: frozenset[int]
+
+
+class Moment(NamedTuple):
+    """When a checkpoint was written: for programs, in whole, and as a clock shows it."""
+
+    iso: str
+    whole: str
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the list: a checkpoint and how it looks."""
+
+    checkpoint: Checkpoint
+    colour: int
+    words: str
+    # The task or method that it is about; empty where the words say it all.
+    subject: str
+    failed: bool
+    running: bool
+    selected: bool
+    progress: str
+    moment: Moment | None
+    # One entry for each task; None where there are too many for that.
+    bars: tuple[str, ...] | None
+    # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
+    folded: int = 0
+    # The jobs that failed here before they wrote a checkpoint, where the line stands for them.
+    attempts: tuple[Job, ...] = ()
+
+
+def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
+    """How a row is shown, which carries its parent's branch, where ``count`` rows are folded into its line.
+
+    ``at`` is the checkpoint that is selected.
+    """
+    running, total = row.pk in looks.running, row.total
+    why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
+    return Line(
+        checkpoint=row,
+        colour=looks.colours.get(row.branch, 0),
+        words=looks.edited.get(row.pk) or why,
+        subject="" if row.pk in looks.edited else row.subject,
+        failed=is_failure(row.trigger),
+        running=running,
+        selected=row.checkpoint_id == at,
+        progress="" if total == 0 else row.progress,
+        moment=_moment(row.created_at) if row.created_at else None,
+        # Full bars alone would say that nothing is left to do.
+        bars=() if total is None else bars_of(row.tasks_done, total, running) if total <= MOST_BARS else None,
+        folded=count if count > 1 else 0,
+    )
+
+
+def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
+    """One state for each task: is-done, is-running or empty."""
+    done = min(done, total)
+    rest = total - done
+    return (
+        ("is-done",) * done
+        + (("is-running",) if running and rest else ())
+        + ("",) * (rest - (running and rest > 0))
+    )
+
+
+def _moment(at: datetime) -> Moment:
+    here = localtime(at)
+    clock = f"{here:%H:%M:%S}"
+    day = _day_words(here.date(), get_language())
+    return Moment(here.isoformat(), f"{day}, {clock} {here.tzname()}", clock)
+
+
+@lru_cache(maxsize=1000)
+def _day_words(day: date, language: str | None) -> str:
+    """The day in this language, which is the one that is shown now."""
+    return formatted(day, "j M Y")

@@ -1,0 +1,182 @@
+"""The rows of a run that a page draws at once, and the lanes beside them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from django.db.models import F, Max, Q, QuerySet
+
+from viewer.engines.crewai.contents.events import FAILED
+from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
+from viewer.lineage.tree import Edge
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_knot, attempt_line, attempts_of
+from viewer.presentation.run.branches import line_of
+from viewer.presentation.run.colors import branch_colours
+from viewer.presentation.run.edits import edited_checkpoints
+from viewer.presentation.run.folding import folded
+from viewer.presentation.run.rows import Line, Looks, shown_line
+from viewer.presentation.run.triggers import shape_of
+
+ROWS = 120
+# A page that follows a growing run asks for its window again, which may have become this long.
+MOST_ROWS = 1000
+# A selection further down is shown with so many newer rows above it.
+ROWS_ABOVE_SELECTION = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks to see. ``top`` and ``bottom`` are rows: None is the newest, and ROWS rows."""
+
+    at: str = ""
+    only: str = ""
+    # Only the line of this branch, from the run's start.
+    branch: str = ""
+    top: int | None = None
+    bottom: int | None = None
+    # Whether each pruned checkpoint is a line of its own, and each failed attempt.
+    pruned: bool = False
+    attempts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``top`` is None for the newest rows. ``newer`` and ``older`` are where its neighbours begin."""
+
+    lines: tuple[Line, ...]
+    drawing: Drawing
+    columns: int
+    top: int | None
+    bottom: int
+    newer: int | None
+    older: int | None
+    # The run's newest row, which need not be among these.
+    newest: int = 0
+
+
+def window_of(run: Run, wanted: Wanted) -> Window:
+    """The rows that are asked for, newest first."""
+    newest = run.checkpoints.aggregate(newest=Max("row"))["newest"] or 0
+    top = wanted.top if wanted.top is not None else _top_for_selection(run, wanted, newest)
+    rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
+    if wanted.bottom is not None:
+        rows = rows.filter(row__gte=wanted.bottom)
+    most = ROWS if wanted.bottom is None else MOST_ROWS
+    found = list(_with_parents(rows)[: most + 1])
+    shown = found[:most]
+    looks = looks_of(run)
+    # Asked for again with its bottom, a window keeps the link that stands below it.
+    more = len(found) > most
+    passing = _passing(run, top, wanted)
+    attempts = attempts_of(run)
+    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at, attempts)
+    lines, knots = _lines(run, at_once, attempts, looks, wanted)
+    lanes = run.lane_count + any(line.attempts for line in lines)
+    return Window(
+        lines=lines,
+        drawing=_drawing(knots, passing, looks, wanted, lanes),
+        columns=lane_columns(lanes),
+        top=top,
+        bottom=shown[-1].row if shown else 0,
+        newer=None if top is None else min(top + ROWS, newest),
+        older=shown[-1].row - 1 if more else None,
+        newest=newest,
+    )
+
+
+def _lines(
+    run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, looks: Looks, wanted: Wanted
+) -> tuple[tuple[Line, ...], list[Knot]]:
+    """The lines of a window and their knots: above each checkpoint the attempts that failed there."""
+    lines: list[Line] = []
+    knots: list[Knot] = []
+    for rows in at_once:
+        line = shown_line(rows[0], looks, wanted.at, len(rows))
+        for jobs in attempt_groups(attempts, rows[0], wanted.attempts):
+            lines.append(attempt_line(line, jobs))
+            knots.append(attempt_knot(rows[0], len(knots), run.lane_count, line.colour))
+        lines.append(line)
+        knots.append(_knot_of(rows, looks))
+    return tuple(lines), knots
+
+
+def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
+    rows = run.checkpoints.all()
+    if wanted.only == "failed":
+        rows = rows.filter(failed())
+    if wanted.branch:
+        rows = rows.filter(pk__in=line_of(run, wanted.branch))
+    return rows
+
+
+def looks_of(run: Run) -> Looks:
+    """The colours and marks of a run's rows."""
+    # A job that waits for its start writes nothing yet.
+    branches = list(run.jobs.under_way().values_list("branch", flat=True))
+    heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
+    newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
+    return Looks(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
+
+
+def failed() -> Q:
+    """The condition that a row's trigger is a failure."""
+    return Q(*(("trigger__endswith", ending) for ending in FAILED), _connector=Q.OR)
+
+
+def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
+    """The rows as the drawing wants them. They carry their parents' places (``_with_parents``)."""
+    return [
+        Knot(
+            key=str(row.pk),
+            row=row.row,
+            lane=row.lane,
+            colour=looks.colours.get(row.branch, 0),
+            shape="edit" if row.pk in looks.edited else shape_of(row.trigger),
+            edge=Edge(row.edge),
+            parent_row=row.parent_row,  # type: ignore[attr-defined]
+            parent_lane=row.parent_lane,  # type: ignore[attr-defined]
+            running=row.pk in looks.running,
+        )
+        for row in rows
+    ]
+
+
+def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+    places = {"parent_row": F("parent__row"), "parent_lane": F("parent__lane")}
+    return rows.annotate(**places, parent_branch=F("parent__branch")).order_by("-row")
+
+
+def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
+    """A selection that the newest rows do not hold is shown amid its own neighbours."""
+    if not wanted.at or wanted.only or wanted.branch or wanted.bottom is not None:
+        return None
+    selected = (
+        run.checkpoints.filter(checkpoint_id=wanted.at).order_by("-row").values_list("row", flat=True).first()
+    )
+    if selected is None or newest - selected < ROWS:
+        return None
+    return selected + ROWS_ABOVE_SELECTION
+
+
+def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
+    """The rows above the window whose lines run into it."""
+    if top is None or wanted.only:
+        return []
+    return list(_with_parents(_picked(run, wanted).filter(row__gt=top, parent__row__lte=top)))
+
+
+def _drawing(
+    knots: Sequence[Knot], passing: Sequence[Checkpoint], looks: Looks, wanted: Wanted, lanes: int
+) -> Drawing:
+    if wanted.only:
+        return draw_dots(knots, lanes)
+    return draw_window(knots, knots_of(passing, looks), lanes)
+
+
+def _knot_of(rows: list[Checkpoint], looks: Looks) -> Knot:
+    """A row's knot; that of a folded stretch hangs where its oldest row hangs."""
+    (newest,) = knots_of(rows[:1], looks)
+    if len(rows) == 1:
+        return newest
+    (oldest,) = knots_of(rows[-1:], looks)
+    return replace(newest, shape="fold", parent_row=oldest.parent_row, parent_lane=oldest.parent_lane)

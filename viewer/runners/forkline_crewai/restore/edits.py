@@ -1,0 +1,84 @@
+"""A person's edits, put into a checkpoint's own data. No engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import OutputEdit, Request
+
+Entity = dict[str, Any]
+MISSING = {
+    "crew": _("There is no crew in this checkpoint."),
+    "flow": _("There is no flow in this checkpoint."),
+    "agent": _("There is no agent in this checkpoint."),
+}
+
+
+def root_of(body: Mapping[str, Any], kind: str) -> Entity:
+    """What was run: the first entity of this kind that is no agent's executor. Raises Refused."""
+    for entity in body["entities"]:
+        if isinstance(entity, dict) and entity.get("entity_type") == kind and not entity.get("executor_type"):
+            return entity
+    raise Refused(MISSING[kind])
+
+
+def edit_crew(crew: Entity, request: Request) -> None:
+    """Give the crew's tasks the outputs that the plan promises them. Raises Refused."""
+    tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
+    planned = [step["task"] for step in request["steps"]]
+    if planned and planned != [str(task.get("id")) for task in tasks]:
+        raise Refused(_("The checkpoint holds other tasks than the plan was made for: plan it again."))
+    again = {step["task"] for step in request["steps"] if step["action"] == "again"}
+    for position, task in enumerate(tasks, 1):
+        edit = request["outputs"].get(str(task.get("id")))
+        if edit is not None:
+            _edit_output(task, edit, position)
+        elif str(task.get("id")) in again:
+            task["output"] = None
+
+
+def edit_state(flow: Entity, request: Request) -> None:
+    """Put the edited fields into the flow's state, and leave the others."""
+    if request["state"] is not None:
+        flow["checkpoint_state"] = {**(flow.get("checkpoint_state") or {}), **request["state"]}
+
+
+def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
+    """Have the text, the JSON value and the model of an output agree: readers choose any of the three."""
+    output = task.get("output")
+    if not isinstance(output, dict):
+        raise Refused(_("Task %(position)s has not finished: it has no output to edit."), position=position)
+    is_json = output.get("json_dict") is not None or output.get("pydantic") is not None
+    is_json = is_json or output.get("output_format") in {"json", "pydantic"} or "json" in edit
+    if not is_json:
+        output["raw"] = edit["text"]
+    else:
+        value = edit["json"] if "json" in edit else _parsed(edit["text"], position)
+        output["raw"] = json.dumps(value, ensure_ascii=False) if "json" in edit else edit["text"]
+        for name in ("json_dict", "pydantic"):
+            if output.get(name) is not None:
+                output[name] = value
+    # The conversation led to another text.
+    output["messages"] = []
+
+
+def _parsed(text: str, position: int) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Refused(
+            _("Task %(position)s answers in JSON, and the new text is none: %(error)s"),
+            position=position,
+            error=error,
+        ) from error
+    if not isinstance(value, dict):
+        raise Refused(
+            _("Task %(position)s answers in a JSON object, and the new text is none."), position=position
+        )
+    return value

@@ -1,0 +1,107 @@
+"""What a flow's finished methods returned, as the types that they had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai.flow.flow import Flow
+from crewai.flow.human_feedback import HumanFeedbackResult
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+
+from forkline_crewai.restore import flow_types
+from forkline_runner.messages import gettext_noop as _
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+
+UNTYPED = _(
+    "The checkpoint does not keep the class of what the method %(method)s has returned: what reads it is "
+    "given a dictionary. Annotate what %(method)s returns (-> ThatClass) to have it."
+)
+
+
+def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """What each method returned, once for each time that it finished, as JSON holds it.
+
+    Newer engines save every output with its method's name, older ones the outputs alone.
+    """
+    outputs = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
+    named = [entry for entry in outputs if entry.keys() >= {"method", "output"}]
+    results: dict[str, list[Any]] = {}
+    for entry in named:
+        results.setdefault(str(entry["method"]), []).append(_handed_on(entry))
+    if named:
+        return results
+    starts = [event for event in events if event.get("type") == "flow_started"]
+    flow = next((event.get("flow_name") for event in starts if not event.get("parent_event_id")), None)
+    for event in events:
+        if event.get("type") == "method_execution_finished" and flow in (None, event.get("flow_name")):
+            results.setdefault(str(event.get("method_name")), []).append(event.get("result"))
+    return results
+
+
+def _handed_on(entry: Mapping[str, Any]) -> Any:
+    """A saved output; of a method that asked a person for one of several outcomes, the outcome."""
+    feedback = entry.get("human_feedback")
+    outcome = feedback.get("outcome") if isinstance(feedback, dict) else None
+    return entry["output"] if outcome is None else outcome
+
+
+def restore_feedback(flow: Any, saved: Mapping[str, Any]) -> None:
+    """Give the flow the last feedback of a person, which listeners of its outcomes are handed."""
+    feedback = saved.get("last_human_feedback")
+    if not isinstance(feedback, dict):
+        return
+    try:
+        flow.last_human_feedback = TypeAdapter(HumanFeedbackResult).validate_python(feedback)
+    except ValidationError:
+        # Of a version with other fields: listeners are handed the outcome alone.
+        return
+
+
+def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> dict[str, list[Any]]:
+    """The results as the types that the flow's annotations name; without one they stay as JSON holds them.
+
+    A checkpoint keeps a model's values and not its class, which a listener would miss.
+    """
+    for method in untyped(flow, results):
+        reporter.warn(UNTYPED, method=method)
+    return {name: _typed(flow, name, values, reporter) for name, values in results.items()}
+
+
+def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
+    """The methods that returned an object whose class neither they nor what listens to them names."""
+    if type(flow) is Flow:
+        return []  # declared in a file: its expressions read plain values
+    own = {str(method) for method in flow._methods}
+    return [
+        name
+        for name, values in results.items()
+        if name in own
+        and any(isinstance(value, dict) for value in values)
+        and flow_types.type_of(flow, name) is None
+    ]
+
+
+def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[Any]:
+    promised = flow_types.type_of(flow, name)
+    if promised is None or not any(isinstance(value, dict | list) for value in values):
+        return values
+    try:
+        adapter = TypeAdapter(promised)
+        return [
+            adapter.validate_json(json.dumps(value)) if isinstance(value, dict | list) else value
+            for value in values
+        ]
+    except (ValidationError, PydanticUserError, PydanticSchemaGenerationError):
+        reporter.warn(
+            _(
+                "What the method %(method)s has returned does not fit %(type)s, which the flow's annotations "
+                "name: what reads it is given the values as they are."
+            ),
+            method=name,
+            type=repr(promised),
+        )
+        return values

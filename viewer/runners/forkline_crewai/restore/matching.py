@@ -1,0 +1,203 @@
+"""Which of the project's own tasks and agents are a checkpoint's. What is not certain is asked. No engine.
+
+by id                        a project that gives its tasks ids
+by original text and role    each found once on both sides, and in the same order
+by a person's answer         everything else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from forkline_crewai.run.interpolation import PLACEHOLDER
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+from forkline_runner.reporting import shortened
+
+# The answer that a saved one is not in the project any more.
+GONE = "-"
+MOST_TITLE = 160
+UNKNOWN = {
+    "agent": _("The project has no agent %(unknown)r."),
+    "task": _("The project has no task %(unknown)r."),
+}
+TWICE = {
+    "agent": _("The project's agent %(twice)r was chosen for two of the checkpoint's."),
+    "task": _("The project's task %(twice)r was chosen for two of the checkpoint's."),
+}
+Kind = Literal["task", "agent"]
+# Why it is asked: no text is the same, several are, it is another agent's, it stands elsewhere.
+Reason = Literal["changed", "twice", "role", "order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A task or an agent. ``key`` is what it is answered by: a saved one's id; an own task's number, an
+    own agent's role. ``text`` is a task's original description; ``agent`` the key of who does it.
+    """
+
+    key: str
+    id: str
+    text: str
+    agent: str = ""
+    # Of saved ones: the text holds its placeholders still, and its work is done.
+    is_template: bool = True
+    is_finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which own one is this saved one? ``choices`` are keys and titles; GONE where that is possible."""
+
+    kind: Kind
+    saved: str
+    position: int
+    title: str
+    reason: Reason
+    choices: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Matching:
+    """``pairs`` lead from a saved one's id to its own one's key, or to GONE. Whole without questions."""
+
+    pairs: dict[str, str] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+    # The project's own that the checkpoint does not have.
+    left_out: list[str] = field(default_factory=list)
+
+
+class WrongAnswer(Refused):
+    """An answer that names what is not there, or the same one twice."""
+
+
+def match_agents(saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str]) -> Matching:
+    """Saved agents and the project's, by id and role. Raises WrongAnswer."""
+
+    def fits(one: Part, other: Part) -> bool:
+        return says(other.text, one.text)
+
+    return _match("agent", saved, own, answers, fits, fits)
+
+
+def match_tasks(
+    saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str], agents: Matching
+) -> Matching:
+    """Saved tasks and the project's, by id, original description and role. Raises WrongAnswer.
+
+    An agent that is asked for itself does not put its tasks in question, too.
+    """
+
+    def same_text(one: Part, other: Part) -> bool:
+        if one.is_template:
+            return one.text.strip() == other.text.strip()
+        return says(other.text, one.text)
+
+    def fits(one: Part, other: Part) -> bool:
+        agent = agents.pairs.get(one.agent, GONE)
+        return same_text(one, other) and (GONE in (agent, other.agent or GONE) or agent == other.agent)
+
+    return _match("task", saved, own, answers, fits, same_text)
+
+
+def says(template: str, said: str) -> bool:
+    """Whether this text can have come of the template, whatever stood for its placeholders."""
+    said, (first, *rest) = said.strip(), PLACEHOLDER.split(template.strip())[::2]
+    if not rest:
+        return first == said
+    if not said.startswith(first):
+        return False
+    at = len(first)
+    for part in rest[:-1]:
+        found = said.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return said.endswith(rest[-1]) and len(said) - len(rest[-1]) >= at
+
+
+def _match(
+    kind: Kind, saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str], fits: Any, alike: Any
+) -> Matching:
+    pairs = _answered(kind, saved, own, answers)
+    answered = set(pairs)
+    for one in saved:
+        other = next((other for other in own if other.id == one.id), None)
+        if one.key not in pairs and other and other.key not in pairs.values():
+            pairs[one.key] = other.key
+    open_saved = [one for one in saved if one.key not in pairs]
+    open_own = [other for other in own if other.key not in pairs.values()]
+    for one in open_saved:
+        found = [other for other in open_own if fits(one, other)]
+        if len(found) == 1 and sum(fits(another, found[0]) for another in open_saved) == 1:
+            pairs[one.key] = found[0].key
+    moved = _out_of_order(saved, own, pairs, answered) if kind == "task" else set()
+    asked = [one for one in saved if one.key not in pairs or one.key in moved]
+    for one in asked:
+        pairs.pop(one.key, None)
+    left = [other for other in own if other.key not in pairs.values()]
+    return Matching(
+        pairs,
+        [_question(kind, one, saved.index(one) + 1, left, fits, alike, moved) for one in asked],
+        [other.key for other in left],
+    )
+
+
+def _answered(
+    kind: Kind, saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str]
+) -> dict[str, str]:
+    keys = {other.key for other in own}
+    pairs = {one.key: answers[one.key] for one in saved if answers.get(one.key)}
+    chosen = [key for key in pairs.values() if key != GONE]
+    unknown = next((key for key in chosen if key not in keys), None)
+    if unknown is not None:
+        raise WrongAnswer(UNKNOWN[kind], unknown=unknown)
+    twice = next((key for key in chosen if chosen.count(key) > 1), None)
+    if twice is not None:
+        raise WrongAnswer(TWICE[kind], twice=twice)
+    for one in saved:
+        if kind == "task" and pairs.get(one.key) == GONE and not one.is_finished:
+            raise WrongAnswer(
+                _("The task “%(title)s” has not finished: it needs one of the project's."), title=_title(one)
+            )
+    return pairs
+
+
+def _out_of_order(
+    saved: Sequence[Part], own: Sequence[Part], pairs: Mapping[str, str], answered: Iterable[str]
+) -> set[str]:
+    """The saved ones whose own ones stand in another order. What a person answered is in order."""
+    places = {other.key: place for place, other in enumerate(own)}
+    line = [
+        (one.key, places[pairs[one.key]])
+        for one in saved
+        if pairs.get(one.key, GONE) != GONE and one.key not in answered
+    ]
+    return {
+        key
+        for index, (key, place) in enumerate(line)
+        if any(before > place for _, before in line[:index])
+        or any(after < place for _, after in line[index + 1 :])
+    }
+
+
+def _question(
+    kind: Kind, one: Part, position: int, left: Sequence[Part], fits: Any, alike: Any, moved: Iterable[str]
+) -> Question:
+    reason: Reason = "changed"
+    if one.key in moved:
+        reason = "order"
+    elif any(fits(one, other) for other in left):
+        reason = "twice"
+    elif any(alike(one, other) for other in left):
+        reason = "role"
+    choices = [(other.key, _title(other)) for other in left]
+    if kind == "agent" or one.is_finished:
+        choices.append((GONE, ""))
+    return Question(kind, one.key, position, _title(one), reason, tuple(choices))
+
+
+def _title(one: Part) -> str:
+    return shortened(" ".join(one.text.split()), MOST_TITLE)

@@ -1,0 +1,147 @@
+"""Reads the checkpoint that a run starts from, and changes nothing where it stands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+# The first SQLite that has JSONB, which the engine writes its stores with.
+OLDEST_SQLITE = (3, 45, 0)
+
+
+def read_original(request: Request) -> dict[str, Any]:
+    """The checkpoint as it was written. Raises Refused where it cannot be read, or not written beside."""
+    if request["location"]["provider"] == "sqlite":
+        use_recent_sqlite()
+    source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
+    if stored and not request["entry_point"]:
+        raise Refused(
+            _(
+                "This checkpoint was pruned, and the copy that is kept of it lacks what was hidden "
+                "in it. Name the entry point: then keys and parts come from the project's own code."
+            )
+        )
+    try:
+        if request["location"]["provider"] == "sqlite" and not stored:
+            text = _row(request)
+        else:
+            text = _decoded(Path(source).read_bytes())
+        body = json.loads(text)
+    except (OSError, ValueError, _database().Error) as error:
+        if isinstance(error, FileNotFoundError) and not stored:
+            raise _gone(request) from error
+        raise Refused(
+            _("The checkpoint %(source)s cannot be read: %(error)s"), source=source, error=error
+        ) from error
+    if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
+        raise Refused(_("%(source)s is no checkpoint."), source=source)
+    return body
+
+
+def use_recent_sqlite() -> None:
+    """Have the whole process use a SQLite with JSONB. Raises Refused where the environment has none.
+
+    The engine itself would only log the failure, and leave a store without the new checkpoints.
+    """
+    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+        return
+    try:
+        recent: Any = importlib.import_module("pysqlite3")
+    except ImportError:
+        recent = None
+    if recent is None or recent.sqlite_version_info < OLDEST_SQLITE:
+        raise Refused(
+            _(
+                "This project's Python has SQLite %(version)s, and CrewAI's SQLite stores need 3.45 "
+                "or newer. Install pysqlite3 into the project's environment: %(python)s -m pip "
+                "install pysqlite3"
+            ),
+            version=sqlite3.sqlite_version,
+            python=sys.executable,
+        )
+    sys.modules["sqlite3"] = recent
+    sys.modules["sqlite3.dbapi2"] = recent.dbapi2
+
+
+def refuse_other_place(request: Request) -> None:
+    """See that the location is still what a person chose, however long ago that was.
+
+    Raises Refused where its path leads elsewhere by now, or where somebody else's database stands there:
+    the engine would write beside, or make its table there.
+    """
+    path = Path(request["location"]["path"])
+    if path.resolve() != path:
+        raise Refused(
+            _("The location %(path)s leads to %(place)s by now. Add that as a location of its own."),
+            path=path,
+            place=path.resolve(),
+        )
+    if request["location"]["provider"] != "sqlite" or not path.exists() or not path.stat().st_size:
+        return
+    try:
+        with opened(path) as connection:
+            named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
+    except _database().Error as error:
+        raise Refused(
+            _("%(path)s cannot be read as a store of checkpoints: %(error)s"), path=path, error=error
+        ) from error
+    if [tuple(one) for one in named] != [("table",)]:
+        raise Refused(
+            _("%(path)s is somebody else's database by now: it has no table of checkpoints."), path=path
+        )
+
+
+def _decoded(data: bytes) -> str:
+    # Old versions wrote in the locale's encoding.
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252")
+
+
+def opened(store: Path) -> Any:
+    """A connection that reads a SQLite store and leaves nothing beside it. Raises sqlite3.Error."""
+    # Without a log beside it nobody is writing; then no log may appear beside it either.
+    quiet = not Path(f"{store}-wal").exists()
+    options = "mode=ro&immutable=1" if quiet else "mode=ro"
+    return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
+
+
+def _database() -> Any:
+    """The module that the process uses by now, which need not be the one that was imported above."""
+    return sys.modules["sqlite3"]
+
+
+def _row(request: Request) -> str:
+    store = Path(request["location"]["path"])
+    if not store.exists():
+        raise _gone(request)
+    with opened(store) as connection:
+        asked = "SELECT json(data) FROM checkpoints WHERE id = ?"
+        row = connection.execute(asked, (request["checkpoint"]["id"],)).fetchone()
+    if row is None:
+        raise _gone(request)
+    return str(row[0])
+
+
+def _gone(request: Request) -> Refused:
+    return Refused(
+        _(
+            "The checkpoint %(checkpoint)s is not at its location any more: it was deleted after "
+            "this run was asked for. Nothing has run. Start from another one; or fork or resume "
+            "this one anew, which starts from the copy that is kept here."
+        ),
+        checkpoint=request["checkpoint"]["id"],
+    )

@@ -1,0 +1,213 @@
+"""The project's own crew in the shape of a checkpoint: its tasks and agents are the saved ones, by a match
+that is certain or that a person has given.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai import Crew, Task
+from crewai.tasks.task_output import TaskOutput
+
+from forkline_crewai.restore import components, matching
+from forkline_crewai.restore.matching import GONE, Matching, Part, Question
+from forkline_crewai.run import model_providers, project
+from forkline_runner.messages import Words, words
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+CALLED = {"again", "runs"}
+# What a question asks, by its kind and its reason.
+ASKED: dict[tuple[str, str], str] = {
+    ("agent", "changed"): _(
+        "The checkpoint's agent %(position)s, “%(title)s”: no agent of the project has its role."
+    ),
+    ("agent", "twice"): _(
+        "The checkpoint's agent %(position)s, “%(title)s”: several agents of the project have its role."
+    ),
+    ("task", "changed"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: no task of the project has its text."
+    ),
+    ("task", "twice"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: several tasks of the project have its text."
+    ),
+    ("task", "role"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: in the project another agent does it."
+    ),
+    ("task", "order"): _(
+        "The checkpoint's task %(position)s, “%(title)s”: it stands at another place in the project."
+    ),
+}
+
+
+def own_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> Any:
+    """The entry point's crew, with the saved ids and outputs. Raises Refused where it would be a guess."""
+    crew = made(request)
+    agents, tasks = matched(crew, saved, request)
+    questions = [*agents.questions, *tasks.questions]
+    found = [*components.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
+    components.account(found, request, reporter, questions)
+    if questions:
+        raise Refused(
+            _(
+                "The crew of %(entry_point)s is not quite the checkpoint's, and what belongs to what "
+                "is not guessed. %(questions)s"
+            ),
+            entry_point=request["entry_point"],
+            questions=[sentence for question in questions for sentence in words_of(question)],
+        )
+    arrange(crew, saved, agents, tasks, request)
+    return crew
+
+
+def made(request: Request) -> Any:
+    """The entry point's crew as the project's code makes it. Raises Refused."""
+    return project.made_by(request["entry_point"], Crew, "crew")
+
+
+def unmatched() -> Matching:
+    """What is known where there is no checkpoint to match."""
+    return Matching()
+
+
+def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matching, Matching]:
+    """Which of its agents and tasks are the checkpoint's. Raises Refused for an answer that cannot be."""
+    own_agents = _own_agents(crew)
+    keys = {id(agent): part.key for agent, part in zip(crew.agents, own_agents, strict=True)}
+    own_tasks = [
+        Part(str(number), str(task.id), task.description, keys.get(id(task.agent), ""))
+        for number, task in enumerate(crew.tasks, 1)
+    ]
+    answers = request.get("options", {}).get("matches", {})
+    agents = matching.match_agents(_saved_agents(saved), own_agents, answers)
+    return agents, matching.match_tasks(_saved_tasks(saved), own_tasks, answers, agents)
+
+
+def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matching, request: Request) -> None:
+    """Give the crew the saved ids, outputs and order; its tasks that the checkpoint lacks are left out."""
+    object.__setattr__(crew, "id", uuid.UUID(str(saved["id"])))
+    keys = {part.key: agent for part, agent in zip(_own_agents(crew), crew.agents, strict=True)}
+    for identifier, key in agents.pairs.items():
+        if key != GONE:
+            object.__setattr__(keys[key], "id", uuid.UUID(identifier))
+    for agent in crew.agents:
+        agent.agent_executor = None
+    called = {step["task"] for step in request["steps"] if step["action"] in CALLED}
+    ordered = []
+    for position, data in enumerate(_dicts(saved.get("tasks")), 1):
+        key = tasks.pairs[str(data["id"])]
+        if key != GONE:
+            task = crew.tasks[int(key) - 1]
+        elif str(data["id"]) in called:
+            raise Refused(
+                _("Task %(position)s is not in the project any more, so it cannot run again."),
+                position=position,
+            )
+        else:
+            task = _stand_in(crew, data, keys.get(agents.pairs.get(_agent_of(data), "")))
+        _take_over(task, data)
+        ordered.append(task)
+    crew.tasks = ordered
+
+
+def _take_over(task: Any, saved: Mapping[str, Any]) -> None:
+    object.__setattr__(task, "id", uuid.UUID(str(saved["id"])))
+    task.checkpoint_original_description = task.description
+    task.checkpoint_original_expected_output = task.expected_output
+    if saved.get("output") is not None:
+        task.output = TaskOutput.model_validate(saved["output"])
+        task.description = str(saved.get("description"))
+        task.expected_output = str(saved.get("expected_output"))
+
+
+def _stand_in(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
+    """Holds the output of a finished task that the project does not have any more. It never runs."""
+    return Task(
+        description=str(saved.get("checkpoint_original_description") or saved.get("description")),
+        expected_output=str(saved.get("expected_output")),
+        agent=None if crew.process == "hierarchical" else agent or crew.agents[0],
+    )
+
+
+def _own_agents(crew: Any) -> list[Part]:
+    roles = [str(agent.role).strip() for agent in crew.agents]
+    return [
+        Part(_key(roles, number), str(agent.id), roles[number]) for number, agent in enumerate(crew.agents)
+    ]
+
+
+def _key(roles: list[str], number: int) -> str:
+    """An agent's role; of several that share it, with their number."""
+    role = roles[number]
+    return role if roles.count(role) == 1 else f"{role} ({number + 1})"
+
+
+def _saved_agents(saved: Mapping[str, Any]) -> list[Part]:
+    return [
+        Part(str(agent.get("id")), str(agent.get("id")), str(agent.get("role") or ""))
+        for agent in _dicts(saved.get("agents"))
+    ]
+
+
+def _saved_tasks(saved: Mapping[str, Any]) -> list[Part]:
+    return [
+        Part(
+            str(task.get("id")),
+            str(task.get("id")),
+            str(task.get("checkpoint_original_description") or task.get("description") or ""),
+            _agent_of(task),
+            is_template=bool(task.get("checkpoint_original_description")),
+            is_finished=task.get("output") is not None,
+        )
+        for task in _dicts(saved.get("tasks"))
+    ]
+
+
+def _agent_of(task: Mapping[str, Any]) -> str:
+    agent = task.get("agent")
+    return str((agent.get("id") if isinstance(agent, dict) else agent) or "")
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value or [] if isinstance(one, dict)]
+
+
+def words_of(question: Question) -> list[Words]:
+    """What is asked, and how it is answered, in sentences for the terminal."""
+    position, title = question.position, question.title[:80]
+    if not question.choices:
+        none_left = words(
+            _(
+                "The checkpoint's task %(position)s, “%(title)s”, has not finished, and the project has no "
+                "task left for it."
+            ),
+            position=position,
+            title=title,
+        )
+        return [none_left]
+    sentences = [words(ASKED[question.kind, question.reason], position=position, title=title)]
+    asked = question.position if question.kind == "task" else question.saved
+    own = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
+    if own:
+        sentences.append(
+            words(
+                _("Choose in the form, or give --match %(asked)s=… with one of: %(choices)s."),
+                asked=asked,
+                choices=own,
+            )
+        )
+    if GONE in dict(question.choices):
+        sentences.append(
+            words(
+                _("Where it is gone, choose that in the form, or give --match %(asked)s=%(gone)s."),
+                asked=asked,
+                gone=GONE,
+            )
+        )
+    return sentences

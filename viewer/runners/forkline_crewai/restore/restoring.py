@@ -1,0 +1,150 @@
+"""From a checkpoint's data to the engine's own state, on the right branch and at the right place."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai.events.base_events import set_emission_counter
+from crewai.events.event_bus import crewai_event_bus
+from crewai.events.event_context import restore_event_scope, set_last_event_id
+from crewai.state.checkpoint_config import CheckpointConfig
+from crewai.state.provider.json_provider import JsonProvider
+from crewai.state.provider.sqlite_provider import SqliteProvider
+from crewai.state.runtime import RuntimeState
+from pydantic import ValidationError
+
+from forkline_crewai.report import checkpointing
+from forkline_crewai.restore import old_stores
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+# When an entity's own settings are not known.
+USUAL_EVENTS = {
+    "crew": ["task_completed"],
+    "flow": ["method_execution_finished"],
+    "agent": ["lite_agent_execution_completed"],
+}
+
+
+def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
+    """A copy for the engine to restore, named so that it reads the right id from it. For its owner's eyes."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{request['checkpoint']['id']}_p-{body.get('parent_id') or 'none'}.json"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(body, file)
+    return path
+
+
+def restored(copy: Path, request: Request) -> Any:
+    """The engine's state: its next checkpoint hangs under this one, and stands at the location.
+
+    Raises Refused where the engine cannot make it.
+    """
+    try:
+        state: Any = RuntimeState.from_checkpoint(
+            CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
+        )
+    except ValidationError as error:
+        # Without the values: they are the checkpoint's own texts.
+        reasons = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]]
+        message = _("This version of CrewAI cannot restore the checkpoint (%(reasons)s).")
+        if not request["entry_point"]:
+            message = _(
+                "This version of CrewAI cannot restore the checkpoint (%(reasons)s). Name the entry point: "
+                "the project's own code needs less."
+            )
+        raise Refused(message, reasons="; ".join(reasons)) from error
+    state._provider = provider_of(request)
+    return state
+
+
+def provider_of(request: Request) -> Any:
+    """What writes at the location, in the form that it has."""
+    if request["location"]["provider"] == "json":
+        return JsonProvider()
+    old = old_stores.is_old(request["location"]["path"])
+    return old_stores.OldSqliteProvider() if old else SqliteProvider()
+
+
+def settings_for(request: Request, *saved: Any) -> Any:
+    """How the run writes checkpoints: on the chosen events, else those of before, at the real location.
+
+    The saved place was relative to a folder that we are not in, and pruning would delete what is the
+    user's; so neither is taken over. Raises Refused for a chosen event that this engine does not know.
+    """
+    chosen = {"on_events": checkpointing.chosen_events(request)}
+    for settings in (chosen, *saved, {"on_events": USUAL_EVENTS[request["entity"]]}):
+        events = (
+            settings.get("on_events") if isinstance(settings, dict) else getattr(settings, "on_events", None)
+        )
+        if not events:
+            continue
+        try:
+            config: Any = CheckpointConfig(on_events=list(events), provider=provider_of(request))
+        except ValidationError:
+            continue  # events that this version of the engine does not know
+        # Set afterwards: given to the constructor, a store without a suffix would be renamed.
+        config.location = request["location"]["path"]
+        return config
+    raise AssertionError("the usual events are known to every version")
+
+
+def attach(state: Any, root: Any) -> None:
+    """Make ``root`` all that the state holds. What ran beside it registers itself when it runs again."""
+    state.root = [root]
+    crewai_event_bus.set_runtime_state(state)
+
+
+def leave(state: Any, request: Request, edited: bool) -> None:
+    """Go to the fork's branch, and write its first checkpoint; a resume writes one only where it was edited.
+
+    The engine would write none before its next step, and none ever where nothing is left to run.
+    """
+    if request["kind"] == "fork":
+        state.fork(request["branch"])
+    if request["kind"] == "fork" or edited:
+        state.checkpoint(request["location"]["path"])
+
+
+@contextmanager
+def one_scope() -> Iterator[None]:
+    """Keep the state until the end of this block: an executor's end would take it along, so that the last
+    checkpoint began a lineage anew. Older engines keep it by themselves."""
+    if not hasattr(crewai_event_bus, "_enter_runtime_scope"):
+        yield
+        return
+    outermost = crewai_event_bus._enter_runtime_scope()
+    try:
+        yield
+    finally:
+        crewai_event_bus._exit_runtime_scope(outermost)
+
+
+def continue_numbering(events: list[dict[str, Any]], started: str) -> None:
+    """Have new events come behind the recorded ones, below the last that is of the type ``started``.
+
+    The engine would number them from 1 again.
+    """
+    roots = [event for event in events if event.get("type") == started and not event.get("parent_event_id")]
+    if roots and events:
+        restore_event_scope(((str(roots[-1]["event_id"]), started),))
+        set_last_event_id(str(events[-1]["event_id"]))
+        set_emission_counter(int(events[-1].get("emission_sequence") or 0))
+
+
+def events_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recorded events, oldest first."""
+    nodes = body.get("event_record", {}).get("nodes") if isinstance(body.get("event_record"), dict) else None
+    events = [
+        node["event"] for node in (nodes or {}).values() if isinstance(node, dict) and node.get("event")
+    ]
+    return sorted(events, key=lambda event: event.get("emission_sequence") or 0)

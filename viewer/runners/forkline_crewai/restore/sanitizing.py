@@ -1,0 +1,221 @@
+"""What may be restored of a checkpoint. Restoring executes what a checkpoint names, so this is a list of
+what is let through, not of what is kept out. No engine.
+
+Dropped, because a checkpoint may not decide it: callbacks, guardrails named by path, providers, MCP
+servers, knowledge and files to read or write, memories, training files, execution contexts, executors,
+keys, headers, and where checkpoints are written or pruned. With an entry point all of it comes from the
+project's own code instead, and nothing of a checkpoint but texts and values is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+Entity = dict[str, Any]
+ToolCheck = Callable[[str], bool]
+
+CREW = frozenset(
+    """
+    entity_type name process verbose cache id max_rpm planning tool_failure_policy checkpoint_inputs
+    checkpoint_kickoff_event_id
+    """.split()  # noqa: SIM905 - a list of words
+)
+TASK = frozenset(
+    """
+    name description expected_output async_execution output id markdown processed_by_agents used_tools
+    tools_errors delegations prompt_context max_retries guardrail_max_retries retry_count
+    tool_failure_policy start_time end_time allow_crewai_trigger_context checkpoint_original_description
+    checkpoint_original_expected_output output_json output_pydantic response_model human_input
+    """.split()  # noqa: SIM905 - a list of words
+)
+AGENT = frozenset(
+    """
+    entity_type id role goal backstory cache verbose max_rpm allow_delegation max_iter
+    tool_failure_policy max_tokens max_execution_time use_system_prompt system_template prompt_template
+    response_template respect_context_window use_better_compaction max_retry_limit multimodal
+    inject_date date_format planning reasoning max_reasoning_attempts guardrail_max_retries
+    checkpoint_kickoff_event_id
+    """.split()  # noqa: SIM905 - a list of words
+)
+MODEL = frozenset(
+    """
+    llm_type model temperature top_p max_tokens max_completion_tokens stream seed frequency_penalty
+    presence_penalty n provider prefer_upload is_litellm stop timeout max_retries logprobs top_logprobs
+    reasoning_effort api
+    """.split()  # noqa: SIM905 - a list of words
+)
+# What a person should know that it is not restored.
+LOST = {
+    "callback": "callbacks",
+    "callbacks": "callbacks",
+    "step_callback": "callbacks",
+    "task_callback": "callbacks",
+    "before_kickoff_callbacks": "callbacks",
+    "after_kickoff_callbacks": "callbacks",
+    "guardrail": "guardrails",
+    "guardrails": "guardrails",
+    "mcps": "MCP servers",
+    "apps": "platform apps",
+    "knowledge": "knowledge",
+    "knowledge_sources": "knowledge",
+    "memory": "memory",
+    "skills": "skills",
+    "output_file": "output files",
+    "output_log_file": "output files",
+    "input_files": "input files",
+    "trained_agents_file": "training files",
+}
+MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
+DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
+# The engine gives these to agents by itself.
+OWN_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
+SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
+
+
+def clean_crew(
+    crew: Entity, may_import: ToolCheck, environment: Mapping[str, str]
+) -> tuple[Entity, list[str]]:
+    """What may be restored of a crew, and what is lost by that, named. Raises Refused."""
+    lost = _lost(crew)
+    agents = [agent for agent in crew.get("agents") or [] if isinstance(agent, dict)]
+    tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
+    clean = _only(crew, CREW)
+    clean["agents"] = [clean_agent(agent, may_import, environment)[0] for agent in agents]
+    clean["tasks"] = [_clean_task(task, may_import, environment) for task in tasks]
+    for name in ("manager_llm", "function_calling_llm", "planning_llm"):
+        clean[name] = clean_model(crew.get(name), environment)
+    if isinstance(crew.get("manager_agent"), dict):
+        # The engine gives a manager its tools itself.
+        clean["manager_agent"] = clean_agent({**crew["manager_agent"], "tools": []}, may_import, environment)[
+            0
+        ]
+    for part in (*agents, *tasks):
+        lost += _lost(part)
+    return clean, sorted(set(lost))
+
+
+def clean_agent(
+    agent: Entity, may_import: ToolCheck, environment: Mapping[str, str]
+) -> tuple[Entity, list[str]]:
+    """What may be restored of an agent, and what is lost by that, named. Raises Refused."""
+    clean = _only(agent, AGENT)
+    clean["llm"] = clean_model(agent.get("llm"), environment)
+    clean["function_calling_llm"] = clean_model(agent.get("function_calling_llm"), environment)
+    clean["tools"] = _clean_tools(agent, may_import)
+    # The engine restarts an interrupted step from its beginning; a stored executor would only
+    # bring the messages of another task along.
+    clean["agent_executor"] = None
+    return clean, _lost(agent)
+
+
+def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
+    """A model without key and headers, at the environment's address. Raises Refused.
+
+    Its key comes from the project's environment, so a checkpoint may not say where it is sent.
+    """
+    if isinstance(model, str) and model:
+        return {"model": model}
+    if not isinstance(model, dict) or not model.get("model"):
+        return None
+    clean = _only(model, MODEL)
+    wanted = model.get("base_url") or model.get("api_base")
+    names = address_names(provider_of(model))
+    given = next((environment[name] for name in names if environment.get(name)), None)
+    if given:
+        clean["base_url"] = given
+    elif wanted and wanted not in DEFAULT_ADDRESSES:
+        raise Refused(
+            _(
+                "The checkpoint's model is served at %(address)s, which the project's environment "
+                "does not name. Set %(variable)s in its environment file, or name the crew's entry "
+                "point."
+            ),
+            address=wanted,
+            variable=names[0],
+        )
+    return clean
+
+
+def provider_of(model: Any) -> str:
+    """The service that a model belongs to, such as openai."""
+    name = model if isinstance(model, str) else str(model.get("model") or "")
+    given = "" if isinstance(model, str) else str(model.get("provider") or "")
+    return given or (name.partition("/")[0] if "/" in name else "openai")
+
+
+def address_names(provider: str) -> list[str]:
+    """The environment variables that say where this provider's models are served."""
+    upper = provider.upper()
+    return [f"{upper}_BASE_URL", f"{upper}_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE"]
+
+
+def clean_record(record: Any) -> Entity:
+    """The history of events, without the agents, tools and crews that restoring it would build."""
+    nodes = record.get("nodes") if isinstance(record, dict) else None
+    clean = {}
+    for identifier, node in (nodes or {}).items():
+        if isinstance(node, dict) and isinstance(node.get("event"), dict):
+            clean[identifier] = {"event": _clean_event(node["event"]), "edges": node.get("edges") or {}}
+    return {"nodes": clean}
+
+
+def _clean_event(event: Entity) -> Entity:
+    built = {"agent", "crew", "tool_class"}
+    if event.get("type") != "llm_call_started":
+        built.add("tools")
+    return {name: (None if name in built else value) for name, value in event.items()}
+
+
+def _clean_task(task: Entity, may_import: ToolCheck, environment: Mapping[str, str]) -> Entity:
+    clean = _only(task, TASK)
+    agent = task.get("agent")
+    clean["agent"] = clean_agent(agent, may_import, environment)[0] if isinstance(agent, dict) else None
+    clean["tools"] = _clean_tools(task, may_import)
+    return clean
+
+
+def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
+    tools = []
+    for tool in owner.get("tools") or []:
+        kind = str(tool.get("tool_type") or "") if isinstance(tool, dict) else ""
+        if kind.startswith(OWN_TOOLS):
+            continue
+        if kind in MADE_OF_FUNCTIONS:
+            raise Refused(
+                _(
+                    "The tool %(tool)s is made of a function, which a checkpoint cannot hold. Name "
+                    "the crew's entry point: then its tools come from the project's own code."
+                ),
+                tool=repr(tool.get("name")),
+            )
+        if not may_import(kind):
+            raise Refused(
+                _(
+                    "The tool %(tool)s is no part of the project's folder, so a checkpoint may not "
+                    "have it imported. Name the crew's entry point: then its tools come from the "
+                    "project's own code."
+                ),
+                tool=repr(kind or tool),
+            )
+        # Its schemas are its class's own; a function to call is not for a checkpoint to name.
+        unwanted = {"cache_function", "args_schema", "result_schema"}
+        tools.append(
+            {name: value for name, value in tool.items() if name not in unwanted and not _secret(name)}
+        )
+    return tools
+
+
+def _secret(name: str) -> bool:
+    return any(word in name.lower() for word in SECRET_FIELDS)
+
+
+def _only(entity: Entity, names: frozenset[str]) -> Entity:
+    return {name: entity[name] for name in names if name in entity}
+
+
+def _lost(entity: Entity) -> list[str]:
+    return [words for name, words in LOST.items() if entity.get(name)]

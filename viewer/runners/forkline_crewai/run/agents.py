@@ -1,0 +1,89 @@
+"""Runs a lone agent on from a checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai import Agent
+from crewai.events.event_bus import crewai_event_bus
+from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
+
+from forkline_crewai.restore import components, restoring
+from forkline_crewai.run import models, project
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+# What a person edits as the agent's input: a text, or a list of messages.
+MESSAGES = "messages"
+
+
+def prepare(
+    state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
+) -> Any:
+    """The agent, on its branch and ready to be asked. ``saved`` is its data. Raises Refused."""
+    if request["entry_point"]:
+        agent = project.made_by(request["entry_point"], Agent, "agent")
+        object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
+        agent.agent_executor = None
+    else:
+        components.account(components.of_restored_agent(saved, project.may_import), request, reporter)
+        agent = state.root[0]
+    models.choose_for_agent(agent, saved, request)
+    agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)
+    restoring.attach(state, agent)
+    events = restoring.events_in(body)
+    if hasattr(agent, "_restore_runtime"):
+        agent.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+        agent._restore_runtime(state)
+    else:
+        restoring.continue_numbering(events, "lite_agent_execution_started")
+    messages = None if _is_kept(request) else messages_for(events, request)
+    restoring.leave(state, request, edited=bool(request["inputs"]))
+    if request["inputs"] and hasattr(agent, "_restore_runtime"):
+        # Newer engines record what an agent is asked only at its first start, and this is a second one.
+        crewai_event_bus.emit(agent, _question(agent, messages))
+    return agent
+
+
+def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
+    """Ask it what it was asked, or the edited input. A finished one that is kept gives what it gave."""
+    events = restoring.events_in(body)
+    if _is_kept(request):
+        ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
+        return str(ended[-1].get("output") or "") if ended else ""
+    with restoring.one_scope():
+        return str(agent.kickoff(messages_for(events, request)).raw)
+
+
+def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
+    """What the agent is asked: the edited input, else what the record says. Raises Refused."""
+    if MESSAGES in request["inputs"]:
+        return request["inputs"][MESSAGES]
+    if request["inputs"]:
+        raise Refused(
+            _("A lone agent has one input, %(input)r: there is no %(other)r."),
+            input=MESSAGES,
+            other=next(iter(request["inputs"])),
+        )
+    asked = [event for event in events if event.get("type") == "lite_agent_execution_started"]
+    if asked and asked[-1].get("messages"):
+        return asked[-1]["messages"]
+    raise Refused(
+        _("The checkpoint does not say what the agent was asked: give it as the input %(input)r."),
+        input=MESSAGES,
+    )
+
+
+def _is_kept(request: Request) -> bool:
+    return any(step["action"] == "kept" for step in request["steps"])
+
+
+def _question(agent: Any, messages: Any) -> Any:
+    info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
+    return LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)

@@ -1,0 +1,193 @@
+"""Runs a crew on from a checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import crewai.crew
+from pydantic import ValidationError
+
+from forkline_crewai.restore import components, context_links, restoring, skipped_tasks
+from forkline_crewai.restore.project_crew import own_crew
+from forkline_crewai.run import cache_warmup, kickoff_hooks, models, project
+from forkline_crewai.run.interpolation import interpolate_agent, interpolate_task, placeholders
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+CALLED = {"again", "runs"}
+
+
+def prepare(
+    state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
+) -> Any:
+    """The crew, on its branch and ready to be kicked off. ``saved`` is its edited data. Raises Refused.
+
+    With an entry point it is the project's own crew, which takes over the saved ids and outputs: so
+    its tools, guardrails, callbacks and links between tasks are real. Without one it is restored.
+    """
+    events = restoring.events_in(body)
+    live = bool(request["entry_point"])
+    if not live:
+        components.account(components.of_restored_crew(saved, events, project.may_import), request, reporter)
+    crew = own_crew(saved, request, reporter) if live else state.root[0]
+    crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
+    for agent in crew.agents:
+        agent.checkpoint = None  # the crew's settings hold for all
+    # Without it the engine would begin anew.
+    crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+    crew.checkpoint_inputs = _inputs(saved, events) or None
+    crew.stream = False
+    if any(task.output for task in crew.tasks):
+        crew.planning = False  # the tasks' texts hold the plan already
+    restoring.attach(state, crew)
+    crew._restore_runtime()
+    models.choose_for_crew(crew, saved, request)
+    if not live:
+        _relink(crew, saved, events, request, reporter)
+    _interpolate(crew, saved, request, live, reporter)
+    _make_outputs_agree(crew, request)
+    edited = bool(request["inputs"] or request["outputs"])
+    restoring.leave(state, request, edited or any(step["action"] == "again" for step in request["steps"]))
+    hold(
+        {step["task"] for step in request["steps"] if step["action"] not in CALLED},
+        set() if live else _passed_over(request, events, reporter),
+    )
+    kickoff_hooks.fit(crew, request, reporter)
+    cache_warmup.before_first_task(crew, request, reporter)
+    return crew
+
+
+def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
+    """Kick it off, with these inputs where it begins anew, and its final output."""
+    return str((crew.kickoff(inputs=dict(inputs)) if inputs else crew.kickoff()).raw)
+
+
+def hold(tasks: set[str], passed_over: Collection[str] = ()) -> None:
+    """Have the engine pass over these tasks wherever they stand, with the outputs that they have.
+
+    By itself it runs everything from the first task without an output on. Those ``passed_over`` have none.
+    """
+    prepare_task = crewai.crew.prepare_task_execution
+
+    def passing_over(crew: Any, task: Any, index: int, start: int | None, *rest: Any) -> Any:
+        if str(task.id) in passed_over or (str(task.id) in tasks and task.output is not None):
+            start = index + 1
+        return prepare_task(crew, task, index, start, *rest)
+
+    crewai.crew.prepare_task_execution = passing_over
+
+
+def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+    """The inputs of the run so far, each of the type that it had."""
+    if isinstance(saved.get("checkpoint_inputs"), dict):
+        return dict(saved["checkpoint_inputs"])
+    started = next((event for event in events if event.get("type") == "crew_kickoff_started"), {})
+    return dict(started.get("inputs") or {})
+
+
+def _interpolate(
+    crew: Any, saved: Mapping[str, Any], request: Request, live: bool, reporter: Reporter
+) -> None:
+    """Put the inputs into the texts of what will run; what is kept keeps the text that it was made with."""
+    before = dict(crew.checkpoint_inputs or {})
+    inputs = {**before, **request["inputs"]}
+    crew._inputs = crew.checkpoint_inputs = inputs or None
+    called = {step["task"] for step in request["steps"] if step["action"] in CALLED}
+    tasks = [task for task in crew.tasks if str(task.id) in called or task.output is None]
+    unfilled = any(placeholders(task.description) & inputs.keys() for task in tasks)
+    if not inputs or not (live or request["inputs"] or unfilled):
+        return
+    for task in tasks:
+        interpolate_task(task, inputs)
+    for agent in crew.agents if live else ():
+        interpolate_agent(agent, inputs)
+    if not live:
+        _warn_of_old_roles(tasks, before, request, reporter)
+
+
+def _warn_of_old_roles(
+    tasks: list[Any], before: dict[str, Any], request: Request, reporter: Reporter
+) -> None:
+    for name in request["inputs"]:
+        old = str(before.get(name, "")).strip()
+        for role in {task.agent.role for task in tasks if task.agent and old}:
+            agent = next(task.agent for task in tasks if task.agent and task.agent.role == role)
+            if any(old in text for text in (agent.role, agent.goal, agent.backstory)):
+                reporter.warn(
+                    _(
+                        "The agent %(role)r still speaks of the former %(input)s: the checkpoint keeps no "
+                        "template of it. Name the crew's entry point to have it said anew."
+                    ),
+                    role=role.strip(),
+                    input=name,
+                )
+
+
+def _relink(
+    crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request, reporter: Reporter
+) -> None:
+    """Give the tasks back what they read, where the record tells; say so where it does not."""
+    found = context_links.links(saved.get("tasks") or [], events)
+    by_id = {str(task.id): task for task in crew.tasks}
+    for identifier, read in found.items():
+        if read is not None:
+            by_id[identifier].context = [by_id[other] for other in read]
+    called = {step["task"] for step in request["steps"] if step["action"] in CALLED}
+    unknown = [
+        str(position)
+        for position, task in enumerate(crew.tasks, 1)
+        if position > 1 and str(task.id) in called and str(task.id) not in found
+    ]
+    if unknown:
+        reporter.warn(
+            _(
+                "The checkpoint does not say which outputs these tasks read: %(positions)s. All before "
+                "them are given. Name the crew's entry point to keep the links between its tasks."
+            ),
+            positions=", ".join(unknown),
+        )
+
+
+def _passed_over(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
+    """The tasks that a crew without conditions passes over as the run did; say where that is not known."""
+    over, unclear = skipped_tasks.passed_over(request, events)
+    if over:
+        passed = [at for at, step in enumerate(request["steps"], 1) if step["task"] in over]
+        reporter.warn(
+            _(
+                "Tasks that the run had passed over are passed over: %(positions)s. The checkpoint does not "
+                "keep conditions: name the crew's entry point, whose tasks have theirs."
+            ),
+            positions=", ".join(map(str, passed)),
+        )
+    if unclear:
+        reporter.warn(
+            _(
+                "Tasks that the run had passed over will run: %(positions)s. The checkpoint does not keep "
+                "conditions: name the crew's entry point, whose tasks have theirs."
+            ),
+            positions=", ".join(map(str, unclear)),
+        )
+    return over
+
+
+def _make_outputs_agree(crew: Any, request: Request) -> None:
+    """Build the models of JSON outputs, which a checkpoint keeps only as text. Raises Refused for an edit."""
+    for position, task in enumerate(crew.tasks, 1):
+        if task.output is None or task.output_pydantic is None:
+            continue
+        try:
+            task.output.pydantic = task.output_pydantic.model_validate_json(task.output.raw)
+        except ValidationError as error:
+            if str(task.id) in request["outputs"]:
+                raise Refused(
+                    _("The new output of task %(position)s does not fit: %(error)s"),
+                    position=position,
+                    error=error,
+                ) from error

@@ -1,0 +1,100 @@
+"""Crews and flows that the project declares in a file: ``crew.jsonc`` and ``flow.yaml``.
+
+CrewAI reads them since 1.15. Python that they name (``custom:`` tools, callbacks, models) is the
+project's own, so it is imported as any entry point is.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+from typing import Any
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+JSON_SUFFIXES = (".jsonc", ".json")
+SUFFIXES = (*JSON_SUFFIXES, ".yaml", ".yml")
+
+
+def is_file(entry_point: str) -> bool:
+    """Whether the entry point is a file's path in the project, and no ``module:name``."""
+    return entry_point.endswith(SUFFIXES)
+
+
+def made(entry_point: str, kind: str) -> Any:
+    """The crew or flow that the file declares, as the engine makes it. Raises Refused."""
+    path = _path(entry_point)
+    if kind == "agent":
+        raise Refused(
+            _("The entry point %(entry_point)s declares no agent that runs by itself."),
+            entry_point=entry_point,
+        )
+    try:
+        return _crew_and_inputs(path)[0] if kind == "crew" else _flow(path)
+    except ImportError as error:
+        if not _is_too_old(kind):
+            raise _failed(entry_point, error) from error
+        raise Refused(
+            _("CrewAI %(version)s cannot read %(entry_point)s: that needs 1.15 or newer."),
+            version=importlib.metadata.version("crewai"),
+            entry_point=entry_point,
+        ) from error
+    except Exception as error:
+        raise _failed(entry_point, error) from error
+
+
+def default_inputs(entry_point: str) -> dict[str, Any]:
+    """The inputs that a crew's file gives for a start without them; none of an entry point in Python."""
+    if not entry_point.endswith(JSON_SUFFIXES):
+        return {}
+    try:
+        from crewai.project.json_loader import load_jsonc_file
+
+        inputs = load_jsonc_file(_path(entry_point)).get("inputs")
+    except Exception:
+        # Too old an engine, or a broken file: making the crew says which.
+        return {}
+    return dict(inputs) if isinstance(inputs, dict) else {}
+
+
+def _path(entry_point: str) -> Path:
+    """Where the file is. Raises Refused where it is not in the working folder, which is the project's."""
+    folder = Path.cwd().resolve()
+    path = (folder / entry_point).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise Refused(_("The project has no file %(entry_point)s."), entry_point=entry_point)
+    return path
+
+
+def _crew_and_inputs(path: Path) -> tuple[Any, dict[str, Any]]:
+    from crewai.project import load_crew
+
+    loaded: tuple[Any, dict[str, Any]] = load_crew(path)
+    return loaded
+
+
+def _flow(path: Path) -> Any:
+    from crewai.flow.flow import Flow
+
+    if not hasattr(Flow, "from_declaration"):
+        raise ImportError("Flow.from_declaration")
+    return Flow.from_declaration(path=path)
+
+
+def _is_too_old(kind: str) -> bool:
+    """Whether the engine has no way to read such a file, rather than the project lacking something."""
+    import crewai.project
+    from crewai.flow.flow import Flow
+
+    has = hasattr(crewai.project, "load_crew") if kind == "crew" else hasattr(Flow, "from_declaration")
+    return not has
+
+
+def _failed(entry_point: str, error: Exception) -> Refused:
+    return Refused(
+        _("The entry point %(entry_point)s fails: %(kind)s: %(error)s"),
+        entry_point=entry_point,
+        kind=type(error).__name__,
+        error=error,
+    )

@@ -1,0 +1,105 @@
+"""Runs a flow on from a checkpoint, with the project's own methods."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai.flow.flow import Flow
+from pydantic import BaseModel, ValidationError
+
+from forkline_crewai.restore import components, flow_results, restoring
+from forkline_crewai.run import flow_replay, inner_crews, model_providers, project
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+
+def prepare(
+    state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
+) -> Any:
+    """The flow, on its branch and ready to be kicked off. ``saved`` is its edited data. Raises Refused.
+
+    A checkpoint holds no methods, so they come from the project: the engine's base class would run
+    nothing and hand back the old output.
+    """
+    flow = made_by(request["entry_point"])
+    found = [*components.of_own_flow(flow, saved), *model_providers.missing(flow)]
+    components.account(found, request, reporter)
+    take_over(flow, saved)
+    flow_results.restore_feedback(flow, saved)
+    flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
+    inner_crews.go_on(body, request, reporter)
+    restoring.attach(state, flow)
+    if request["kind"] == "fork":
+        _rename_state(flow)
+    restoring.leave(state, request, edited=request["state"] is not None)
+    restoring.continue_numbering(restoring.events_in(body), "flow_started")
+    return flow
+
+
+def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reporter: Reporter) -> None:
+    """Have the finished methods return what they had returned, instead of running again."""
+    results = flow_results.results_of(saved, restoring.events_in(body))
+    flow_replay.install(flow, flow_results.typed(flow, results, reporter))
+
+
+def made_by(entry_point: str) -> Any:
+    """The project's flow, which has not begun: of its class, its function or its file. Raises Refused."""
+    return project.made_by(entry_point, Flow, "flow")
+
+
+def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
+    """Kick it off, with these inputs where it begins anew, and what its last method returned."""
+    result = flow.kickoff(inputs=dict(inputs)) if inputs else flow.kickoff()
+    if isinstance(result, BaseModel):
+        return str(result.model_dump_json())
+    return result if isinstance(result, str) else json.dumps(result, default=str, ensure_ascii=False)
+
+
+def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:
+    """The methods with what happens to each: as it was planned, else as the flow itself tells."""
+    finished = {str(name) for name in flow._completed_methods}
+    planned = {step["task"]: step["action"] for step in request["steps"]}
+    names = [str(name) for name in flow._methods]
+    if set(planned.values()) - {"kept"}:
+        # The plan knows what follows: routes that were not taken are no part of it.
+        names = [name for name in names if name in planned]
+    return [
+        {
+            "unit": name,
+            "position": position,
+            "title": name,
+            "action": planned.get(name) or _action(name in finished),
+        }
+        for position, name in enumerate(names, 1)
+    ]
+
+
+def take_over(flow: Any, saved: Mapping[str, Any]) -> None:
+    """Give the flow its saved state, and what has finished. Raises Refused where the state does not fit."""
+    for name in ("completed_methods", "method_outputs", "method_counts", "state"):
+        value = saved.get(f"checkpoint_{name}")
+        setattr(flow, f"checkpoint_{name}", set(value) if name == "completed_methods" and value else value)
+    try:
+        flow._restore_from_checkpoint()
+    except ValidationError as error:
+        raise Refused(_("The flow's state does not fit: %(error)s"), error=error) from error
+
+
+def _rename_state(flow: Any) -> None:
+    """Keep the fork's saved states apart from the original's, as the engine's own fork does."""
+    name = str(uuid.uuid4())
+    if isinstance(flow._state, dict):
+        flow._state["id"] = name
+    else:
+        object.__setattr__(flow._state, "id", name)
+
+
+def _action(finished: bool) -> str:
+    return "kept" if finished else "runs"

@@ -1,0 +1,59 @@
+"""What a crew's own code does around a kickoff, made to fit a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+CALLED = {"again", "runs"}
+
+
+def fit(crew: Any, request: Request, reporter: Reporter) -> None:
+    """Have the hooks before the kickoff see the run's inputs, and those behind it only a run's result.
+
+    The engine would call the first ones without any input. What they return is not used: the inputs that
+    the checkpoint keeps, and that a person edits, are what they once made of those that they were given.
+    Raises Refused, when it is kicked off, where such a hook fails.
+    """
+    crew.before_kickoff_callbacks = [_seeing_inputs(crew, hook) for hook in crew.before_kickoff_callbacks]
+    if not any(step["action"] in CALLED for step in request["steps"]):
+        crew.after_kickoff_callbacks = []
+    if _memories(crew):
+        reporter.warn(
+            _(
+                "The crew's memory is no part of a checkpoint: it also holds what was remembered after this "
+                "one."
+            )
+        )
+
+
+def _seeing_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]:
+    def called(_kickoff: Any) -> None:
+        try:
+            hook(dict(crew.checkpoint_inputs or {}))
+        except Exception as error:
+            name = getattr(hook, "__name__", repr(hook))
+            raise Refused(
+                _(
+                    "The crew's own hook %(name)s, which runs before each kickoff, fails with the "
+                    "inputs that it has once made itself: %(kind)s: %(error)s. Let it take them as "
+                    "they are."
+                ),
+                name=name,
+                kind=type(error).__name__,
+                error=error,
+            ) from error
+
+    return called
+
+
+def _memories(crew: Any) -> list[Any]:
+    owners = [crew, *crew.agents]
+    return [owner.memory for owner in owners if getattr(owner, "memory", None)]

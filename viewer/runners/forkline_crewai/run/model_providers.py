@@ -1,0 +1,94 @@
+"""Finds models whose provider's package is not installed, before anything runs.
+
+Crews that a flow's method makes, a manager's or planner's model, and the model that reads a person's feedback
+are made by the engine only when they are needed, which may be after calls that were paid for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crewai import LLM
+
+from forkline_crewai.restore import components
+from forkline_crewai.run import project
+
+# Arguments and fields that name a model.
+MODEL_FIELDS = {"llm", "model", "manager_llm", "planning_llm", "function_calling_llm", "chat_llm"}
+MAX_BYTES = 256 * 1024
+MAX_MODELS = 50
+_YAML_MODEL = re.compile(r"^\s*(?:llm|function_calling_llm)\s*:\s*['\"]?([\w.\-]+/[\w./:\-]+)", re.MULTILINE)
+
+
+def missing(made: Any) -> list[components.Part]:
+    """The models named by this crew or flow and by the project's loaded source that cannot be made here.
+
+    Each is a part that is lost. Call it once the project's entry point has been imported.
+    """
+    names = dict.fromkeys([*_named_by(made), *_named_in_source()])
+    return [
+        components.part("providers", f"{name} ({advice})" if advice else name, "lost")
+        for name in list(names)[:MAX_MODELS]
+        if (advice := advice_for(name)) is not None
+    ]
+
+
+def advice_for(model: str) -> str | None:
+    """What to install for this model, empty if the engine does not say; None if nothing is missing."""
+    try:
+        LLM(model=model)
+    except ImportError as error:
+        # The engine raises it for whatever goes wrong, such as a key that is not set, and names the cause.
+        if error.__cause__ is None or isinstance(error.__cause__, ImportError):
+            found = re.search(r"crewai\[[\w\-]+\]", f"{error} {error.__cause__}")
+            return found[0] if found else ""
+    except Exception:
+        return None
+    return None
+
+
+def _named_by(made: Any) -> Iterator[str]:
+    for field in sorted(MODEL_FIELDS):
+        value = getattr(made, field, None)
+        if isinstance(value, str):
+            yield value
+
+
+def _named_in_source() -> Iterator[str]:
+    """The models that the project's loaded modules name, and the YAML files beside them."""
+    paths = [Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())]
+    own = sorted({path for path in paths if path.suffix == ".py" and project.is_in_project(path)})
+    for path in own:
+        yield from _named_in_python(_text(path))
+    for folder in sorted({path.parent for path in own}):
+        for path in sorted([*folder.glob("*.yaml"), *folder.glob("config/*.yaml")]):
+            yield from _YAML_MODEL.findall(_text(path))
+
+
+def _named_in_python(source: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        values = [keyword.value for keyword in node.keywords if keyword.arg in MODEL_FIELDS]
+        if isinstance(node.func, ast.Name) and node.func.id == "LLM":
+            values += node.args[:1]
+        for value in values:
+            # Without a provider's name it is somebody's own argument as easily as a model.
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and "/" in value.value:
+                yield value.value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= MAX_BYTES else ""
+    except OSError:
+        return ""

@@ -1,0 +1,115 @@
+"""Runs the project's own crew, flow or agent from its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from crewai import Agent, Crew
+
+from forkline_crewai.human_input import feedback
+from forkline_crewai.patches import async_tasks
+from forkline_crewai.report import checkpointing, progress, writes
+from forkline_crewai.restore import components, restoring
+from forkline_crewai.run import agents, cache_warmup, crews, declared, flows, model_providers, models, project
+from forkline_crewai.run.interpolation import filled, placeholders
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.refusal import Refused
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+
+def run(request: Request, reporter: Reporter) -> str:
+    """Make it, have it write its checkpoints where it was asked to, and run it. Its result, as text.
+
+    Raises Refused where nothing can be run, before anything has.
+    """
+    if request["entity"] == "crew":
+        inputs = {**declared.default_inputs(request["entry_point"]), **request["inputs"]}
+        request = {**request, "inputs": inputs}
+    make = {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]]
+    made, steps = make(request, reporter)
+    components.account(model_providers.missing(made), request, reporter)
+    made.checkpoint = restoring.settings_for(request, made.checkpoint)
+    writes.guard(reporter, request)
+    async_tasks.guard()
+    feedback.install(reporter.questions)
+    checkpointing.prune(request, reporter)
+    progress.follow(reporter, {step["unit"]: step["position"] for step in steps})
+    reporter.write("steps", steps=steps)
+    with restoring.one_scope():
+        if request["entity"] == "crew":
+            return crews.run(made, request["inputs"])
+        if request["entity"] == "flow":
+            return flows.run(made, request["inputs"])
+        return str(made.kickoff(_message(request)).raw)
+
+
+def _crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    crew = project.made_by(request["entry_point"], Crew, "crew")
+    for agent in crew.agents:
+        agent.checkpoint = None  # the crew's settings hold for all
+    crew.stream = False
+    _refuse_missing_inputs(crew, request["inputs"])
+    models.choose_for_new_crew(crew, request)
+    cache_warmup.before_first_task(crew, request, reporter)
+    steps = [
+        {
+            "unit": str(task.id),
+            "position": position,
+            "title": shortened(filled(task.name or task.description, request["inputs"]), 200),
+            "agent": filled(getattr(task.agent, "role", None) or "", request["inputs"]).strip(),
+            "action": "runs",
+        }
+        for position, task in enumerate(crew.tasks, 1)
+    ]
+    return crew, steps
+
+
+def _flow(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    flow = flows.made_by(request["entry_point"])
+    flow.stream = False
+    feedback.stand_in_for_methods(flow, reporter.questions)
+    return flow, flows.steps_of(flow, request)
+
+
+def _agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    agent = project.made_by(request["entry_point"], Agent, "agent")
+    _message(request)
+    step = {
+        "unit": str(agent.id),
+        "position": 1,
+        "title": shortened(str(agent.role).strip(), 200),
+        "action": "runs",
+    }
+    return agent, [step]
+
+
+def _message(request: Request) -> Any:
+    """What the agent is asked. Raises Refused where it is asked nothing."""
+    message = request["inputs"].get(agents.MESSAGES)
+    if not message:
+        raise Refused(
+            _("A lone agent has to be asked something: give it as the input %(input)r."),
+            input=agents.MESSAGES,
+        )
+    return message
+
+
+def _refuse_missing_inputs(crew: Any, inputs: Mapping[str, Any]) -> None:
+    """Say which inputs the crew's texts ask for and were not given: the engine names but the first.
+
+    Given none at all, the engine leaves the texts as they are; and the project may add some by itself.
+    """
+    if not inputs or crew.before_kickoff_callbacks:
+        return
+    texts = [text for task in crew.tasks for text in (task.description, task.expected_output)]
+    texts += [text for agent in crew.agents for text in (agent.role, agent.goal, agent.backstory)]
+    missing = sorted(set().union(*(placeholders(text) for text in texts)) - inputs.keys())
+    if missing:
+        raise Refused(
+            _("The crew's texts ask for inputs that were not given: %(inputs)s."), inputs=", ".join(missing)
+        )

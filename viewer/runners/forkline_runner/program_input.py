@@ -1,0 +1,90 @@
+"""Has ``input()`` in the project's code ask a person through the spool: a run has no terminal."""
+
+from __future__ import annotations
+
+import builtins
+import getpass
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.messages import words
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.questions import Questions
+
+
+class InputDuringPreflight(BaseException):
+    """The project's code asks for input while a preflight loads it. No ``except Exception`` hides it."""
+
+    def __init__(self, prompt: object) -> None:
+        message = _(
+            "The project's code asks for input (%(prompt)s) while it is loaded, so nothing could be checked."
+            " The run will ask you."
+        )
+        self.words = words(message, prompt=repr(str(prompt).strip()))
+        super().__init__(self.words)
+
+
+class Lines(io.TextIOBase):
+    """Standard input whose lines are a person's answers.
+
+    Reading all of it finds nothing: programs do so to see whether something was piped into them.
+    """
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+
+    def readable(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        return answer(self._questions, "") + "\n"
+
+    def read(self, size: int | None = -1, /) -> str:
+        return ""
+
+    def __next__(self) -> str:  # type: ignore[override]
+        raise StopIteration
+
+
+def ask_a_person(questions: Questions) -> None:
+    """Have every ``input()`` ask through these questions from now on."""
+
+    def asked(prompt: object = "", /) -> str:
+        return answer(questions, str(prompt))
+
+    builtins.input = asked
+    # Libraries that took the built-in function before read here.
+    sys.stdin = Lines(questions)
+    _refuse_passwords()
+
+
+def refuse_during_preflight() -> None:
+    """Have every ``input()`` raise InputDuringPreflight."""
+
+    def refused(prompt: object = "", /) -> str:
+        raise InputDuringPreflight(prompt)
+
+    builtins.input = refused
+    _refuse_passwords()
+
+
+def answer(questions: Questions, prompt: str) -> str:
+    """What a person answers, as one line."""
+    return " ".join(questions.ask("program_input", prompt.strip() or "Input").splitlines())
+
+
+def _refuse_passwords() -> None:
+    """An answer is stored and shown, which a password must never be."""
+
+    def refused(prompt: str = "Password: ", stream: Any = None) -> str:
+        message = _(
+            "The project's code asks for a password (%(prompt)s). Put it into the project's environment"
+            " file instead."
+        )
+        raise Refused(message, prompt=repr(prompt.strip()))
+
+    getpass.getpass = refused

@@ -1,0 +1,25 @@
+"""What is on disk: checkpoints as their engine left them, read and never changed."""
+
+from pathlib import Path
+
+from viewer.stores.json_folder import JsonDirectory
+from viewer.stores.protocol import Limits, Provider
+from viewer.stores.safe_open import found_at
+from viewer.stores.store import check_file
+
+
+def provider_for(path: Path, limits: Limits | None = None) -> Provider:
+    """The provider for what stands there, told by its content, to be read in this process.
+
+    Raises LocationUnreadable.
+    """
+    limits = limits or Limits()
+    with found_at(path.resolve()) as found:
+        if found.is_folder:
+            return JsonDirectory(path, limits)
+        check_file(found)
+    # Imported only where it is used: it brings an SQLite of its own, and two of them in one process would end
+    # each other's locks.
+    from viewer.stores.sqlite import SqliteFile
+
+    return SqliteFile(path, limits)

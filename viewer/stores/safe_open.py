@@ -1,0 +1,152 @@
+"""Opening a location without following a link below the folder that it has to stay in.
+
+A path is resolved when a location is added. Whoever can write to one of its folders can put a link there
+later, so each read walks the path again, one folder at a time, and compares what it reaches with what was
+added.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from viewer.messages.message import gettext_noop as _
+from viewer.stores.protocol import LocationReplaced, LocationUnreadable
+
+# Permission to pass through a folder is enough for those above the location.
+_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which folder or file it is, wherever it is moved to. ``filesystem`` is 0 where that is unknown."""
+
+    device: int
+    inode: int
+    filesystem: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.inode}:{self.filesystem}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Identity | None":
+        """The identity that ``str`` made this text of. None for any other text."""
+        with suppress(ValueError, TypeError):
+            return cls(*map(int, text.split(":")))
+        return None
+
+    def matches(self, other: "Identity") -> bool:
+        """Whether both are the same object. Device numbers may change when a disk is mounted again."""
+        same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem
+        return self.inode == other.inode and (self.device == other.device or same_filesystem)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is at a location's path.
+
+    ``folder`` is a descriptor of the folder itself, or of the one that the file is in. ``name`` is the file's
+    name, empty for a folder.
+    """
+
+    folder: int
+    name: str
+    status: os.stat_result
+    identity: Identity
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+@contextmanager
+def found_at(path: Path, roots: Sequence[Path] = ()) -> Iterator[Found]:
+    """What is at a path. Links are followed only above the root that the path is in.
+
+    A path outside all roots may have no link at all. Raises LocationUnreadable.
+    """
+    with ExitStack() as opened:
+        try:
+            base, parts = _base_of(path, roots)
+            folder = os.open(base, _PASS_THROUGH)
+        except (OSError, ValueError) as error:
+            raise _unreadable(error) from None
+        opened.callback(os.close, folder)
+        for part in parts[:-1]:
+            folder = _open_part(part, folder)
+            opened.callback(os.close, folder)
+        found = _last(parts[-1] if parts else ".", folder)
+        if found.is_folder:
+            opened.callback(os.close, found.folder)
+        yield found
+
+
+def open_file(name: str, folder: int) -> int:
+    """A descriptor of a file in a folder, for reading. Raises OSError; a link is one (ELOOP)."""
+    return os.open(name, _READ_FILE, dir_fd=folder)
+
+
+def open_folder(name: str, folder: int) -> int:
+    """A descriptor of a folder in a folder, for listing. Raises OSError, also for a link."""
+    return os.open(name, _READ_FOLDER, dir_fd=folder)
+
+
+def identity_of(descriptor: int, status: os.stat_result) -> Identity:
+    """The identity of what has this status, on the file system of an open descriptor."""
+    filesystem = 0
+    with suppress(OSError, AttributeError):
+        filesystem = os.fstatvfs(descriptor).f_fsid
+    return Identity(status.st_dev, status.st_ino, filesystem)
+
+
+def _base_of(path: Path, roots: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
+    """The innermost root that the path is in, and what follows it; the root of the file system for none."""
+    bases = [base for root in roots for base in (root, root.resolve()) if path.is_relative_to(base)]
+    base = max(bases, key=lambda base: len(base.parts), default=Path(path.anchor))
+    return base, path.relative_to(base).parts
+
+
+def _open_part(part: str, above: int) -> int:
+    try:
+        return os.open(part, _PASS_THROUGH | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        raise _unreadable(error, part, above) from None
+
+
+def _last(part: str, above: int) -> Found:
+    try:
+        status = os.stat(part, dir_fd=above, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise _is_link(part)
+        if not stat.S_ISDIR(status.st_mode):
+            return Found(above, part, status, identity_of(above, status))
+        folder = open_folder(part, above)
+    except OSError as error:
+        raise _unreadable(error, part, above) from None
+    status = os.fstat(folder)
+    return Found(folder, "", status, identity_of(folder, status))
+
+
+def _is_link(part: str) -> LocationReplaced:
+    return LocationReplaced(
+        _(
+            "“%(part)s” in its path is a link now, and links are not followed. "
+            "Add the place that it leads to instead."
+        ),
+        part=part.encode("utf-8", "backslashreplace").decode(),
+    )
+
+
+def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUnreadable:
+    with suppress(OSError, ValueError):
+        if above >= 0 and stat.S_ISLNK(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode):
+            return _is_link(part)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return LocationUnreadable(_("There is nothing at this path."))
+    if isinstance(error, OSError):
+        return LocationUnreadable(_("The path cannot be opened: %(why)s."), why=str(error.strerror))
+    return LocationUnreadable(_("The path cannot be opened: it is not a valid path."))

@@ -1,0 +1,75 @@
+"""What runs ask: what waits, one question with what it is about, and its answer."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.access.permissions import for_readers
+from viewer.jobs.human_input import questions
+from viewer.models import Question
+
+RELATED = ("job", "job__run", "job__location", "answered_by")
+
+
+@for_readers
+@require_GET
+def index(request: HttpRequest) -> HttpResponse:
+    """What waits for an answer, the oldest first."""
+    return render(request, "viewer/questions/list.html", {"questions": _waiting()})
+
+
+@for_readers
+@require_GET
+def waiting_now(request: HttpRequest) -> HttpResponse:
+    """The part of the inbox that is asked for anew while it is open."""
+    return render(request, "viewer/questions/_waiting.html", {"questions": _waiting()})
+
+
+@for_readers
+@require_GET
+def show(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """One question, and the form for its answer while it waits."""
+    question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
+    return render(request, "viewer/questions/page.html", {"question": question, "job": question.job})
+
+
+@require_POST
+def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """Answer it. Whoever comes second is told who came first."""
+    question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
+    person = request.user if request.user.is_authenticated else None
+    is_first = questions.answer(question, answer_in(request), person)
+    if request.headers.get("HX-Request"):
+        context = {"question": question, "job": question.job, "is_late": not is_first}
+        return render(request, "viewer/questions/_question.html", context)
+    if not is_first:
+        messages.warning(
+            request, _("Your answer was not used: somebody was there before, or the run has ended.")
+        )
+        return redirect(question)
+    messages.success(request, _("Answered. The run goes on."))
+    return redirect(question.job)
+
+
+@for_readers
+@require_GET
+def count(request: HttpRequest) -> HttpResponse:
+    """The link of every page's head, with how many questions wait now."""
+    return render(request, "viewer/questions/_link.html", {"oob": True})
+
+
+def _waiting() -> QuerySet[Question]:
+    return Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+
+
+def answer_in(request: HttpRequest) -> str:
+    """The answer that was sent: words, an outcome that was chosen above words of its own, or nothing."""
+    if "nothing" in request.POST:
+        return ""
+    said = (request.POST.get("choice", ""), request.POST.get("text", "").replace("\r\n", "\n").strip())
+    return "\n".join(part for part in said if part)
