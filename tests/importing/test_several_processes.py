@@ -149,7 +149,7 @@ def test_an_idle_reader_ends_with_the_process_that_had_it() -> None:
 def test_a_reader_ends_with_a_process_that_was_killed() -> None:
     code = (
         "import os\nfrom viewer.stores.reader import pool\npool.start_ahead(1)\n"
-        "print(readers._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
+        "print(pool._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     psutil.wait_procs([psutil.Process(int(ended.stdout))] if psutil.pid_exists(int(ended.stdout)) else [], 10)
