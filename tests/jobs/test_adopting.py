@@ -16,7 +16,7 @@ from viewer.jobs.execution.follow import carry
 from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.locks import worker_is_up
 from viewer.jobs.queue.tasks import offer, offer_lost, orphans
-from viewer.jobs.spool import read_lines
+from viewer.jobs.spool import read_events
 from viewer.models import Job, JobEvent, Project
 
 
@@ -97,7 +97,7 @@ def test_an_adopted_spool_that_is_complete_tells_how_it_ended(make_job: MakeJob,
     assert child
     assert child.wait() == 0
     # As a follower leaves it that dies in the middle.
-    first = rows_of(job, read_lines(job.folder, 0)[0][:4], hiding_for(job))
+    first = rows_of(job, read_events(job.folder, 0)[0][:4], hiding_for(job))
     JobEvent.objects.bulk_create(first)
     carry(job)
     job.refresh_from_db()

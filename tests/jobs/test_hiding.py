@@ -9,7 +9,7 @@ from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.jobs.execution.event_rows import LOG_END_CHARACTERS, end_of_log, hiding_for
-from viewer.jobs.spool import LOG, Spool, read_lines
+from viewer.jobs.spool import LOG, Spool, read_events
 from viewer.models import Job, Project
 from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known import known_secrets
@@ -26,7 +26,7 @@ def streamed(folder: Path, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -
     for piece in pieces:
         reporter.stream(piece, "Writer")
     reporter.end("succeeded")
-    return [line["data"]["text"] for line in read_lines(folder, 0)[0] if line["kind"] == "text"]
+    return [line["data"]["text"] for line in read_events(folder, 0)[0] if line["kind"] == "text"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 11])
@@ -71,7 +71,7 @@ def test_text_without_blanks_is_not_held_back() -> None:
 
 def test_a_key_that_was_cut_off_is_hidden_too(tmp_path: Path) -> None:
     Spool(tmp_path, hide=[KEY]).write("task_completed", output=f"It is {KEY}"[:20])
-    assert "canary" not in json.dumps(read_lines(tmp_path, 0)[0][0]["data"])
+    assert "canary" not in json.dumps(read_events(tmp_path, 0)[0][0]["data"])
 
 
 def test_passwords_in_addresses_and_short_ones_are_keys_and_plain_settings_are_none() -> None:

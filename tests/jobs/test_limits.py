@@ -18,7 +18,7 @@ from viewer.jobs.execution.follow import carry
 from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.limits.usage import day_began, reached_shared, seconds_of, stopped_words, used_by
 from viewer.jobs.queue.tasks import offer, offer_lost
-from viewer.jobs.spool import STOP, Spool, read_lines
+from viewer.jobs.spool import STOP, Spool, read_events
 from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Variations
 
@@ -200,7 +200,7 @@ def test_a_limit_that_was_passed_while_nobody_followed_is_held_at_once(
     make_folder(job)
     child = launch(job)
     assert child
-    wait_until(lambda: any(line["data"].get("position") == 8 for line in read_lines(job.folder, 0)[0]))
+    wait_until(lambda: any(line["data"].get("position") == 8 for line in read_events(job.folder, 0)[0]))
     carried([job])
     assert stopped_words(job) == "Stopped at its limit of 50 tokens."
     assert job.status == "cancelled"
@@ -255,11 +255,11 @@ def test_a_child_stops_where_it_cannot_read_which_limit_is_reached(tmp_path: Pat
     reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
     with pytest.raises(KeyboardInterrupt):
         reporter.write("model_started", model="m", agent="a")
-    assert [(line["kind"], line["data"]) for line in read_lines(tmp_path, 0)[0]] == [("limit", {})]
+    assert [(line["kind"], line["data"]) for line in read_events(tmp_path, 0)[0]] == [("limit", {})]
 
 
 def test_a_child_goes_on_where_there_is_room(tmp_path: Path) -> None:
     reporter = Reporter(Spool(tmp_path))
     reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
     reporter.write("model_started", model="m", agent="a")
-    assert [line["kind"] for line in read_lines(tmp_path, 0)[0]] == ["model_started"]
+    assert [line["kind"] for line in read_events(tmp_path, 0)[0]] == ["model_started"]

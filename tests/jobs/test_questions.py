@@ -21,7 +21,7 @@ from viewer.jobs.execution.follow import carry
 from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.human_input.questions import answer, answer_shown, take_in
 from viewer.jobs.queue.tasks import offer
-from viewer.jobs.spool import Line, Spool, answer_name, read_lines
+from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.models import Job, Project, Question
 
 
@@ -132,8 +132,8 @@ def test_an_answer_that_was_given_while_nobody_followed_reaches_the_run(make_job
     make_folder(job)
     child = launch(job)
     assert child
-    wait_until(lambda: any(line["kind"] == "question" for line in read_lines(job.folder, 0)[0]))
-    take_in(job, read_lines(job.folder, 0)[0], hiding_for(job), set())
+    wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
+    take_in(job, read_events(job.folder, 0)[0], hiding_for(job), set())
     assert answer(job.questions.get(), "meanwhile", None)
     assert child.wait(60) == 0
     carry(job)
@@ -165,9 +165,9 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
 
     threads = [threading.Thread(target=ask, args=(asker,)) for asker in ("hasty", "patient")]
     threads[0].start()
-    wait_until(lambda: len(read_lines(tmp_path, 0)[0]) == 1)
+    wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 1)
     threads[1].start()
-    wait_until(lambda: len(read_lines(tmp_path, 0)[0]) == 2)
+    wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 2)
     questions.take_back("hasty")
     threads[0].join(10)
     assert ends == ["hasty gone on"]
@@ -176,7 +176,7 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
     (tmp_path / "half").rename(tmp_path / answer_name(2))
     threads[1].join(10)
     assert ends[1:] == ["patient this"]
-    kinds = [(line["kind"], line["data"]["number"]) for line in read_lines(tmp_path, 0)[0]]
+    kinds = [(line["kind"], line["data"]["number"]) for line in read_events(tmp_path, 0)[0]]
     assert kinds == [("question", 1), ("question", 2), ("withdrawn", 1), ("answered", 2)]
 
 
@@ -198,8 +198,8 @@ def test_time_that_two_questions_wait_at_once_counts_once(make_job: MakeJob) -> 
     assert job.seconds_waiting == pytest.approx(70)
 
 
-def line(seq: int, kind: str, **data: object) -> Line:
-    return Line(seq=seq, at=1.7e9 + seq, kind=kind, data=data)
+def line(seq: int, kind: str, **data: object) -> SpoolEvent:
+    return SpoolEvent(seq=seq, at=1.7e9 + seq, kind=kind, data=data)
 
 
 def test_an_output_too_long_for_a_line_is_cut_and_says_so(tmp_path: Path) -> None:

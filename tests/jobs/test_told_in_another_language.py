@@ -13,7 +13,7 @@ from viewer.access.login_links import teammate
 from viewer.jobs.execution.event_rows import data_of
 from viewer.jobs.execution.follow import carry
 from viewer.jobs.execution.outcome import outcome
-from viewer.jobs.spool import Line
+from viewer.jobs.spool import SpoolEvent
 from viewer.messages.message import Words
 from viewer.models import Job, JobEvent, Project
 
@@ -91,7 +91,7 @@ def test_a_warning_from_before_is_shown_as_it_was_stored(reader: Client, make_jo
 def test_words_of_a_line_that_say_something_else_are_not_stored(make_job: MakeJob) -> None:
     words = {"text": "All is %(what)s.", "values": {"what": "well"}}
     for kind, data in {"warning": {"message": "It broke."}, "ended": {"error": "It broke."}}.items():
-        line = Line(seq=1, at=0.0, kind=kind, data={**data, "words": words})
+        line = SpoolEvent(seq=1, at=0.0, kind=kind, data={**data, "words": words})
         assert data_of(line, lambda value: value) == {**data, "words": {}}
         line["data"] = dict.fromkeys(data, "All is well.") | {"words": words}
         assert data_of(line, lambda value: value)["words"] == words

@@ -16,7 +16,7 @@ from typing import Any
 from tests.runners.model_server import ModelServer
 from tests.runners.warm_start import Copy, WarmPython, launched
 from viewer.engines.crewai.plan import Edits, Step, Unit, plan_of
-from viewer.jobs.spool import EVENTS, REQUEST, Line, answer_name, read_lines
+from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNNER = ROOT / "viewer/runners/crewai_runner.py"
@@ -57,7 +57,7 @@ class Saved:
 class Ended:
     """A child that has ended, with its lines."""
 
-    lines: list[Line]
+    lines: list[SpoolEvent]
     status: int
     log: str = field(repr=False)
 
@@ -219,7 +219,7 @@ def started(
 def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
     """Wait for the child, and read what it said."""
     status = child.wait(seconds)
-    lines, _ = read_lines(folder, 0)
+    lines, _ = read_events(folder, 0)
     printed = (folder / "log.txt").read_text(errors="replace")
     assert (folder / EVENTS).exists(), f"it ended with {status} before its first word: {printed[-1000:]}"
     assert (folder / EVENTS).stat().st_mode & 0o077 == 0
@@ -230,7 +230,7 @@ def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
 def asked(folder: Path, child: Child, number: int, seconds: float = 240) -> bool:
     """Wait until the child has asked so many questions. False where it ends before."""
     until = time.monotonic() + seconds
-    while sum(line["kind"] == "question" for line in read_lines(folder, 0)[0]) < number:
+    while sum(line["kind"] == "question" for line in read_events(folder, 0)[0]) < number:
         if child.poll() is not None:
             return False
         assert time.monotonic() < until, f"question {number} was not asked"

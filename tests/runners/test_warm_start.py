@@ -23,7 +23,7 @@ from viewer.jobs.execution.child_process import Child, WarmChild
 from viewer.jobs.execution.start import start_child
 from viewer.jobs.prewarm import pool
 from viewer.jobs.prewarm.pool import Waiting, Warming
-from viewer.jobs.spool import REQUEST, read_lines
+from viewer.jobs.spool import REQUEST, read_events
 from viewer.models import Project
 
 pytestmark = pytest.mark.engine
@@ -66,7 +66,7 @@ def started(folder: Path, project: Project, request: dict[str, Any]) -> Child:
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:
     """What a run told, without what differs from one to the next."""
-    lines, _ = read_lines(folder, 0)
+    lines, _ = read_events(folder, 0)
     return [(line["kind"], str(line["data"].get("output", line["data"].get("action", "")))) for line in lines]
 
 
@@ -113,5 +113,5 @@ def test_an_interrupted_warm_run_says_its_last_word_and_the_process_that_waits_g
     model.wait_for(1)
     os.killpg(child.pid, signal.SIGINT)
     assert child.wait(60) == 130
-    assert read_lines(folder, 0)[0][-1]["data"]["status"] == "cancelled"
+    assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"
     assert waiting.process.poll() is None

@@ -63,19 +63,19 @@ HIDDEN = "[hidden]"
 # Shorter texts are words that would be hidden everywhere.
 SHORTEST_HIDDEN = 8
 # A line longer than this is cut by its writer, so that a reader's memory is bounded.
-MOST_LINE_BYTES = 256 * 1024
+MAX_EVENT_BYTES = 256 * 1024
 # As much is read at once.
-MOST_READ_BYTES = 4 * MOST_LINE_BYTES
+MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
 # The end of the year 9999, for clocks that went mad.
-MOST_SECONDS = 253402300799
+MAX_SECONDS = 253402300799
 
 
-class CheckpointPlace(TypedDict):
+class CheckpointReference(TypedDict):
     id: str
     source: str
 
 
-class CheckpointSource(CheckpointPlace, total=False):
+class CheckpointSource(CheckpointReference, total=False):
     """``source`` is a file's absolute path, or ``/absolute/store.db#id``.
 
     ``stored`` says that it stands there no more: then ``source`` is the copy in the job's folder, without
@@ -167,7 +167,7 @@ class Request(Permissions):
     options: Options
 
 
-class Line(TypedDict):
+class SpoolEvent(TypedDict):
     seq: int
     at: float
     kind: str
@@ -186,9 +186,9 @@ class Spool:
     def write(self, kind: str, /, **data: Any) -> None:
         """Append one whole line in one write. Not for several threads at once: callers hold a lock."""
         self._seq += 1
-        line = Line(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
+        line = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
         text = json.dumps(line, default=str)
-        if len(text) > MOST_LINE_BYTES:
+        if len(text) > MAX_EVENT_BYTES:
             line["data"] = {"message": "This line was too long to keep.", "length": len(text)}
             text = json.dumps(line)
         os.write(self._file, text.encode() + b"\n")
@@ -218,33 +218,33 @@ def answer_name(number: int) -> str:
     return ANSWER.format(number=number)
 
 
-def read_lines(folder: Path, offset: int) -> tuple[list[Line], int]:
+def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
     """The whole lines that stand after ``offset`` bytes, and the offset behind them.
 
     A line that is still being written is left for the next call; one that is none of ours is skipped.
-    No more than ``MOST_READ_BYTES`` are read: call again until the offset stays.
+    No more than ``MAX_READ_BYTES`` are read: call again until the offset stays.
     """
     try:
         with open(folder / EVENTS, "rb") as file:
             file.seek(offset)
-            data = file.read(MOST_READ_BYTES)
+            data = file.read(MAX_READ_BYTES)
     except FileNotFoundError:
         return [], offset
     whole, newline, rest = data.rpartition(b"\n")
     if not newline:
         # No writer of ours makes a line this long: it is passed over.
-        return [], offset + (len(data) if len(rest) == MOST_READ_BYTES else 0)
-    lines = [line for text in whole.split(b"\n") if (line := line_from(text))]
+        return [], offset + (len(data) if len(rest) == MAX_READ_BYTES else 0)
+    lines = [line for text in whole.split(b"\n") if (line := event_from(text))]
     return lines, offset + len(whole) + 1
 
 
-def line_from(text: bytes) -> Line | None:
+def event_from(text: bytes) -> SpoolEvent | None:
     """One line as its writer meant it, or None for anything else."""
     try:
         # NaN and its like are no JSON, and no database takes them.
         line = json.loads(text, parse_constant=str)
-        if line["seq"] > 0 and 0 <= line["at"] < MOST_SECONDS and isinstance(line["data"], dict):
-            return Line(
+        if line["seq"] > 0 and 0 <= line["at"] < MAX_SECONDS and isinstance(line["data"], dict):
+            return SpoolEvent(
                 seq=int(line["seq"]), at=float(line["at"]), kind=str(line["kind"])[:40], data=line["data"]
             )
     except (ValueError, TypeError, KeyError, RecursionError):

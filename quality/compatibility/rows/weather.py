@@ -7,7 +7,7 @@ from quality.compatibility.rows.crews import after
 from quality.compatibility.rows.flows import after_method
 from quality.compatibility.stage import Stage, grown, holds, same, succeeded
 from tests.runners.children import Ended, Saved, marks, request_for, started
-from viewer.jobs.spool import read_lines
+from viewer.jobs.spool import read_events
 
 
 def broken(stage: Stage, entry_point: str) -> tuple[Ended, list[Saved]]:
@@ -56,7 +56,7 @@ def killed(stage: Stage) -> None:
     job = stage.folder / "job-killed"
     with started(stage.python, stage.model, job, request) as child:
         status = child.wait(240)
-    lines, _ = read_lines(job, 0)
+    lines, _ = read_events(job, 0)
     same("signal", status, -signal.SIGKILL)
     same("last line", (lines[-1]["kind"], lines[-1]["data"].get("tool")), ("tool_started", "kill_archive"))
     holds("the third task's start is kept", grown(location, before, start, "main"))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from viewer.importing.known_secrets import secrets_for
-from viewer.jobs.spool import LOG, Line
+from viewer.jobs.spool import LOG, SpoolEvent
 from viewer.messages.message import Words, words_from
 from viewer.models import Job, JobEvent, Project
 from viewer.redaction.known import known_secrets
@@ -56,7 +56,7 @@ def hidden(words: Words, hide: Hiding) -> Words:
     return words_from(hide(words.plain()), hide(str(words)))
 
 
-def data_of(line: Line, hide: Hiding) -> dict[str, Any]:
+def data_of(line: SpoolEvent, hide: Hiding) -> dict[str, Any]:
     """What a line tells, without secrets; its words are left out where they do not say what it says then."""
     data: dict[str, Any] = hide(line["data"])
     if "words" in data:
@@ -64,7 +64,7 @@ def data_of(line: Line, hide: Hiding) -> dict[str, Any]:
     return data
 
 
-def rows_of(job: Job, lines: Sequence[Line], hide: Hiding) -> list[JobEvent]:
+def rows_of(job: Job, lines: Sequence[SpoolEvent], hide: Hiding) -> list[JobEvent]:
     """The rows to store for these lines, in their order."""
     return [
         JobEvent(

@@ -26,7 +26,7 @@ from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.human_input.questions import hand_over_missing, hide_answers, take_in
 from viewer.jobs.limits import enforcement
 from viewer.jobs.limits.usage import reached_shared
-from viewer.jobs.spool import LOCK, Line, read_lines
+from viewer.jobs.spool import LOCK, SpoolEvent, read_events
 from viewer.models import Job, JobEvent
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Following:
     gone: bool = False
     deleted: bool = False
     looked: float = 0.0
-    last: Line | None = None
+    last: SpoolEvent | None = None
     last_at: float = 0.0
     cancelling: Cancelling | None = None
     # The numbers of the questions that the child waits with.
@@ -107,7 +107,7 @@ def follow(job: Job, child: Child | None = None) -> None:
 
 def take_lines(state: Following) -> bool:
     """Store what the child wrote since; False where that is nothing."""
-    lines, offset = read_lines(state.job.folder, state.offset)
+    lines, offset = read_events(state.job.folder, state.offset)
     if offset == state.offset:
         return False
     new = [line for line in lines if line["seq"] > state.known_seq]
@@ -128,7 +128,7 @@ def take_lines(state: Following) -> bool:
     return True
 
 
-def notice(state: Following, line: Line) -> None:
+def notice(state: Following, line: SpoolEvent) -> None:
     """What a line means for the job itself."""
     state.spoke = True
     if enforcement.take(state.kept, line):

@@ -11,7 +11,7 @@ from uuid import uuid4
 from django.contrib.auth.models import AbstractBaseUser
 
 from viewer.jobs.execution.event_rows import Hiding, hiding_for
-from viewer.jobs.spool import Line, answer_name
+from viewer.jobs.spool import SpoolEvent, answer_name
 from viewer.models import Job, Question
 from viewer.presentation.jobs.progress import as_number
 
@@ -50,7 +50,7 @@ def _write_whole(path: Path, text: str) -> None:
     half.rename(path)
 
 
-def take_in(job: Job, lines: Iterable[Line], hide: Hiding, open_numbers: set[int]) -> None:
+def take_in(job: Job, lines: Iterable[SpoolEvent], hide: Hiding, open_numbers: set[int]) -> None:
     """Make rows of what these lines ask, and keep ``open_numbers`` at what the child still waits for.
 
     The same lines may come again, as a new follower reads a spool from its beginning.
@@ -86,7 +86,7 @@ def _hide_answers(questions: Iterable[Question], hide: Hiding) -> None:
             Question.objects.filter(pk=question.pk).update(answer=shown)
 
 
-def _ask(job: Job, number: int, line: Line, hide: Hiding) -> None:
+def _ask(job: Job, number: int, line: SpoolEvent, hide: Hiding) -> None:
     data = hide(line["data"])
     kind, context = str(data.get("kind")), data.get("context")
     values = {

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from viewer.jobs.limits.usage import STEPS, TOKENS, Limit, limit_in, limits_in, reached_shared, seconds_of
-from viewer.jobs.spool import STOP, Line
+from viewer.jobs.spool import STOP, SpoolEvent
 from viewer.models import Job
 from viewer.presentation.jobs.progress import as_number
 
@@ -30,7 +30,7 @@ def keeping_of(job: Job) -> Keeping:
     return Keeping(job, own=dict(job.limits))
 
 
-def take(keeping: Keeping, line: Line) -> bool:
+def take(keeping: Keeping, line: SpoolEvent) -> bool:
     """Count a line. True where the run has to be stopped now: a limit is reached, and it goes on."""
     kind, data = line["kind"], line["data"]
     if kind == "limit":

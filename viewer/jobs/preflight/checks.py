@@ -50,7 +50,7 @@ from viewer.jobs.execution.start import (
     write_for_owner,
 )
 from viewer.jobs.preflight.fingerprints import fingerprint_of
-from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_lines
+from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_events
 from viewer.messages.message import Words, words_from
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Checkpoint, Job, Look, Project
@@ -291,5 +291,5 @@ def _lines(folder: Path) -> Iterator[Any]:
     offset, before = 0, -1
     while offset != before:
         before = offset
-        lines, offset = read_lines(folder, offset)
+        lines, offset = read_events(folder, offset)
         yield from lines
