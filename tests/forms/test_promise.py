@@ -7,7 +7,7 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.launching.plan_preview import cost_of, promise_of
 from viewer.messages.labels import step_words
 

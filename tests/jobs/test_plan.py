@@ -5,18 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from viewer.engines.crewai.plan import (
-    Action,
-    EditRefused,
-    Edits,
-    Reason,
-    Step,
-    Unit,
-    plan_agent,
-    plan_crew,
-    plan_flow,
-    plan_of,
-)
+from viewer.engines.crewai.plan import plan_agent, plan_crew, plan_flow, plan_of
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 
 CALLED = {Action.AGAIN, Action.RUNS}
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from tests.runners.model_server import ModelServer
 from tests.runners.warm_start import Copy, WarmPython, launched
-from viewer.engines.crewai.plan import Edits, Step, Unit, plan_of
+from viewer.engines.crewai.plan import plan_of
+from viewer.engines.plan import Edits, Step, Unit
 from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
 
 ROOT = Path(__file__).resolve().parent.parent.parent

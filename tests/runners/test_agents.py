@@ -8,7 +8,7 @@ from tests.runners.children import marks, request_for, saved_in
 from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import is_chain, written
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 pytestmark = pytest.mark.engine
 AGENT = "press_agent:interviewer"

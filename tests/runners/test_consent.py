@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from tests.jobs.conftest import wait_until
 from viewer.access.login_links import teammate
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.importing import import_location
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.preflight import checks

@@ -10,7 +10,7 @@ from tests.runners.children import PRESS, marks, plan_for, request_for, saved_in
 from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_task, is_chain, tasks_asked, written
-from viewer.engines.crewai.plan import Action, Edits
+from viewer.engines.plan import Action, Edits
 from viewer.messages.message import words_from
 
 pytestmark = pytest.mark.engine

@@ -11,7 +11,7 @@ from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_method, after_task, is_chain, written
 from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 pytestmark = pytest.mark.engine
 FLOW = "src/line/flow.yaml"

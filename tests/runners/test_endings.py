@@ -10,7 +10,7 @@ from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_method, after_task, is_chain, written
 from tests.runners.test_crews import CREW
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 pytestmark = pytest.mark.engine
 

@@ -17,7 +17,7 @@ from tests.runners.reading import after_task, is_chain, tasks_asked, written
 from tests.runners.warm_start import WarmPython, launched
 from viewer.engines.crewai.entry_points import entry_point_for
 from viewer.engines.crewai.input_names import input_names
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.importing import import_location, open_location
 from viewer.models import Run
 from viewer.projects.proposing import ProposedProject, propose_project

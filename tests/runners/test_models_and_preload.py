@@ -9,7 +9,7 @@ from tests.runners.children import KEY, marks, request_for
 from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_task, written
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 pytestmark = pytest.mark.engine
 EACH = 12

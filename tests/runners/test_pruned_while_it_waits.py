@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.runners.model_server import ModelServer
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.importing import import_location, open_location, stored_body
 from viewer.jobs.execution.follow import carry
 from viewer.jobs.execution.request import request_for

@@ -18,7 +18,7 @@ from tests.runners.children import KEY, PRESS, marks, request_for
 from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_task, is_chain, tasks_asked, written
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.jobs.execution.child_process import Child, WarmChild
 from viewer.jobs.execution.start import start_child
 from viewer.jobs.prewarm import pool

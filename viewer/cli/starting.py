@@ -28,7 +28,8 @@ from viewer.cli.prompt import questions_asked
 from viewer.cli.rows import checkpoint_document
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.crewai.flow_plan import Following
-from viewer.engines.crewai.plan import EditRefused, Step, plain_steps, plan_of
+from viewer.engines.crewai.plan import plan_of
+from viewer.engines.plan import EditRefused, Step, plain_steps
 from viewer.importing import stored_body
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused

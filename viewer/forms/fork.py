@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.flow_plan import FlowMethod
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_text, read_output, read_value
 from viewer.forms.limits import LimitsPart

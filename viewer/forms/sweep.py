@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.flow_plan import FlowMethod
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.forms.fork import ForkForm, FormError
 from viewer.forms.sweep_dimension import SentTexts, Varied, varied_model, varied_output, varied_value
 from viewer.forms.values import same

@@ -8,7 +8,8 @@ from django.utils.translation import gettext as _
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import Event
 from viewer.engines.crewai.flow_plan import FlowMethod, Following, following
-from viewer.engines.crewai.plan import Action, EditRefused, Edits, Reason, Step, Unit, plan_of
+from viewer.engines.crewai.plan import plan_of
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.forms.fields import MISSING
 from viewer.forms.fork import asked_of
 from viewer.launching.stale_inputs import inputs_used

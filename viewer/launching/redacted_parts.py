@@ -6,7 +6,7 @@ from hashlib import sha256
 from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.plan import Action, Edits, Step
+from viewer.engines.plan import Action, Edits, Step
 from viewer.forms.fields import MISSING
 from viewer.forms.fork import asked_of
 from viewer.forms.values import holds_secret

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.plan import plain_steps
+from viewer.engines.plan import plain_steps
 from viewer.forms.fork import FormError
 from viewer.forms.sweep import Branch, VaryingForm
 from viewer.jobs.spool import Options

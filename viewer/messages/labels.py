@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.crewai.flow_plan import Turn
-from viewer.engines.crewai.plan import Action, Reason, Step
+from viewer.engines.plan import Action, Reason, Step
 from viewer.messages.message import Worded, Words
 
 ACTIONS: dict[Action, str | Promise] = {

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.entry_points import entry_point_for
-from viewer.engines.crewai.plan import plain_steps
+from viewer.engines.plan import plain_steps
 from viewer.forms.checkpointing import EVENTS
 from viewer.forms.preflight import CHECK, ShownLook, accepts_effects, shown_look
 from viewer.forms.retry import retry_of_fork

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.access.permissions import for_readers
-from viewer.engines.crewai.plan import plain_steps
+from viewer.engines.plan import plain_steps
 from viewer.forms.sweep import read_varying
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import request_for

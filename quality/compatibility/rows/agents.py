@@ -3,7 +3,7 @@
 from quality.compatibility.rows import row
 from quality.compatibility.stage import Stage, grown, holds, missing, same, succeeded
 from tests.runners.children import Saved, marks, request_for, saved_in
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 ENTRY_POINT = "press_agent:interviewer"
 

@@ -6,7 +6,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.flows import after_method, ran
 from quality.compatibility.stage import Failed, NotPossible, Stage, grown, holds, missing, same, succeeded
 from tests.runners.children import DESK, LINE, Saved, marks, new_run_request, request_for, saved_in
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 FLOW = "src/line/flow.yaml"
 GIVEN = {"audience": "children", "since": "1999"}

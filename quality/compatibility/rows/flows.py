@@ -7,7 +7,7 @@ from typing import Any
 from quality.compatibility.rows import row
 from quality.compatibility.stage import Stage, grown, holds, missing, same, succeeded
 from tests.runners.children import Ended, Saved, marks, new_run_request, request_for, saved_in
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 
 def after_method(location: Path, *methods: str) -> Saved:

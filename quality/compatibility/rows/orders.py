@@ -4,7 +4,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.stage import NotPossible, Stage, grown, holds, same, succeeded, tasks_called
 from tests.runners.children import Saved, marks, request_for
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 
 @row("orders", "hierarchical: fork with an edited output")

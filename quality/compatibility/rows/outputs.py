@@ -6,7 +6,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.stage import NotPossible, Stage, grown, holds, same, succeeded, tasks_called
 from tests.runners.children import marks, request_for
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 # Old engines restore no schema; naming the entry point brings the class.
 UNABLE = "cannot restore the checkpoint"

@@ -17,7 +17,7 @@ from quality.compatibility.stage import (
     tasks_called,
 )
 from tests.runners.children import Saved, marks, request_for, saved_in
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 
 DESK = "press_results:DeskFlow"
 FACT_METHODS = {"find", "gather", "guess", "add", "weigh"}

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.forms.values import same
 
 

@@ -19,7 +19,7 @@ from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.starting import is_well
 from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.plan import plain_steps
+from viewer.engines.plan import plain_steps
 from viewer.forms.fork import Surroundings, read_fork
 from viewer.forms.models import ALL, STRATEGIES
 from viewer.forms.sweep import Branch, VaryingForm, read_varying

@@ -1,90 +1,10 @@
-"""What a fork or resume will do, task by task, exactly as the engine will do it. Pure."""
+"""What a fork or resume does, step by step, exactly as CrewAI does it. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from typing import Any
+from collections.abc import Sequence
 
 from viewer.engines.crewai.flow_plan import Following
-from viewer.messages.message import Worded
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import gettext_noop as _
-
-
-class Action(StrEnum):
-    """What happens to one step."""
-
-    KEPT = "kept"  # finished, its output is used as it is
-    EDITED = "edited"  # finished, the person's text is its output
-    PINNED = "pinned"  # lies behind a step that runs again, yet is held: it is not called
-    AGAIN = "again"  # finished, but runs again
-    RUNS = "runs"  # had not run yet
-    MAY = "may"  # has not run, and will if a router of its flow leads to it
-
-
-class Reason(StrEnum):
-    """Why; viewer/messages/labels.py says it in words."""
-
-    FINISHED = "finished"
-    UNFINISHED = "unfinished"
-    PASSED_OVER = "passed_over"
-    EDITED = "edited"
-    HELD = "held"
-    READS_EDITED = "reads_edited"
-    BEHIND_RERUN = "behind_rerun"
-    ASKED = "asked"
-    STALE_INPUT = "stale_input"
-    TRIGGERED = "triggered"
-    MAY_REPEAT = "may_repeat"
-    ROUTED = "routed"
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One unit of work of a checkpoint: a crew's task, a flow's method, or an agent's one run."""
-
-    id: str
-    title: str
-    agent: str = ""
-    done: bool = False
-    # The text with its {placeholders}, by which a changed input is found in it.
-    template: str = ""
-    # The inputs that are known to stand in what the model was told beside it, such as the agent's role.
-    uses: frozenset[str] = frozenset()
-    # How often a flow's method has finished.
-    count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Edits:
-    """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids."""
-
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: Mapping[str, Any] = field(default_factory=dict)
-    state: Mapping[str, Any] | None = None
-    again: frozenset[str] = frozenset()
-    keep: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the plan. ``stale`` names the changed inputs that a kept text was made with."""
-
-    unit: str
-    position: int
-    title: str
-    agent: str
-    action: Action
-    reason: Reason
-    stale: tuple[str, ...] = ()
-
-
-def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """The steps as plain values, for a job's row and the terminal's document."""
-    return [{**asdict(step), "stale": list(step.stale)} for step in steps]
-
-
-class EditRefused(Worded):
-    """An edit cannot hold. Its message tells which, and what to do."""
 
 
 def plan_of(

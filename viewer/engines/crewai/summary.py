@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from viewer.engines.crewai.format import Document, Entity, Event
-from viewer.engines.crewai.titles import short_title
+from viewer.engines.titles import short_title
 from viewer.stores.protocol import EntityType
 
 # CrewAI runs agents with flows of its own, whose events stand between the user's.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from viewer.engines.crewai.plan import Edits, Step
+from viewer.engines.plan import Edits, Step
 from viewer.importing import real_place
 from viewer.jobs.execution.protected_paths import protected_paths
 from viewer.jobs.spool import (

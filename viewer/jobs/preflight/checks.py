@@ -33,7 +33,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from viewer.engines.crewai.plan import Edits
+from viewer.engines.plan import Edits
 from viewer.importing import stored_bytes
 from viewer.jobs import locks
 from viewer.jobs.execution import processes

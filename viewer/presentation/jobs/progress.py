@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viewer.engines.crewai.titles import short_title
+from viewer.engines.titles import short_title
 
 # What happens to a step without its being run.
 NOT_RUN = frozenset({"kept", "edited", "pinned"})

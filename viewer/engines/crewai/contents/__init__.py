@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
-from viewer.engines.crewai.titles import short_title
+from viewer.engines.titles import short_title
 
 Kind = Literal["crew", "flow", "agent", "unknown"]
 
