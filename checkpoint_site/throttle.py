@@ -134,6 +134,6 @@ def network_of(address: str) -> str:
 def refused(request: HttpRequest, seconds: int) -> HttpResponse:
     """The login page, which says how long to wait."""
     shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
-    page = render(request, "viewer/login/page.html", shown, status=429)
+    page = render(request, "login/page.html", shown, status=429)
     page["Retry-After"] = str(seconds)
     return page

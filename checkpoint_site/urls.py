@@ -10,7 +10,7 @@ from viewer.access.permissions import for_readers
 from viewer.views.health import health
 from viewer.views.login import LoginByLink
 
-by_password = auth_views.LoginView.as_view(template_name="viewer/login/page.html")
+by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())
 
 urlpatterns = [

@@ -157,4 +157,4 @@ def make(known: JobFeed) -> Made | None:
         "answered": answered,
         "oob": True,
     }
-    return Made(render_to_string("viewer/jobs/_news.html", context), state, feed)
+    return Made(render_to_string("jobs/_update.html", context), state, feed)

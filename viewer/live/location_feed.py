@@ -46,4 +46,4 @@ def next_message(feed: LocationFeed) -> str | None:
         "may_run": feed.may_run,
         "oob": True,
     }
-    return render_to_string("viewer/jobs/_location_news.html", context)
+    return render_to_string("jobs/_location_update.html", context)

@@ -54,9 +54,7 @@ def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpRespon
     """What the form as it stands would lead to. Nothing starts."""
     draft = draft_for(request, checkpoint_of(pk), Job.Kind(kind))
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(
-        request, f"viewer/forks/{template}", context_of(draft) | {"is_update": True, "is_sent": True}
-    )
+    return render(request, f"forks/{template}", context_of(draft) | {"is_update": True, "is_sent": True})
 
 
 def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
@@ -72,7 +70,7 @@ def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
         return redirect(f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}")
     is_sent = request.method == "POST"
     context = context_of(draft) | {"is_sent": is_sent, "checks_itself": checks_itself(request, draft.look)}
-    return render(request, "viewer/forks/page.html", context, status=422 if is_sent else 200)
+    return render(request, "forks/page.html", context, status=422 if is_sent else 200)
 
 
 def _started(request: HttpRequest, draft: Draft) -> Job | None:

@@ -20,14 +20,14 @@ RELATED = ("job", "job__run", "job__location", "answered_by")
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """What waits for an answer, the oldest first."""
-    return render(request, "viewer/questions/list.html", {"questions": _waiting()})
+    return render(request, "inbox/list.html", {"questions": _waiting()})
 
 
 @for_readers
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the inbox that is asked for anew while it is open."""
-    return render(request, "viewer/questions/_waiting.html", {"questions": _waiting()})
+    return render(request, "inbox/_waiting.html", {"questions": _waiting()})
 
 
 @for_readers
@@ -35,7 +35,7 @@ def waiting_now(request: HttpRequest) -> HttpResponse:
 def show(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """One question, and the form for its answer while it waits."""
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
-    return render(request, "viewer/questions/page.html", {"question": question, "job": question.job})
+    return render(request, "inbox/page.html", {"question": question, "job": question.job})
 
 
 @require_POST
@@ -46,7 +46,7 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     is_first = questions.answer(question, answer_in(request), person)
     if request.headers.get("HX-Request"):
         context = {"question": question, "job": question.job, "is_late": not is_first}
-        return render(request, "viewer/questions/_question.html", context)
+        return render(request, "inbox/_question.html", context)
     if not is_first:
         messages.warning(
             request, _("Your answer was not used: somebody was there before, or the run has ended.")
@@ -60,7 +60,7 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
 @require_GET
 def count(request: HttpRequest) -> HttpResponse:
     """The link of every page's head, with how many questions wait now."""
-    return render(request, "viewer/questions/_link.html", {"oob": True})
+    return render(request, "inbox/_link.html", {"oob": True})
 
 
 def _waiting() -> QuerySet[Question]:

@@ -29,7 +29,7 @@ JOBS_A_PAGE = 50
 def index(request: HttpRequest) -> HttpResponse:
     """Every job, the newest first, and above them what waits."""
     context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
-    return render(request, "viewer/jobs/list.html", context)
+    return render(request, "jobs/list.html", context)
 
 
 @require_POST
@@ -38,7 +38,7 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     part = read_limits(request.POST.dict())
     if part.errors:
         context = _listed(request) | {"day": limits_of_day(part), "shows_limits": True}
-        return render(request, "viewer/jobs/list.html", context, status=422)
+        return render(request, "jobs/list.html", context, status=422)
     DayLimits.current().change(part.values)
     messages.success(request, _("These limits hold from now on."))
     return redirect("jobs")
@@ -48,7 +48,7 @@ def day_limits(request: HttpRequest) -> HttpResponse:
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the list that says what waits, and for what."""
-    return render(request, "viewer/jobs/_waiting.html", {"waiting": waiting()})
+    return render(request, "jobs/_waiting.html", {"waiting": waiting()})
 
 
 @for_readers
@@ -59,7 +59,7 @@ def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     waits = wait_of(job) if job.status == Job.Status.QUEUED else None
     if waits is None:
         return HttpResponse()
-    return render(request, "viewer/jobs/_wait_words.html", {"job": job, "wait": waits})
+    return render(request, "jobs/_wait_status.html", {"job": job, "wait": waits})
 
 
 @require_POST
@@ -95,7 +95,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
         "timeline": shown.timeline,
         "questions": job.questions.select_related("answered_by").order_by("number"),
     }
-    return render(request, "viewer/jobs/page.html", context)
+    return render(request, "jobs/page.html", context)
 
 
 @require_POST

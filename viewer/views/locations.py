@@ -58,7 +58,7 @@ def add(request: HttpRequest) -> HttpResponse:
 
 def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpResponse:
     context = {"locations": Location.objects.with_counts(), "form": form, "roots": roots_in_words()}
-    return render(request, "viewer/locations/list.html", context, status=status)
+    return render(request, "locations/list.html", context, status=status)
 
 
 @for_readers
@@ -76,7 +76,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
     }
     part = request.headers.get("HX-Target") == "location-contents"
-    return render(request, f"viewer/locations/{'_contents' if part else 'page'}.html", context)
+    return render(request, f"locations/{'_contents' if part else 'page'}.html", context)
 
 
 @for_readers

@@ -14,4 +14,4 @@ class LoginByLink(LoginView):
         if self.request.user.is_authenticated:
             return HttpResponseRedirect(self.get_success_url())
         shown = {"form": AuthenticationForm(), "next": self.get_success_url(), "link_failed": True}
-        return render(self.request, "viewer/login/page.html", shown, status=403)
+        return render(self.request, "login/page.html", shown, status=403)

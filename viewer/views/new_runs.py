@@ -54,7 +54,7 @@ def new(request: HttpRequest, uid: UUID) -> HttpResponse:
         return redirect(job)
     checks_itself = forks.checks_itself(request, draft.look)
     context = _context(draft, kinds) | {"is_sent": is_sent, "checks_itself": checks_itself}
-    return render(request, "viewer/new_runs/page.html", context, status=422 if is_sent else 200)
+    return render(request, "new_runs/page.html", context, status=422 if is_sent else 200)
 
 
 @require_POST
@@ -66,7 +66,7 @@ def plan(request: HttpRequest, uid: UUID) -> HttpResponse:
     draft, _place, kinds = _drafted(request, location, location.project)
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
     context = _context(draft, kinds) | {"is_update": True, "is_sent": True}
-    return render(request, f"viewer/new_runs/{template}", context)
+    return render(request, f"new_runs/{template}", context)
 
 
 @require_GET

@@ -89,7 +89,7 @@ def _page(
         "day": limits_of_project(location.project, part) if location.project else None,
     }
     is_wrong = form.errors or part is not None
-    return render(request, "viewer/projects/page.html", context, status=422 if is_wrong else 200)
+    return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
 
 
 def _conflict(form: ProjectForm) -> str:

@@ -32,11 +32,9 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
     context = detail_context(request, run, checkpoint)
     if request.headers.get("HX-Target") == "detail":
-        response = render(request, "viewer/checkpoints/_detail.html", context)
+        response = render(request, "checkpoints/_detail.html", context)
     else:
-        response = render(
-            request, "viewer/runs/page.html", context | _lineage_context(request, run, context["at"])
-        )
+        response = render(request, "runs/page.html", context | _lineage_context(request, run, context["at"]))
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
@@ -48,7 +46,7 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
     context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
     context |= {"is_part": True, "refreshes": "to" in request.GET}
-    return render(request, "viewer/runs/_rows.html", context)
+    return render(request, "runs/_rows.html", context)
 
 
 def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:

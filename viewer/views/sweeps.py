@@ -48,7 +48,7 @@ def vary(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(group)
     checks_itself = forks.checks_itself(request, draft.plain.look)
     context = _context(draft) | {"is_sent": is_sent, "checks_itself": checks_itself}
-    return render(request, "viewer/variations/form.html", context, status=422 if is_sent else 200)
+    return render(request, "sweeps/form.html", context, status=422 if is_sent else 200)
 
 
 @require_POST
@@ -57,7 +57,7 @@ def plan(request: HttpRequest, pk: int) -> HttpResponse:
     draft = _draft(request, forks.checkpoint_of(pk))
     template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
     context = _context(draft) | {"is_update": True, "is_sent": True}
-    return render(request, f"viewer/variations/{template}", context)
+    return render(request, f"sweeps/{template}", context)
 
 
 @for_readers
@@ -70,7 +70,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.most) for one in limits_in("variations", group.limits)]
     context = {"group": group, "branches": branches, "is_under_way": is_under_way, "limits": limits}
-    return render(request, f"viewer/variations/{template}", context)
+    return render(request, f"sweeps/{template}", context)
 
 
 def _group_of(request: HttpRequest) -> Variations | None:
