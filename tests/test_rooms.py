@@ -28,7 +28,13 @@ ROOMS: dict[str, set[str]] = {
     "viewer/lineage/drawing.py": {"graphviz", "viewer.lineage", "viewer.messages.message"},
     "viewer/projects": {"dotenv", "viewer.engines", "viewer.redaction"},
     "viewer/engines": {"viewer.messages.message"},
-    "viewer/engines/crewai": {"msgspec", "viewer.engines", "viewer.messages.message", "viewer.stores", "yaml"},
+    "viewer/engines/crewai": {
+        "msgspec",
+        "viewer.engines",
+        "viewer.messages.message",
+        "viewer.stores",
+        "yaml",
+    },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
     "viewer/presentation/jobs": DJANGO

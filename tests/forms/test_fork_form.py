@@ -8,7 +8,7 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents
 from viewer.forms import fork as fork_form
 from viewer.forms.fork import ForkForm, Surroundings, read_fork
-from viewer.forms.values import Kind
+from viewer.launching.values import Kind
 
 INPUTS: dict[str, Any] = {
     "topic": "AI",
@@ -151,7 +151,7 @@ def test_a_json_output_is_edited_as_json_and_checked(field: str) -> None:
     form = edited(contents, **{"output__task-1": '{"n": 1.0, "holds": true}'})
     assert form.edits.outputs == {"task-1": {"json": {"n": 1.0, "holds": True}}}
     assert edited(contents, **{"output__task-1": '{"n": 1, "holds": true}'}).edits.outputs == {}
-    assert "no JSON" in edited(contents, **{"output__task-1": "holds"}).errors[0].message
+    assert "not valid JSON" in edited(contents, **{"output__task-1": "holds"}).errors[0].message
     assert "object" in edited(contents, **{"output__task-1": "[]"}).errors[0].message
 
 

@@ -6,7 +6,8 @@ import pytest
 from django.utils import timezone
 
 from viewer.forms.limits import read_limits
-from viewer.forms.schedule import moment_of, read_timing
+from viewer.forms.schedule import read_timing
+from viewer.launching.option_values import parse_start_time
 
 
 def test_an_empty_form_starts_at_once_and_without_limits() -> None:
@@ -17,16 +18,16 @@ def test_an_empty_form_starts_at_once_and_without_limits() -> None:
 
 def test_a_time_without_a_zone_is_the_servers() -> None:
     with timezone.override("Europe/Berlin"):
-        assert moment_of("2150-07-01T14:30") == datetime(2150, 7, 1, 12, 30, tzinfo=UTC)
-        assert moment_of("2150-07-01T14:30+00:00") == datetime(2150, 7, 1, 14, 30, tzinfo=UTC)
+        assert parse_start_time("2150-07-01T14:30") == datetime(2150, 7, 1, 12, 30, tzinfo=UTC)
+        assert parse_start_time("2150-07-01T14:30+00:00") == datetime(2150, 7, 1, 14, 30, tzinfo=UTC)
 
 
 def test_a_time_that_the_clock_skips_is_refused() -> None:
     with timezone.override("Europe/Berlin"):
         # Its last Sunday in March.
         skipped = datetime(2035, 3, 25, 2, 30)
-        with pytest.raises(ValueError, match="no time that the clock shows"):
-            moment_of(skipped.isoformat())
+        with pytest.raises(ValueError, match="not a time that the clock shows"):
+            parse_start_time(skipped.isoformat())
 
 
 @pytest.mark.parametrize(
@@ -40,9 +41,9 @@ def test_what_is_no_time_to_come_is_refused_beside_its_field(text: str) -> None:
 
 def test_the_minute_that_has_begun_is_not_over() -> None:
     now = timezone.localtime()
-    assert moment_of(now.strftime("%Y-%m-%dT%H:%M")) <= now
+    assert parse_start_time(now.strftime("%Y-%m-%dT%H:%M")) <= now
     with pytest.raises(ValueError, match="has passed"):
-        moment_of((now - timedelta(minutes=3)).strftime("%Y-%m-%dT%H:%M"))
+        parse_start_time((now - timedelta(minutes=3)).strftime("%Y-%m-%dT%H:%M"))
 
 
 def test_limits_are_numbers_and_time_is_typed_in_minutes() -> None:

@@ -10,12 +10,13 @@ from django.utils.translation import gettext_lazy
 from viewer.engines.crewai.events import EventGroup
 from viewer.forms.fields import Sent
 from viewer.jobs.spool import CheckpointSettings
+from viewer.launching.option_values import parse_kept_checkpoints
+from viewer.launching.values import InvalidValue
 from viewer.presentation.run.triggers import trigger_words
 
 EVENTS = "checkpoint_events"
 MOST = "checkpoint_most"
 EVERY = "*"
-MOST_KEPT = 100_000
 TITLES: dict[str, str | Promise] = {
     "task": gettext_lazy("Tasks"),
     "crew": gettext_lazy("Crew"),
@@ -177,13 +178,12 @@ def read_checkpointing(
 
 
 def _read_most(made: Checkpointing) -> None:
-    text = made.most_text
-    if not text:
+    if not made.most_text:
         return
-    if text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= MOST_KEPT:
-        made.most = int(text)
-    else:
-        made.most_error = _("This must be a whole number from 1 on, or empty to let all stay.")
+    try:
+        made.most = parse_kept_checkpoints(made.most_text)
+    except InvalidValue as invalid:
+        made.most_error = str(invalid)
 
 
 def _names(group: EventChoices) -> set[str]:

@@ -4,10 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.forms.values import Kind, ValueRefused, as_json, holds_secret, kind_of, same, text_of, value_of
+from viewer.launching.values import (
+    MISSING,
+    InvalidValue,
+    Kind,
+    as_json,
+    has_redacted_part,
+    kind_of,
+    normal_line_ends,
+    parse_output,
+    parse_value,
+    same_value,
+    text_of,
+)
 from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names import secrecy_of
@@ -25,13 +36,6 @@ KIND_WORDS = {
 }
 # A text up to this length gets one line to begin with.
 SHORT = 80
-
-
-class Missing:
-    """Stands for a value that the checkpoint does not hold."""
-
-
-MISSING = Missing()
 
 
 @dataclass(slots=True)
@@ -59,13 +63,13 @@ class ValueField:
         return self.stored is MISSING
 
     @property
-    def holds_secret(self) -> bool:
-        return not self.is_missing and not self.is_secret and holds_secret(self.stored)
+    def has_redacted_part(self) -> bool:
+        return not self.is_missing and not self.is_secret and has_redacted_part(self.stored)
 
     @property
     def is_private(self) -> bool:
         """Whether what is typed into it may be a secret."""
-        return self.is_secret or self.holds_secret or bool(secrecy_of(self.name))
+        return self.is_secret or self.has_redacted_part or bool(secrecy_of(self.name))
 
     @property
     def kind_words(self) -> str:
@@ -101,15 +105,15 @@ def read_value(
     made.text, made.json_text = sent[made.html_name], sent.get(made.json_name, "")
     try:
         if made.json_text.strip():
-            made.value = value_of(made.json_text, Kind.JSON)
-        elif _normal(made.text) == _normal(shown):
+            made.value = parse_value(made.json_text, Kind.JSON)
+        elif normal_line_ends(made.text) == normal_line_ends(shown):
             return made
         else:
-            made.value = value_of(made.text, kind)
-    except ValueRefused as refused:
+            made.value = parse_value(made.text, kind)
+    except InvalidValue as refused:
         made.error = str(refused)
     else:
-        made.changed = stored is MISSING or not same(made.value, stored)
+        made.changed = stored is MISSING or not same_value(made.value, stored)
     return made
 
 
@@ -146,7 +150,7 @@ class OutputField:
         return self.changed or bool(self.error)
 
     @property
-    def holds_secret(self) -> bool:
+    def has_redacted_part(self) -> bool:
         return MARKER in self.stored
 
 
@@ -161,36 +165,17 @@ def read_output(made: OutputField, stored_json: Any, sent: Sent) -> OutputField:
     if sent is None or made.html_name not in sent or made.too_long:
         return made
     made.text = sent[made.html_name]
-    if _normal(made.text) == _normal(made.stored):
+    if normal_line_ends(made.text) == normal_line_ends(made.stored):
         return made
     try:
-        made.value = _edited_json(made.text, stored_json) if made.is_json else _edited_text(made.text)
-    except ValueRefused as refused:
+        made.value = parse_output(made.text, stored_json if made.is_json else None)
+    except InvalidValue as refused:
         made.error = str(refused)
     else:
-        made.changed = not made.is_json or not same(made.value["json"], stored_json)
+        made.changed = not made.is_json or not same_value(made.value["json"], stored_json)
     return made
-
-
-def _edited_text(text: str) -> str:
-    value = value_of(text, Kind.TEXT)
-    if not value.strip():
-        raise ValueRefused(_("An output cannot be empty. To have the task make a new one, let it run again."))
-    return str(value)
-
-
-def _edited_json(text: str, stored: Any) -> dict[str, Any]:
-    value = value_of(text, Kind.JSON)
-    if isinstance(stored, dict) and not isinstance(value, dict):
-        raise ValueRefused(_("This task answers with a JSON object: its output must stay one, in { }."))
-    return {"json": value}
 
 
 def output_text(text: str | None, value: Any) -> str:
     """A task's output as the text of its editor."""
     return as_json(value) if value is not None else text or ""
-
-
-def _normal(text: str) -> str:
-    # Browsers send every end of line as two characters, and one at the very end may go missing.
-    return text.replace("\r\n", "\n").replace("\r", "\n")

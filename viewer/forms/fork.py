@@ -1,21 +1,22 @@
 """The fork's form: what a checkpoint holds as fields, and what was typed as edits."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer.engines.crewai.agent_prompt import agent_prompt
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines.crewai.placeholders import placeholder_names
 from viewer.engines.plan import Edits
 from viewer.forms.checkpointing import Checkpointing
-from viewer.forms.fields import MISSING, OutputField, Sent, ValueField, output_text, read_output, read_value
+from viewer.forms.fields import OutputField, Sent, ValueField, output_text, read_output, read_value
 from viewer.forms.limits import LimitsPart
 from viewer.forms.models import ModelChoices, read_models
 from viewer.forms.schedule import Timing
-from viewer.forms.values import MOST_CHARACTERS, Kind, ValueRefused, value_of
+from viewer.launching.values import MAX_CHARACTERS, MISSING, InvalidValue, Kind, parse_value
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.labels import told
 
@@ -23,8 +24,6 @@ from viewer.messages.labels import told
 MOST_FIELDS = 60
 # All outputs together: the server takes no larger form.
 MOST_BYTES = 1_500_000
-# As the engine finds them in a task's text.
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +173,11 @@ def read_fork(
 def _inputs(contents: Contents) -> dict[str, Any]:
     """The inputs it was started with, and the names that its tasks ask for and never got."""
     if contents.kind == "agent":
-        return {"messages": asked_of(contents)}
-    asked = [name for task in contents.tasks for name in PLACEHOLDER.findall(task.template)]
+        prompt = agent_prompt(contents)
+        return {"messages": MISSING if prompt is None else prompt}
+    asked = [name for task in contents.tasks for name in placeholder_names(task.template)]
     missing = dict.fromkeys((name for name in asked if name not in contents.inputs), MISSING)
     return {**contents.inputs, **missing}
-
-
-def asked_of(contents: Contents) -> Any:
-    """What a lone agent was asked last: a text, or a list of messages; MISSING where the record is silent."""
-    asked = [event.messages for event in contents.events if event.kind == "lite_agent_execution_started"]
-    if not asked or not asked[-1]:
-        return MISSING
-    messages = asked[-1]
-    if len(messages) == 1 and messages[0].role == "user":
-        return messages[0].content
-    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
@@ -204,14 +193,14 @@ def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: S
     more = MoreValues(f"{name}-more", f"{name}-more", names)
     more.text = "" if sent is None else sent.get(more.html_name, "")
     try:
-        values = value_of(more.text, Kind.JSON) if more.text.strip() else {}
+        values = parse_value(more.text, Kind.JSON) if more.text.strip() else {}
         if not isinstance(values, dict):
-            raise ValueRefused(_('This must be a JSON object, such as {"name": "value"}.'))
+            raise InvalidValue(_('This must be a JSON object, such as {"name": "value"}.'))
         doubled = [key for key in values if any(one.name == key for one in fields)]
         if doubled:
-            raise ValueRefused(_("%(name)s has a field of its own.") % {"name": doubled[0]})
+            raise InvalidValue(_("%(name)s has a field of its own.") % {"name": doubled[0]})
         more.values = values
-    except ValueRefused as refused:
+    except InvalidValue as refused:
         more.error = str(refused)
     return more
 
@@ -231,7 +220,7 @@ def _outputs(tasks: Sequence[Task], sent: Sent) -> list[OutputField]:
     for task in _editable(tasks):
         stored = output_text(task.output, task.output_json)
         left -= len(stored.encode(errors="replace"))
-        made.append(_output(task, stored, left < 0 or len(stored) > MOST_CHARACTERS, sent))
+        made.append(_output(task, stored, left < 0 or len(stored) > MAX_CHARACTERS, sent))
     return made
 
 

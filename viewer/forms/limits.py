@@ -1,6 +1,5 @@
 """How much may be used, as a part of a form: tokens, minutes and steps, each of them or none."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,8 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.forms.fields import Sent
+from viewer.launching.option_values import parse_limit
 
-MOST = 10**12
 LABELS: dict[str, str | Promise] = {
     "tokens": gettext_lazy("Tokens"),
     "seconds": gettext_lazy("Minutes"),
@@ -75,20 +74,6 @@ def read_limits(sent: Sent, stored: Mapping[str, float] | None = None) -> Limits
     return LimitsPart([_read(measure, sent.get(name, "").strip()) for measure, name in NAMES.items()])
 
 
-def limit_of(measure: str, text: str) -> float:
-    """A limit as it was typed, time in seconds. Raises ValueError, with words for a person."""
-    plain = "".join(text.split()).replace("_", "").replace(",", "")
-    try:
-        number = float(plain)
-    except ValueError:
-        number = math.nan
-    if not (plain.replace(".", "", 1).isdigit() and 0 < number <= MOST):
-        raise ValueError(_("This must be a number above 0, or empty for no limit."))
-    if measure != "seconds" and number != int(number):
-        raise ValueError(_("This must be a whole number."))
-    return number if measure == "seconds" else int(number)
-
-
 def _shown(measure: str, value: float | None) -> LimitField:
     if value is None:
         return LimitField(measure)
@@ -102,7 +87,7 @@ def _read(measure: str, text: str) -> LimitField:
     made = LimitField(measure, text)
     try:
         if text:
-            made.value = limit_of(measure, text)
+            made.value = parse_limit(measure, text)
             if measure == "seconds":
                 made.value = max(1, round(made.value * 60))
     except ValueError as error:

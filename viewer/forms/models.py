@@ -3,25 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from viewer.engines.crewai.contents import Contents
 from viewer.forms.fields import Sent
-from viewer.forms.values import ValueRefused
 from viewer.jobs.spool import Options
+from viewer.launching.option_values import (
+    ALL_AGENTS,
+    MIN_AGENTS_TO_WARM_UP,
+    STRATEGIES,
+    agent_roles,
+    parse_model,
+)
+from viewer.launching.values import InvalidValue
 from viewer.redaction.marker import MARKER
-
-# Stands for every agent, as in a run's options.
-ALL = "*"
-MOST_CHARACTERS = 200
-FEWEST_AGENTS_TO_PRELOAD = 2
-STRATEGIES: dict[str, str | Promise] = {
-    "parallel": gettext_lazy("four agents at a time"),
-    "sequential": gettext_lazy("one agent after the other"),
-    "shared_prefix": gettext_lazy("first what all have in common, then four at a time"),
-}
 
 
 @dataclass(slots=True)
@@ -40,7 +35,7 @@ class ModelField:
 
     @property
     def is_all(self) -> bool:
-        return self.role == ALL
+        return self.role == ALL_AGENTS
 
 
 @dataclass(slots=True)
@@ -75,7 +70,9 @@ class ModelChoices:
     @property
     def summary(self) -> str:
         """What is chosen, in a few words."""
-        shown = [f"{_('all') if role == ALL else role}: {model}" for role, model in self.chosen.items()]
+        shown = [
+            f"{_('all') if role == ALL_AGENTS else role}: {model}" for role, model in self.chosen.items()
+        ]
         if self.preload:
             shown.append(_("the prompt cache is warmed"))
         return ", ".join(shown) or _("as they are")
@@ -100,10 +97,10 @@ def read_models(contents: Contents, sent: Sent) -> ModelChoices:
     if contents.kind not in {"crew", "agent"}:
         return ModelChoices()
     stored = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
-    roles = roles_in(contents)
-    made = ModelChoices(may_preload=contents.kind == "crew" and len(roles) >= FEWEST_AGENTS_TO_PRELOAD)
+    roles = agent_roles(contents)
+    made = ModelChoices(may_preload=contents.kind == "crew" and len(roles) >= MIN_AGENTS_TO_WARM_UP)
     if len(roles) > 1:
-        made.fields.append(ModelField(ALL, "model-all", ""))
+        made.fields.append(ModelField(ALL_AGENTS, "model-all", ""))
     made.fields += [ModelField(role, f"model-{number}", stored[role]) for number, role in enumerate(roles, 1)]
     return _read(made, sent)
 
@@ -114,23 +111,18 @@ def read_new_models(roles: Sequence[str], sent: Sent) -> ModelChoices:
     ``roles`` are those that an earlier run had; their models may be others by now, so none is
     shown, and a role of which a part is hidden is left out.
     """
-    made = ModelChoices([ModelField(ALL, "model-all", "")], may_preload=True)
+    made = ModelChoices([ModelField(ALL_AGENTS, "model-all", "")], may_preload=True)
     whole = [role for role in roles if MARKER not in role]
     made.fields += [ModelField(role, f"model-{number}", "") for number, role in enumerate(whole, 1)]
     return _read(made, sent)
-
-
-def roles_in(contents: Contents) -> list[str]:
-    """The agents' roles, each once."""
-    return list(dict.fromkeys(agent.role for agent in contents.agents if agent.role))
 
 
 def _read(made: ModelChoices, sent: Sent) -> ModelChoices:
     for one in made.fields:
         try:
             one.text = (sent or {}).get(one.html_name, "").strip()
-            checked_model(one.text)
-        except ValueRefused as refused:
+            parse_model(one.text)
+        except InvalidValue as refused:
             one.error = str(refused)
     preload = (sent or {}).get("preload", "")
     if preload and (preload not in STRATEGIES or not made.may_preload):
@@ -138,12 +130,3 @@ def _read(made: ModelChoices, sent: Sent) -> ModelChoices:
     else:
         made.preload = preload
     return made
-
-
-def checked_model(name: str) -> str:
-    """The name, where it can be a model's. Raises ValueRefused."""
-    if len(name) > MOST_CHARACTERS or not name.isprintable() or any(letter.isspace() for letter in name):
-        raise ValueRefused(_("A model's name is one word, such as openai/gpt-4.1-mini."))
-    if MARKER in name:
-        raise ValueRefused(_("%(marker)s is no model's name.") % {"marker": MARKER})
-    return name

@@ -10,15 +10,15 @@ from django.utils.translation import gettext as _
 from viewer.engines.crewai.entry_points import title_of
 from viewer.engines.crewai.input_names import InputName
 from viewer.forms.checkpointing import Checkpointing
-from viewer.forms.fields import MISSING, Missing, Sent, ValueField, read_value
+from viewer.forms.fields import Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.models import ModelChoices, read_new_models
 from viewer.forms.preflight import ShownLook
 from viewer.forms.schedule import Timing, read_timing
-from viewer.forms.values import Kind
 from viewer.jobs.spool import Options
 from viewer.launching.options import Terms
+from viewer.launching.values import MISSING, Kind, Missing
 from viewer.models import Location, Project, Run
 from viewer.redaction.marker import MARKER
 
@@ -131,7 +131,7 @@ def _mend(one: ValueField) -> None:
     """An emptied field gives no input; a value of which a part is hidden has to be given whole."""
     if _is_emptied(one):
         one.error, one.changed = "", False
-    elif one.holds_secret and not one.changed and not one.error:
+    elif one.has_redacted_part and not one.changed and not one.error:
         one.error = _("Something in it is hidden: replace the whole value, or empty the field.")
 
 

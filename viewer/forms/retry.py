@@ -9,8 +9,8 @@ from viewer.forms.fork import ForkForm, MoreValues, ValueGroup
 from viewer.forms.limits import NAMES
 from viewer.forms.models import ModelChoices
 from viewer.forms.new_run import NewRunForm
-from viewer.forms.values import as_json, kind_of, text_of
 from viewer.launching.retry import edits_not_kept, edits_to_repeat, free_branch
+from viewer.launching.values import as_json, kind_of, text_of
 from viewer.models import Job
 
 

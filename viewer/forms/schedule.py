@@ -1,20 +1,17 @@
 """When a run starts, as a part of a form: as soon as it can, or at a time of the server's clock."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.forms.fields import Sent
+from viewer.launching.option_values import parse_start_time
 from viewer.launching.options import moment_words
 
 START, START_AT = "start", "start_at"
 LATER = "later"
-# A form's time has no seconds: the minute that has begun is not over yet.
-MINUTE = timedelta(minutes=1)
-# As browsers send a local time.
-FORMAT = "%Y-%m-%dT%H:%M"
 
 
 @dataclass(slots=True)
@@ -54,35 +51,7 @@ def read_timing(sent: Sent) -> Timing:
         return Timing()
     timing = Timing(is_later=True, text=text)
     try:
-        timing.at = moment_of(timing.text)
+        timing.at = parse_start_time(timing.text)
     except ValueError as error:
         timing.error = str(error)
     return timing
-
-
-def moment_of(text: str) -> datetime:
-    """An ISO time to start at, of the server's clock where it names no zone.
-
-    Raises ValueError, with words for a person, where it is none, is past, or is skipped by the clock.
-    """
-    if not text:
-        raise ValueError(_("Say when it is to start."))
-    try:
-        moment = datetime.fromisoformat(text)
-        if timezone.is_naive(moment):
-            moment = _of_the_server(moment)
-        moment = moment.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        message = _("This is no time that the clock shows: write it as %(example)s.")
-        raise ValueError(message % {"example": timezone.localtime().strftime(FORMAT)}) from error
-    if moment < timezone.now() - MINUTE:
-        raise ValueError(_("This time has passed."))
-    return moment
-
-
-def _of_the_server(moment: datetime) -> datetime:
-    zone = timezone.get_current_timezone()
-    aware = moment.replace(tzinfo=zone)
-    if aware.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
-        raise ValueError("the clock is put forward over it")
-    return aware

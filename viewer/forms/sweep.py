@@ -15,8 +15,8 @@ from viewer.engines.crewai.flow_plan import FlowMethod
 from viewer.engines.plan import Edits
 from viewer.forms.fork import ForkForm, FormError
 from viewer.forms.sweep_dimension import SentTexts, Varied, varied_model, varied_output, varied_value
-from viewer.forms.values import same
 from viewer.launching.plan_preview import Promise, promise_of
+from viewer.launching.values import same_value
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.labels import told
 from viewer.redaction.marker import MARKER
@@ -168,7 +168,7 @@ def _edits_of(pairs: Sequence[tuple[Varied, Any]], contents: Contents) -> tuple[
                 outputs[one.key] = value
         else:
             stored = contents.inputs if one.group == "input" else contents.flow_state or {}
-            if one.key not in stored or not same(value, stored[one.key]):
+            if one.key not in stored or not same_value(value, stored[one.key]):
                 (inputs if one.group == "input" else state)[one.key] = value
     return Edits(inputs=inputs, outputs=outputs, state=state or None), models
 

@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.forms.fields import OutputField, ValueField, read_output
-from viewer.forms.models import ModelField, checked_model
-from viewer.forms.values import Kind, ValueRefused, same, value_of
+from viewer.forms.models import ModelField
+from viewer.launching.option_values import parse_model
+from viewer.launching.values import InvalidValue, Kind, parse_values, same_value
 
 # So many texts can be typed for an output before another one is asked for.
 TEXTS_AT_FIRST = 2
@@ -67,25 +68,12 @@ def varied_value(one: ValueField, group: str, sent: SentTexts) -> Varied:
     made = Varied(group, one.name, one.name, f"vary-{one.html_id}", one.stored_text, kind, hint)
     made.texts = list((sent or {}).get(made.html_name, [])[:1])
     try:
-        for value in values_in(made.text, one.kind):
-            if not any(same(value, other) for other in made.values):
+        for value in parse_values(made.text, one.kind):
+            if not any(same_value(value, other) for other in made.values):
                 made.values.append(value)
-    except ValueRefused as refused:
+    except InvalidValue as refused:
         made.error = str(refused)
     return made
-
-
-def values_in(text: str, kind: Kind) -> list[Any]:
-    """The values of a text: a JSON list, or one a line, each of this kind. Raises ValueRefused."""
-    text = text.strip()
-    if not text:
-        return []
-    if text.startswith("[") or kind in (Kind.LIST, Kind.JSON):
-        values = value_of(text, Kind.JSON)
-        if not isinstance(values, list):
-            raise ValueRefused(_("This must be a JSON list, with a value for each branch."))
-        return values
-    return [value_of(line.strip(), kind) for line in text.splitlines() if line.strip()]
 
 
 def varied_output(one: OutputField, stored: Any, sent: SentTexts) -> Varied:
@@ -114,8 +102,8 @@ def varied_model(one: ModelField, sent: SentTexts) -> Varied:
     made = Varied("model", one.role, label, f"vary-{one.html_id}", one.stored, hint=_("one model a line"))
     made.texts = list((sent or {}).get(made.html_name, [])[:1])
     try:
-        names = [checked_model(line.strip()) for line in made.text.splitlines() if line.strip()]
+        names = [parse_model(line.strip()) for line in made.text.splitlines() if line.strip()]
         made.values = list(dict.fromkeys(names))
-    except ValueRefused as refused:
+    except InvalidValue as refused:
         made.error = str(refused)
     return made

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from viewer.engines.crewai.agent_prompt import agent_prompt
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.entry_points import entry_point_for
-from viewer.forms.fields import MISSING
-from viewer.forms.fork import asked_of
-from viewer.forms.models import roles_in
 from viewer.importing import stored_body
+from viewer.launching.option_values import agent_roles
 from viewer.models import Job, Location, Project, Run
 
 # So many of a location's newest runs are looked at.
@@ -51,14 +50,14 @@ def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
         return {}
     if entity != "agent":
         return contents.inputs
-    asked = asked_of(contents)
-    return {} if asked is MISSING else {"messages": asked}
+    prompt = agent_prompt(contents)
+    return {} if prompt is None else {"messages": prompt}
 
 
 def agents_roles(run: Run) -> list[str]:
     """The roles of the run's agents, as its inputs had filled them."""
     contents = _first_contents(run)
-    return roles_in(contents) if contents else []
+    return agent_roles(contents) if contents else []
 
 
 def _first_contents(run: Run) -> Contents | None:

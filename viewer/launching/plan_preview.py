@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
+from viewer.engines.crewai.agent_prompt import agent_prompt
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import Event
 from viewer.engines.crewai.flow_plan import FlowMethod, Following, following
 from viewer.engines.crewai.plan import plan_of
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
-from viewer.forms.fields import MISSING
-from viewer.forms.fork import asked_of
 from viewer.launching.stale_inputs import inputs_used
 from viewer.messages import labels
 
@@ -195,7 +194,7 @@ def _notes(contents: Contents, promise: Promise, edits: Edits, is_fork: bool) ->
     if (
         contents.kind == "agent"
         and promise.running_count
-        and asked_of(contents) is MISSING
+        and agent_prompt(contents) is None
         and not edits.inputs
     ):
         promise.refusals.append(_("The checkpoint does not say what the agent was asked: type it."))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from viewer.engines.crewai.contents import Agent, Contents, Task
-from viewer.forms.fork import PLACEHOLDER
+from viewer.engines.crewai.placeholders import placeholder_names
 from viewer.redaction.marker import MARKER
 
 # A shorter value, such as 1, stands in many a text by chance.
@@ -18,7 +18,7 @@ def inputs_used(contents: Contents, task: Task) -> frozenset[str]:
 
     A checkpoint keeps no template of an agent: there a value is found as whole words.
     """
-    named = PLACEHOLDER.findall(f"{task.template}\n{task.expected_template}")
+    named = placeholder_names(f"{task.template}\n{task.expected_template}")
     agents = [agent for agent in contents.agents if agent.role == task.agent]
     spoken = [name for name in contents.inputs if any(_speaks_of(agent, name, contents) for agent in agents)]
     return frozenset([*named, *spoken])

@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.forms.checkpointing import MOST, read_checkpointing
 from viewer.jobs.spool import CheckpointSettings
+from viewer.launching.option_values import parse_kept_checkpoints
+from viewer.launching.values import InvalidValue
 
 
 def add_checkpoint_arguments(parser: CommandParser) -> None:
@@ -28,8 +29,8 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
         if not settings["events"]:
             raise CommandError(_("--events needs a name, such as task_completed."))
     if options.get("most") is not None:
-        read = read_checkpointing((), "", (), {MOST: options["most"]}, ())
-        if read.most is None:
-            raise CommandError(_("--most must be a whole number from 1 on."))
-        settings["most"] = read.most
+        try:
+            settings["most"] = parse_kept_checkpoints(options["most"])
+        except InvalidValue:
+            raise CommandError(_("--most must be a whole number from 1 on.")) from None
     return settings

@@ -1,4 +1,4 @@
-"""What a person chooses for a run beside its edits, from the arguments of a subcommand."""
+"""The models and the prompt cache warm-up of a run, from the arguments of a command."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,12 +7,19 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents
-from viewer.forms.models import ALL, STRATEGIES, ModelChoices, read_models, read_new_models
 from viewer.jobs.spool import Options
+from viewer.launching.option_values import (
+    ALL_AGENTS,
+    MIN_AGENTS_TO_WARM_UP,
+    STRATEGIES,
+    agent_roles,
+    parse_model,
+)
+from viewer.launching.values import InvalidValue
 
 
 def add_choice_arguments(parser: CommandParser) -> None:
-    """Declare the models and the warming of the prompt cache."""
+    """Add --model and --preload."""
     parser.add_argument(
         "--model",
         action="append",
@@ -28,40 +35,46 @@ def add_choice_arguments(parser: CommandParser) -> None:
 
 
 def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
-    """The choices as a run's options. Raises CommandError."""
-    fields = read_models(contents, None).fields
-    everyone = fields[0].html_name if len(fields) == 1 else f"model:{ALL}"
-    sent = {"preload": options.get("preload") or ""}
-    for role, model in _models_in(options):
-        name = f"model:{role}" if role else everyone
-        if name not in {field.html_name for field in fields}:
-            raise CommandError(_("This checkpoint has no agent %r.") % (role or ALL))
-        sent[name] = model
-    return _options_of(read_models(contents, sent))
+    """The options of a run from this checkpoint. Raises CommandError."""
+    roles = agent_roles(contents) if contents.kind in ("crew", "agent") else []
+    stored = {agent.role: agent.model for agent in reversed(contents.agents)}
+    models: dict[str, str] = {}
+    for role, model in _models(options):
+        name = role or (roles[0] if len(roles) == 1 else ALL_AGENTS)
+        if name not in roles and not (name == ALL_AGENTS and len(roles) > 1):
+            raise CommandError(_("This checkpoint has no agent %r.") % name)
+        models[name] = model
+    chosen = {role: model for role, model in models.items() if model != stored.get(role)}
+    may_warm_up = contents.kind == "crew" and len(roles) >= MIN_AGENTS_TO_WARM_UP
+    if options.get("preload") and not may_warm_up:
+        raise CommandError(_("The prompt cache can be warmed for a crew of several agents only."))
+    return _options(chosen, options)
 
 
 def new_choices_of(options: Mapping[str, Any], entity: str) -> Options:
-    """The choices as a new run's options; its child knows the roles. Raises CommandError."""
-    models = {role or ALL: model for role, model in _models_in(options)}
-    sent = {f"model:{role}": model for role, model in models.items()}
-    sent["preload"] = options.get("preload") or ""
-    if entity != "crew":
-        if models or sent["preload"]:
-            raise CommandError(_("Models and the prompt cache can be chosen for a crew only."))
-        return Options()
-    return _options_of(read_new_models([role for role in models if role != ALL], sent))
+    """The options of a new run, whose roles its runner knows. Raises CommandError."""
+    models = {role or ALL_AGENTS: model for role, model in _models(options)}
+    if entity != "crew" and (models or options.get("preload")):
+        raise CommandError(_("Models and the prompt cache can be chosen for a crew only."))
+    return _options(models, options)
 
 
-def _models_in(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each role that was named, empty where none was, and its model."""
+def _options(models: dict[str, str], options: Mapping[str, Any]) -> Options:
+    chosen = Options()
+    if models:
+        chosen["models"] = models
+    if options.get("preload"):
+        chosen["preload"] = options["preload"]
+    return chosen
+
+
+def _models(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Pairs of a role, empty if none was named, and its model."""
     for text in options.get("model") or []:
         role, mark, model = text.rpartition("=")
         if not model.strip() or (mark and not role.strip()):
             raise CommandError(_("--model needs MODEL or ROLE=MODEL, not %s.") % text)
-        yield role.strip(), model
-
-
-def _options_of(form: ModelChoices) -> Options:
-    for _id, label, message in form.errors:
-        raise CommandError(f"{label}: {message}")
-    return form.options
+        try:
+            yield role.strip(), parse_model(model.strip())
+        except InvalidValue as invalid:
+            raise CommandError(f"--model {text}: {invalid}") from None

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.plan import Edits
-from viewer.forms.values import same
+from viewer.launching.values import same_value
 
 
 def add_edit_arguments(parser: CommandParser) -> None:
@@ -41,7 +41,7 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
             for name, value in inputs.items()
             if contents.kind != "crew"
             or name not in contents.inputs
-            or not same(value, contents.inputs[name])
+            or not same_value(value, contents.inputs[name])
         },
         outputs={
             (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs

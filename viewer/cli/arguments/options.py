@@ -6,8 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.forms.limits import limit_of
-from viewer.forms.schedule import moment_of
+from viewer.launching.option_values import parse_limit, parse_start_time
 from viewer.launching.options import Terms
 from viewer.models.limits import MEASURES
 
@@ -37,10 +36,10 @@ def terms_of(options: Mapping[str, Any]) -> Terms:
             names = ", ".join(MEASURES)
             raise CommandError(_("--limit takes one of %(names)s, as tokens=20000.") % {"names": names})
         try:
-            limits[measure] = limit_of(measure, number)
+            limits[measure] = parse_limit(measure, number)
         except ValueError as error:
             raise CommandError(f"--limit {text}: {error}") from error
     try:
-        return Terms(moment_of(options["at"]) if options["at"] else None, limits)
+        return Terms(parse_start_time(options["at"]) if options["at"] else None, limits)
     except ValueError as error:
         raise CommandError(f"--at {options['at']}: {error}") from error

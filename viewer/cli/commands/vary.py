@@ -21,7 +21,6 @@ from viewer.cli.starting import is_well
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.plan import plain_steps
 from viewer.forms.fork import Surroundings, read_fork
-from viewer.forms.models import ALL, STRATEGIES
 from viewer.forms.sweep import Branch, VaryingForm, read_varying
 from viewer.importing import stored_body
 from viewer.jobs.execution.cancel import request_cancel
@@ -29,6 +28,7 @@ from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
 from viewer.launching.draft import branches_of
 from viewer.launching.enqueue import run_here
+from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
 from viewer.launching.sweep import Planned, start_variations
 from viewer.lineage.branch_names import proposed_branch
 from viewer.messages.labels import step_words, told
@@ -120,7 +120,7 @@ def _form(checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
 
 def _everyone(contents: Contents) -> str:
     roles = {agent.role for agent in contents.agents}
-    return roles.pop() if len(roles) == 1 else ALL
+    return roles.pop() if len(roles) == 1 else ALL_AGENTS
 
 
 def _started(

@@ -16,13 +16,12 @@ from viewer.engines.crewai.definitions import (
     read_definition,
     texts_in,
 )
+from viewer.engines.crewai.placeholders import placeholder_names
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_BYTES = 256 * 1024
 MOST_FILES = 60
 MOST_NAMES = 60
-# As the engine finds them in a text.
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
 # What the engine puts inputs into.
 TEXTS = {"description", "expected_output", "role", "goal", "backstory"}
 # What a declared flow's expressions read.
@@ -81,7 +80,7 @@ def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName
         defaults = definition.get("inputs")
         found = {one.name: one for one in _with_defaults(defaults)}
         declared = [definition.get("tasks"), *agent_definitions(folder, entry_point, definition)]
-        asked = {name for text in texts_in(declared) for name in PLACEHOLDER.findall(text)}
+        asked = {name for text in texts_in(declared) for name in placeholder_names(text)}
     yield from (InputName(name) for name in sorted(asked - found.keys()))
     yield from found.values()
 
@@ -132,11 +131,11 @@ def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
             if isinstance(node, ast.keyword) and node.arg in TEXTS:
                 value = constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
                 for text in _texts(value) if value else ():
-                    yield from PLACEHOLDER.findall(text)
+                    yield from placeholder_names(text)
     for path in _yaml_files(sources[0][0].parent):
         for line in _text(path).splitlines():
             if not line.lstrip().startswith("#"):
-                yield from PLACEHOLDER.findall(line)
+                yield from placeholder_names(line)
 
 
 def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:

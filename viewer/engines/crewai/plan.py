@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from viewer.engines.crewai.flow_plan import Following
+from viewer.engines.crewai.placeholders import has_placeholder
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import gettext_noop as _
 
@@ -136,7 +137,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
 
 def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
     """The changed inputs that this unit's finished text was made with."""
-    return tuple(name for name in edits.inputs if "{" + name + "}" in unit.template or name in unit.uses)
+    return tuple(name for name in edits.inputs if has_placeholder(unit.template, name) or name in unit.uses)
 
 
 def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from viewer.forms.values import (
-    MOST_CHARACTERS,
+from viewer.launching.values import (
+    MAX_CHARACTERS,
+    InvalidValue,
     Kind,
-    ValueRefused,
-    holds_secret,
+    has_redacted_part,
     kind_of,
-    same,
+    parse_value,
+    same_value,
     text_of,
-    value_of,
 )
 
 
@@ -48,14 +48,14 @@ from viewer.forms.values import (
 )
 def test_a_value_comes_back_as_it_was(value: Any, kind: Kind) -> None:
     assert kind_of(value) is kind
-    back = value_of(text_of(value, kind), kind)
+    back = parse_value(text_of(value, kind), kind)
     assert type(back) is type(value)
-    assert same(back, value)
+    assert same_value(back, value)
 
 
 def test_lines_end_as_they_were_stored_though_browsers_send_two_characters() -> None:
-    assert value_of("a\r\nb", Kind.TEXT) == "a\nb"
-    assert value_of("a\r\n\r\n b \r\n", Kind.LIST) == ["a", "b"]
+    assert parse_value("a\r\nb", Kind.TEXT) == "a\nb"
+    assert parse_value("a\r\n\r\n b \r\n", Kind.LIST) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def test_lines_end_as_they_were_stored_though_browsers_send_two_characters() -> 
         ("[" * 60 + "]" * 60, Kind.JSON),
         ("[" * 100_000, Kind.JSON),
         ("9" * 5_000, Kind.JSON),
-        ("x" * (MOST_CHARACTERS + 1), Kind.TEXT),
+        ("x" * (MAX_CHARACTERS + 1), Kind.TEXT),
     ],
 )
 def test_what_is_no_value_of_its_kind_is_refused_in_words(text: str, kind: Kind) -> None:
-    with pytest.raises(ValueRefused) as refused:
-        value_of(text, kind)
+    with pytest.raises(InvalidValue) as refused:
+        parse_value(text, kind)
     assert str(refused.value).endswith(".")
 
 
 def test_a_wrong_json_names_the_place() -> None:
-    with pytest.raises(ValueRefused, match="line 2, column 6"):
-        value_of('{\n "a" 3}', Kind.JSON)
+    with pytest.raises(InvalidValue, match="line 2, column 6"):
+        parse_value('{\n "a" 3}', Kind.JSON)
 
 
 @pytest.mark.parametrize(
@@ -107,31 +107,31 @@ def test_a_wrong_json_names_the_place() -> None:
     ],
 )
 def test_the_mark_of_a_secret_is_refused_as_a_value(text: str, kind: Kind) -> None:
-    with pytest.raises(ValueRefused, match="redacted"):
-        value_of(text, kind)
+    with pytest.raises(InvalidValue, match="redacted"):
+        parse_value(text, kind)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [(1, 1.0), (1, True), (0, False), ("1", 1), (None, ""), ([], {}), ([1, 2], [2, 1])]
 )
 def test_values_of_other_types_are_not_the_same(one: Any, other: Any) -> None:
-    assert not same(one, other)
+    assert not same_value(one, other)
 
 
 def test_the_order_of_keys_makes_no_other_value() -> None:
-    assert same({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert same_value({"a": 1, "b": 2}, {"b": 2, "a": 1})
 
 
 def test_a_secret_is_seen_however_deep_it_lies() -> None:
-    assert holds_secret({"a": [{"b": "x [redacted] y"}]})
-    assert not holds_secret({"a": ["redacted"]})
+    assert has_redacted_part({"a": [{"b": "x [redacted] y"}]})
+    assert not has_redacted_part({"a": ["redacted"]})
 
 
 def test_every_json_value_that_passes_can_be_sent_on() -> None:
     for text in ('{"a": 1e308}', '["\\ud800"]', "1" * 200, '"' + "x" * 1000 + '"'):
         try:
-            value = value_of(text, Kind.JSON)
-        except ValueRefused:
+            value = parse_value(text, Kind.JSON)
+        except InvalidValue:
             continue
         assert json.loads(json.dumps(value, allow_nan=False)) == value
         assert not (isinstance(value, float) and math.isinf(value))
