@@ -23,12 +23,18 @@ def type_of(flow: Any, method: str) -> Any:
 def _listeners_of(flow: Any, method: str) -> Iterator[str]:
     """The methods that are triggered by this one alone, and so are handed its result."""
     own = {str(name) for name in flow._methods}
-    definitions = getattr(getattr(flow, "_definition", None), "methods", None) or {}
+    definitions = getattr(_definition_of(flow), "methods", None) or {}
     older = getattr(flow, "_listeners", None) or {}
     for name in own:
         condition = getattr(definitions.get(name), "listen", None) or older.get(name)
         if set(_texts(condition)) & own == {method}:
             yield name
+
+
+def _definition_of(flow: Any) -> Any:
+    """The flow's own definition; in CrewAI 1.14.7, its class's. None in older versions."""
+    of_class = getattr(type(flow), "flow_definition", None)
+    return getattr(flow, "_definition", None) or (of_class() if of_class else None)
 
 
 def _texts(condition: Any) -> Iterator[str]:
