@@ -121,8 +121,8 @@ def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     from django.contrib.auth.models import User
     from django.test import Client
 
-    read = set(location.checkpoints.values_list("key", flat=True))
-    problems = dict(location.problems.values_list("key", "reason"))
+    read = set(location.checkpoints.values_list("source_key", flat=True))
+    problems = dict(location.problems.values_list("source_key", "reason"))
     found.read.update(kinds[key] for key in read & kinds.keys())
     for key, reason in problems.items():
         found.reasons[kinds.get(key, "healthy")][reason] += 1

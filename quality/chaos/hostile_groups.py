@@ -64,7 +64,7 @@ def made_group(folder: Path, texts: Texts, project: "Project") -> Group:
         *(job.get_absolute_url() for job in jobs),
         *form_addresses(last, flow.checkpoints.get(entity="flow"), texts),
         *(f"/jobs/{jobs[0].pk}/questions/{number}/" for number in (1, 2, 3)),
-        jobs[0].variations.get_absolute_url() if jobs[0].variations else "",
+        jobs[0].sweep.get_absolute_url() if jobs[0].sweep else "",
         f"/locations/{crew.uid}/",
         f"/locations/{flow.uid}/",
         f"/locations/{flow.uid}/project/",

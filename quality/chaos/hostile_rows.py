@@ -16,12 +16,10 @@ EVENT_TEXTS = (
 
 def make_jobs(checkpoint: "Checkpoint", texts: Texts) -> "list[Job]":
     """One job that failed for each number, as variations of one form. Gives those to look at."""
-    from viewer.models import Job, Variations
+    from viewer.models import Job, Sweep
 
-    group = Variations.objects.create(
-        name=texts.text("variations", texts.numbers[0])[:300], checkpoint=checkpoint
-    )
-    jobs = [Job(**job_values(checkpoint, texts, number), variations=group) for number in texts.numbers]
+    group = Sweep.objects.create(name=texts.text("variations", texts.numbers[0])[:300], checkpoint=checkpoint)
+    jobs = [Job(**job_values(checkpoint, texts, number), sweep=group) for number in texts.numbers]
     Job.objects.bulk_create(jobs)
     shown = [job for job, number in zip(jobs, texts.numbers, strict=True) if number in texts.looked_at]
     for job, number in zip(shown, texts.looked_at, strict=True):
@@ -43,7 +41,7 @@ def job_values(checkpoint: "Checkpoint", texts: Texts, number: int) -> dict[str,
         "project": checkpoint.location.project,
         "status": "failed",
         "plan": [{"unit": "1", "position": 1, "action": "runs", **step}],
-        "stopped_by": {name: text(name) for name in ("whose", "measure", "most")},
+        "limit_hit": {name: text(name) for name in ("whose", "measure", "most")},
         "request": {"entry_point": text("entry point"), "options": {"models": {text("role"): text("model")}}},
         **{name: text(name) for name in ("result", "error", "traceback")},
         "log_end": text("log"),

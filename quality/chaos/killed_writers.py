@@ -108,7 +108,7 @@ def note_broken(location: "Location", found: Found) -> None:
     """A file that some writer may still be writing must not be called broken: it has changed a moment ago."""
     now = time.time()
     for problem in location.problems.filter(kind="broken"):
-        file = Path(location.path) / problem.key
+        file = Path(location.path) / problem.source_key
         if file.exists() and now - file.stat().st_mtime < 1:
             found.called_broken[problem.reason] += 1
 

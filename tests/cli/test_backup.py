@@ -44,7 +44,7 @@ def copy(data: Path, tmp_path: Path) -> Path:
         "status": "queued",
         "created_at": "2026-01-01",
         "limits": "{}",
-        "stopped_by": "{}",
+        "limit_hit": "{}",
         "error_words": "{}",
     }
     known = list(database.execute("PRAGMA table_info(viewer_job)"))

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.views.forking import CREW, made_location, stored
-from viewer.models import Checkpoint, Job, Variations
+from viewer.models import Checkpoint, Job, Sweep
 
 pytestmark = pytest.mark.django_db
 AGENTS = [{"id": "a", "role": "Agent 1", "llm": "gpt-4o"}, {"id": "b", "role": "Agent 2", "llm": "gpt-4o"}]
@@ -44,7 +44,7 @@ def test_all_combinations_are_queued_under_one_limit(vary: Any, tmp_path: Path) 
         *("--vary", 'topic=["tea", "milk"]', "--vary-model", "Agent 2=o3,gpt-4.1"),
         *("--vary-output", f"1=@{text}", "--limit", "tokens=900", "--preload", "parallel"),
     )
-    group = Variations.objects.get()
+    group = Sweep.objects.get()
     assert (status, document["group"], document["name"]) == (0, str(group.pk), "tone")
     assert group.limits == document["limits"] == {"tokens": 900}
     jobs = list(group.jobs.order_by("created_at"))
@@ -76,4 +76,4 @@ def test_what_cannot_start_is_refused_with_a_document_and_senseless_words_with_a
     for wrong in (("--vary", "topic=tea"), ("--vary", 'colour=["red"]'), ("--vary-model", "Agent 9=o3")):
         with pytest.raises(CommandError):
             vary(*wrong)
-    assert not Job.objects.exists() and not Variations.objects.exists()
+    assert not Job.objects.exists() and not Sweep.objects.exists()

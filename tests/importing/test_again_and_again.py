@@ -52,7 +52,7 @@ def test_only_the_new_one_is_opened(flow: Location) -> None:
     assert opened == [str(new)]
     assert (summary.read, summary.added, summary.is_news) == (1, 1, True)
     row = flow.checkpoints.get(checkpoint_id="20261120T233050_aaaaaaaa")
-    assert (row.edge, row.row, row.run) == ("recorded", 2, flow.runs.get())
+    assert (row.parent_link, row.row, row.run) == ("recorded", 2, flow.runs.get())
     flow.refresh_from_db()
     assert flow.revision == 2
 
@@ -62,7 +62,7 @@ def test_a_file_that_changed_is_read_again(flow: Location) -> None:
     body = json.loads(path.read_text())
     body["entities"][0]["checkpoint_state"]["topic"] = "something else"
     path.write_text(json.dumps(body))
-    key = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix()).pk
+    key = flow.checkpoints.get(source_key=path.relative_to(flow.path).as_posix()).pk
     summary = import_location(flow)
     assert (summary.read, summary.changed, summary.added) == (1, 1, 0)
     row = Checkpoint.objects.get(pk=key)
@@ -71,7 +71,7 @@ def test_a_file_that_changed_is_read_again(flow: Location) -> None:
 
 def test_what_was_pruned_stays_from_the_stored_copy_and_may_come_back(flow: Location) -> None:
     path = files(flow)[0]
-    row = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix())
+    row = flow.checkpoints.get(source_key=path.relative_to(flow.path).as_posix())
     path.rename(kept := path.parent.parent.parent / "kept")
     assert import_location(flow).pruned == 1
     row.refresh_from_db()
@@ -100,7 +100,7 @@ def test_a_pruned_row_of_a_store_stays(tmp_path: Path) -> None:
 
 def test_a_file_that_was_fine_and_breaks_keeps_its_last_good_copy(flow: Location) -> None:
     path = files(flow)[1]
-    row = flow.checkpoints.get(key=path.relative_to(flow.path).as_posix())
+    row = flow.checkpoints.get(source_key=path.relative_to(flow.path).as_posix())
     path.write_text("{")
     import_location(flow)
     row.refresh_from_db()
@@ -177,12 +177,12 @@ def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Locati
     summary = import_location(flow)
     assert summary.unreadable and summary.is_news
     flow.refresh_from_db()
-    assert flow.unreadable == str(summary.unreadable)
+    assert flow.read_error == str(summary.unreadable)
     assert set(flow.checkpoints.values_list("state", flat=True)) == {"present"}
     shutil.move(moved, flow.path)
     import_location(flow)
     flow.refresh_from_db()
-    assert flow.unreadable == ""
+    assert flow.read_error == ""
 
 
 def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
@@ -193,7 +193,7 @@ def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
         assert import_one(flow, str(new)).added == 1
     assert opened == [str(new)]
     assert not flow.checkpoints.filter(state="pruned").exists()
-    assert flow.checkpoints.get(checkpoint_id="20261120T233051_bbbbbbbb").edge == "missing"
+    assert flow.checkpoints.get(checkpoint_id="20261120T233051_bbbbbbbb").parent_link == "missing"
     assert import_one(flow, str(Path(flow.path) / "absent.json")).read == 0
     assert import_one(flow, "/etc/passwd").read == 0
 

@@ -25,7 +25,9 @@ def imported(path: Path) -> Location:
 def edges(location: Location) -> dict[str, tuple[str, str | None]]:
     """How each checkpoint hangs, and on which."""
     rows = location.checkpoints.select_related("parent")
-    return {row.checkpoint_id: (row.edge, row.parent.checkpoint_id if row.parent else None) for row in rows}
+    return {
+        row.checkpoint_id: (row.parent_link, row.parent.checkpoint_id if row.parent else None) for row in rows
+    }
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -152,7 +152,11 @@ def test_files_that_counted_as_broken_for_a_moments_sake_heal(tmp_path: Path) ->
     location.checkpoints.filter(pk=row.pk).update(state="broken")
     reason = "It cannot be opened: No such file or directory."
     Problem.objects.create(
-        location=location, key=row.key, kind="broken", reason=reason, fingerprint=row.fingerprint
+        location=location,
+        source_key=row.source_key,
+        kind="broken",
+        reason=reason,
+        fingerprint=row.fingerprint,
     )
     importlib.import_module("viewer.migrations.0008_pinned_locations").read_broken_ones_again(apps, None)
     import_location(location)

@@ -178,7 +178,7 @@ def test_a_link_that_comes_and_goes_while_it_is_read_leads_nowhere(roots: Path) 
         is_over.set()
         flipping.join()
     assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
-    assert not location.problems.filter(key__contains=SECRET).exists()
+    assert not location.problems.filter(source_key__contains=SECRET).exists()
     assert not location.checkpoints.exclude(state="present").exists()
     assert any("is a link now" in outcome for outcome in outcomes) and "None" in outcomes
     assert import_location(location).unreadable is None

@@ -37,9 +37,9 @@ def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp
         summary = import_location(location)
     # Two files and a branch of that name are read, as different ones.
     assert location.checkpoints.count() == 5
-    assert location.checkpoints.values("key").distinct().count() == 5
+    assert location.checkpoints.values("source_key").distinct().count() == 5
     assert summary.problems == 2 and not summary.is_news and summary.read == 1
-    assert all("[redacted]" in problem.key for problem in location.problems.all())
+    assert all("[redacted]" in problem.source_key for problem in location.problems.all())
     assert "CANARY" not in stored()
 
 

@@ -26,7 +26,7 @@ def test_runs_that_a_late_parent_connects_become_one(tmp_path: Path) -> None:
     import_location(location)
     run = location.runs.get()
     assert (run, run.checkpoint_count) == (first, 3)
-    edges = list(run.checkpoints.order_by("row").values_list("edge", flat=True))
+    edges = list(run.checkpoints.order_by("row").values_list("parent_link", flat=True))
     assert edges == ["root", "recorded", "recorded"]
 
 
@@ -55,7 +55,16 @@ def test_importing_one_by_one_comes_to_the_same_as_importing_all(tmp_path: Path)
 def settled(location: Location) -> list[tuple[Any, ...]]:
     run = location.runs.get()
     rows = location.checkpoints.order_by("row").values_list(
-        *("key", "checkpoint_id", "parent__checkpoint_id", "edge", "lane", "row", "is_branch_head", "tokens")
+        *(
+            "source_key",
+            "checkpoint_id",
+            "parent__checkpoint_id",
+            "parent_link",
+            "lane",
+            "row",
+            "is_branch_head",
+            "tokens",
+        )
     )
     return [*rows, (run.key, run.name, run.checkpoint_count, run.tokens, run.lane_count, run.branch_count)]
 

@@ -21,7 +21,7 @@ from viewer.jobs.execution.follow import carry
 from viewer.jobs.human_input.questions import answer
 from viewer.jobs.preflight.checks import look_at, make
 from viewer.live.job_feed import JobFeed, next_message
-from viewer.models import Checkpoint, Job, Location, Look, Project, Run
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 
 OWN = "own-CANARY-of-this-project"
 # What each of these keys would be known by.
@@ -90,17 +90,17 @@ def test_no_key_that_a_look_tells_is_kept(location: Location, project: Project, 
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "tells_keys.py"}
     run = Run.objects.create(location=location, key="r", entity="crew", name="news")
     checkpoint = Checkpoint.objects.create(
-        location=location, run=run, key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
+        location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
     )
     look = look_at(checkpoint, project, "crew:build")
-    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended)
-    report = json.dumps(Look.objects.get(pk=look.pk).report)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
+    report = json.dumps(PreflightCheck.objects.get(pk=look.pk).report)
     assert "[redacted]" in report and found_in(report) == []
     wait_until(lambda: not look.folder.exists())
     # One whose child fails says why, without the keys.
     (Path(project.folder) / "keys.json").write_text(json.dumps({"texts": [OWN]}) + OWN)
-    failed = Look.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")
+    failed = PreflightCheck.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")
     make(failed)
     failed.refresh_from_db()
-    assert failed.status == Look.Status.FAILED and found_in(failed.error) == []
+    assert failed.status == PreflightCheck.Status.FAILED and found_in(failed.error) == []
     assert in_database() == []

@@ -83,7 +83,7 @@ def test_what_was_seen_to_be_due_may_wait_longer_than_the_grace_for_a_place_or_f
 ) -> None:
     settings.START_GRACE_SECONDS = 600
     job = scheduled(make_job, -2 * HOUR)
-    Job.objects.filter(pk=job.pk).update(due_at=timezone.now() - 2 * HOUR)
+    Job.objects.filter(pk=job.pk).update(became_due_at=timezone.now() - 2 * HOUR)
     assert offer_lost() == 1
     carry(job)
     assert status(job) == "succeeded"
@@ -112,7 +112,7 @@ def test_each_wait_is_told_in_words(
     assert "no worker is up" in hint(at)
     assert next(wait.words for wait in waiting()).startswith("for a worker")
     DayLimits.current().change({"steps": 3})
-    Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps=3, started_at=timezone.now())
+    Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps_used=3, started_at=timezone.now())
     wait = wait_of(soon)
     assert wait
     assert "3 steps a day for all jobs is reached until" in wait.words

@@ -20,7 +20,7 @@ from viewer.jobs.limits.usage import day_began, reached_shared, seconds_of, stop
 from viewer.jobs.queue.tasks import offer, offer_lost
 from viewer.jobs.spool import STOP, Spool, read_events
 from viewer.launching.enqueue import run_here
-from viewer.models import DayLimits, Job, JobEvent, Project, Variations
+from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def test_a_run_that_ends_with_the_last_it_may_use_has_succeeded(make_job: MakeJo
     job = make_job("succeeds.py")
     Job.objects.filter(pk=job.pk).update(limits={"tokens": 20, "steps": 2})
     carried([job])
-    assert (job.status, job.stopped_by, job.tokens, job.steps) == ("succeeded", {}, 20, 2)
+    assert (job.status, job.limit_hit, job.tokens, job.steps_used) == ("succeeded", {}, 20, 2)
 
 
 def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, project: Project) -> None:
@@ -100,9 +100,9 @@ def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, proje
 
 
 def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
-    group = Variations.objects.create(name="three topics", limits={"steps": 8})
+    group = Sweep.objects.create(name="three topics", limits={"steps": 8})
     jobs = [make_job("works_on.py") for _ in range(2)]
-    Job.objects.update(variations=group)
+    Job.objects.update(sweep=group)
     carried(jobs)
     assert {stopped_words(job) for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
 
@@ -148,10 +148,10 @@ def test_a_day_holds_what_was_used_since_midnight_and_nothing_older(make_job: Ma
     midnight = day_began()
     hour = timedelta(hours=1)
     Job.objects.filter(pk=before.pk).update(
-        status="succeeded", tokens=100, steps=5, started_at=midnight - 2 * hour, ended_at=midnight - hour
+        status="succeeded", tokens=100, steps_used=5, started_at=midnight - 2 * hour, ended_at=midnight - hour
     )
     Job.objects.filter(pk=across.pk).update(
-        status="succeeded", tokens=70, steps=2, started_at=midnight - hour, ended_at=midnight + hour
+        status="succeeded", tokens=70, steps_used=2, started_at=midnight - hour, ended_at=midnight + hour
     )
     for seq, (at, tokens) in enumerate([(midnight - hour, 40), (midnight + hour, 30)], 1):
         JobEvent.objects.create(
@@ -219,7 +219,7 @@ def test_a_person_who_cancels_first_has_cancelled(make_job: MakeJob) -> None:
     job = make_job("works_on.py")
     Job.objects.filter(pk=job.pk).update(status="running", cancel_requested_at=timezone.now())
     assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
-    assert job.stopped_by == {}
+    assert job.limit_hit == {}
 
 
 def test_where_no_worker_is_up_the_limit_holds_too(make_job: MakeJob) -> None:
@@ -245,7 +245,7 @@ def test_a_job_that_was_stopped_once_is_stopped_by_nothing_else(make_job: MakeJo
     ],
 )
 def test_a_limit_that_nobody_knows_is_told_all_the_same(plain: object) -> None:
-    assert stopped_words(Job(stopped_by=plain)) == "Stopped at a limit that it shares with other runs."
+    assert stopped_words(Job(limit_hit=plain)) == "Stopped at a limit that it shares with other runs."
 
 
 @pytest.mark.parametrize("said", [b"Stopped at a limit.", b"[]", b'{"whose": "day"', b"\xff"])

@@ -16,7 +16,7 @@ from viewer.jobs.preflight import checks
 from viewer.jobs.preflight.checks import look_at, look_at_new_run, make
 from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.spool import REQUEST
-from viewer.models import Checkpoint, Location, Look, Project, Run
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 
 KEY = "sk-canary0123456789abcdefghij"
 
@@ -31,20 +31,20 @@ def checkpoint(location: Location, project: Project, settings: Settings) -> Chec
     project.save()
     run = Run.objects.create(location=location, key="r", entity="crew", name="news")
     return Checkpoint.objects.create(
-        location=location, run=run, key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
+        location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
     )
 
 
-def ended(look: Look) -> Look:
+def ended(look: PreflightCheck) -> PreflightCheck:
     """The look once it has ended."""
-    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
     wait_until(lambda: not checks._in_hand)
-    return Look.objects.get(pk=look.pk)
+    return PreflightCheck.objects.get(pk=look.pk)
 
 
 def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, project: Project) -> None:
     look = ended(look_at(checkpoint, project, "crew:build"))
-    assert look.status == Look.Status.DONE
+    assert look.status == PreflightCheck.Status.DONE
     assert look.report["parts"][0]["name"] == "search [redacted]"
     assert KEY not in str(look.report)
     # It was given none of the project's keys.
@@ -57,17 +57,17 @@ def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, pro
 
 def test_a_new_run_is_looked_at_without_a_checkpoint(checkpoint: Checkpoint, project: Project) -> None:
     look = ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
-    assert (look.status, look.checkpoint) == (Look.Status.DONE, None)
+    assert (look.status, look.checkpoint) == (PreflightCheck.Status.DONE, None)
     assert look_at_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
     others = [look_at_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))]
     others.append(look_at(checkpoint, project, "crew:build"))
-    assert {ended(other).status for other in others} == {Look.Status.DONE}
+    assert {ended(other).status for other in others} == {PreflightCheck.Status.DONE}
     assert len(marks(project)) == 4
     # A change makes only what it is about anew.
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
     ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
-    assert set(Look.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
-    assert not Look.objects.filter(pk=look.pk).exists()
+    assert set(PreflightCheck.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
+    assert not PreflightCheck.objects.filter(pk=look.pk).exists()
 
 
 def test_another_entry_point_or_a_changed_source_is_looked_at_anew(
@@ -97,10 +97,10 @@ def test_two_looks_in_one_project_take_turns(checkpoint: Checkpoint, project: Pr
     # Asked for again while it is under way: the same one.
     assert look_at(checkpoint, project, "crew:one").pk == one.pk
     wait_until(lambda: len(marks(project)) == 1)
-    statuses = sorted(Look.objects.values_list("status", flat=True))
-    assert statuses == [Look.Status.LOOKING, Look.Status.WAITING]
+    statuses = sorted(PreflightCheck.objects.values_list("status", flat=True))
+    assert statuses == [PreflightCheck.Status.CHECKING, PreflightCheck.Status.WAITING]
     wait.unlink()
-    assert {ended(one).status, ended(other).status} == {Look.Status.DONE}
+    assert {ended(one).status, ended(other).status} == {PreflightCheck.Status.DONE}
     assert len(marks(project)) == 2
 
 
@@ -118,10 +118,10 @@ def test_no_more_are_made_at_once_than_there_are_places(
         wait.touch()
     made = [look_at(checkpoint, one, "crew:build") for one in (project, second)]
     wait_until(lambda: len(marks(project)) + len(marks(second)) == 1)
-    assert Look.objects.filter(status=Look.Status.LOOKING).count() == 1
+    assert PreflightCheck.objects.filter(status=PreflightCheck.Status.CHECKING).count() == 1
     for wait in waits:
         wait.unlink()
-    assert [ended(look).status for look in made] == [Look.Status.DONE, Look.Status.DONE]
+    assert [ended(look).status for look in made] == [PreflightCheck.Status.DONE, PreflightCheck.Status.DONE]
 
 
 def test_a_look_that_takes_too_long_is_ended_and_says_so(
@@ -131,13 +131,13 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
     (Path(project.folder) / "wait").touch()
     look = ended(look_at(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (
-        Look.Status.FAILED,
+        PreflightCheck.Status.FAILED,
         "It took longer than LOOK_SECONDS allows (1), and was ended.",
     )
     # It is not tried again by itself, but where a person asks for it.
     (Path(project.folder) / "wait").unlink()
-    assert look_at(checkpoint, project, "crew:build").status == Look.Status.FAILED
-    assert ended(look_at(checkpoint, project, "crew:build", again=True)).status == Look.Status.DONE
+    assert look_at(checkpoint, project, "crew:build").status == PreflightCheck.Status.FAILED
+    assert ended(look_at(checkpoint, project, "crew:build", again=True)).status == PreflightCheck.Status.DONE
 
 
 def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
@@ -146,7 +146,7 @@ def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
     monkeypatch.setattr(checks, "MOST_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
     look = ended(look_at(checkpoint, project, "crew:build"))
-    assert (look.status, look.error) == (Look.Status.FAILED, "It wrote without end, and was ended.")
+    assert (look.status, look.error) == (PreflightCheck.Status.FAILED, "It wrote without end, and was ended.")
     assert not look.folder.exists()
 
 
@@ -155,11 +155,11 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
 ) -> None:
     ages = {"old": 2, "waited for": 2, "new": 0}
     made = {
-        name: Look.objects.create(
+        name: PreflightCheck.objects.create(
             checkpoint=checkpoint,
             project=project,
             fingerprint=name,
-            status=Look.Status.LOOKING,
+            status=PreflightCheck.Status.CHECKING,
             created_at=timezone.now() - timedelta(hours=hours),
         )
         for name, hours in ages.items()
@@ -173,7 +173,7 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
     of_somebody.mkdir()
     with locks.held(made["waited for"].folder / locks.FOLLOWER):
         checks.clear_left()
-    assert set(Look.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
+    assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()
     assert of_somebody.exists()
@@ -184,7 +184,7 @@ def test_a_look_whose_child_fails_says_why(
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
     look = ended(look_at(checkpoint, project, "crew:build"))
-    assert look.status == Look.Status.FAILED
+    assert look.status == PreflightCheck.Status.FAILED
     assert "exit status 3" in look.error
 
 
@@ -192,20 +192,20 @@ def test_a_project_that_nobody_confirmed_is_not_looked_at(checkpoint: Checkpoint
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
     look = ended(look_at(checkpoint, project, "crew:build"))
-    assert look.status == Look.Status.FAILED and "Nobody has confirmed" in look.error
+    assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in look.error
     assert marks(project) == []
 
 
 def test_two_who_make_the_same_look_start_one_child(checkpoint: Checkpoint, project: Project) -> None:
-    look = Look.objects.create(
+    look = PreflightCheck.objects.create(
         checkpoint=checkpoint, project=project, fingerprint=fingerprint_of(checkpoint, project, "")
     )
-    others = [threading.Thread(target=make, args=(Look.objects.get(pk=look.pk),)) for _ in range(2)]
+    others = [threading.Thread(target=make, args=(PreflightCheck.objects.get(pk=look.pk),)) for _ in range(2)]
     for other in others:
         other.start()
     for other in others:
         other.join(30)
-    assert ended(look).status == Look.Status.DONE
+    assert ended(look).status == PreflightCheck.Status.DONE
     assert len(marks(project)) == 1
 
 
@@ -213,19 +213,19 @@ def test_what_was_found_before_a_change_is_forgotten(checkpoint: Checkpoint, pro
     ended(look_at(checkpoint, project, "crew:build"))
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
     new = ended(look_at(checkpoint, project, "crew:build"))
-    assert list(Look.objects.all()) == [new]
+    assert list(PreflightCheck.objects.all()) == [new]
     assert len(marks(project)) == 2
 
 
 def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
-    left = Look.objects.create(
+    left = PreflightCheck.objects.create(
         checkpoint=checkpoint,
         project=project,
         entry_point="crew:build",
         fingerprint=fingerprint_of(checkpoint, project, "crew:build"),
-        status=Look.Status.LOOKING,
+        status=PreflightCheck.Status.CHECKING,
     )
     left.folder.mkdir(parents=True)
     (left.folder / REQUEST).write_text('{"kind": "look"}')
@@ -236,4 +236,4 @@ def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
     # The one that was left hanging is ended, and another started.
     wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
     (Path(project.folder) / "wait").unlink()
-    assert ended(left).status == Look.Status.DONE
+    assert ended(left).status == PreflightCheck.Status.DONE

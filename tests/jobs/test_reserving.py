@@ -16,7 +16,7 @@ from tests.jobs.conftest import ROOT
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
 from viewer.launching.sweep import Planned, start_variations
-from viewer.models import Checkpoint, Job, Location, Project, Run, Variations
+from viewer.models import Checkpoint, Job, Location, Project, Run, Sweep
 
 ROUNDS, AT_ONCE = 60, 8
 
@@ -25,7 +25,7 @@ ROUNDS, AT_ONCE = 60, 8
 def checkpoint(location: Location) -> Checkpoint:
     run = Run.objects.create(location=location, key="kickoff", entity="crew")
     return Checkpoint.objects.create(
-        location=location, run=run, key="a", checkpoint_id="a", branch="main", entity="crew"
+        location=location, run=run, source_key="a", checkpoint_id="a", branch="main", entity="crew"
     )
 
 
@@ -83,7 +83,7 @@ def test_variations_and_a_fork_at_once_share_no_branch(checkpoint: Checkpoint) -
             # A group is started as a whole, or not at all.
             jobs = Job.objects.filter(branch__startswith=f"tone-{number}/")
             assert jobs.count() == (1 if came[2] == "started" else 2)
-    assert Variations.objects.count() * 2 + Job.objects.filter(variations=None).count() == Job.objects.count()
+    assert Sweep.objects.count() * 2 + Job.objects.filter(sweep=None).count() == Job.objects.count()
 
 
 def test_two_branches_of_one_group_cannot_be_the_same(checkpoint: Checkpoint) -> None:
@@ -91,7 +91,7 @@ def test_two_branches_of_one_group_cannot_be_the_same(checkpoint: Checkpoint) ->
         start_variations(
             checkpoint, checkpoint.location.project, "tone", [Planned("a", "b", {}, [])] * 2, uuid4()
         )
-    assert not Job.objects.exists() and not Variations.objects.exists()
+    assert not Job.objects.exists() and not Sweep.objects.exists()
 
 
 @pytest.mark.parametrize("status", ["queued", "starting", "running"])

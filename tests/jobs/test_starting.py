@@ -45,7 +45,7 @@ def checkpoint(location: Location) -> Checkpoint:
     return Checkpoint.objects.create(
         location=location,
         run=run,
-        key="main/20261121T001329_8069945e_p-none.json",
+        source_key="main/20261121T001329_8069945e_p-none.json",
         fingerprint="1",
         checkpoint_id="20261121T001329_8069945e",
         branch="main",

@@ -9,7 +9,7 @@ from django_tasks_db.models import DBTaskResult
 from viewer.jobs.queue.tasks import offer_lost
 from viewer.launching.options import Terms
 from viewer.launching.sweep import Planned, start_variations
-from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Variations
+from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
 from viewer.presentation.jobs.waiting import wait_of
 
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
@@ -18,7 +18,7 @@ FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b"
 @pytest.fixture
 def checkpoint(location: Location) -> Checkpoint:
     run = Run.objects.create(location=location, uid=uuid.uuid4())
-    return Checkpoint.objects.create(location=location, run=run, key="one", checkpoint_id="one")
+    return Checkpoint.objects.create(location=location, run=run, source_key="one", checkpoint_id="one")
 
 
 def offered() -> list[str]:
@@ -52,7 +52,7 @@ def test_a_group_is_recorded_whole_or_not_at_all(checkpoint: Checkpoint, project
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, idempotency_key=uuid.uuid5(key, "2"))
     with pytest.raises(Exception, match="UNIQUE"):
         start_variations(checkpoint, project, "try", FORKS, key)
-    assert offered() == [] and not Variations.objects.exists() and Job.objects.count() == 1
+    assert offered() == [] and not Sweep.objects.exists() and Job.objects.count() == 1
 
 
 def test_it_is_said_what_the_others_wait_for(checkpoint: Checkpoint, project: Project) -> None:

@@ -25,8 +25,8 @@ def grow(run: Run, count: int = 1) -> list[Checkpoint]:
         body = CheckpointBody.objects.get(pk=last.pk)
         new = Checkpoint.objects.get(pk=last.pk)
         new.pk, new.row, new.parent = None, last.row + 1, last
-        new.checkpoint_id = new.key = f"new-{last.row + 1}"
-        new.edge = Checkpoint.Edge.RECORDED
+        new.checkpoint_id = new.source_key = f"new-{last.row + 1}"
+        new.parent_link = Checkpoint.ParentLink.RECORDED
         new.save(force_insert=True)
         body.pk = new.pk
         body.save(force_insert=True)

@@ -74,8 +74,8 @@ def test_a_terminal_is_told_the_same(location: Location, capsys: pytest.CaptureF
 
 
 def test_a_reason_from_before_is_shown_as_it_was_stored(reader: Client, location: Location) -> None:
-    Problem.objects.create(location=location, key="old.json", reason="It is 100% old.", kind="broken")
-    Location.objects.update(unreadable="Gone by 50%.", unreadable_words={})
+    Problem.objects.create(location=location, source_key="old.json", reason="It is 100% old.", kind="broken")
+    Location.objects.update(read_error="Gone by 50%.", read_error_words={})
     page = shown(reader, location, "de")
     assert "It is 100% old." in page and "Gone by 50%." in page
 

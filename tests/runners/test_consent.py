@@ -20,7 +20,7 @@ from viewer.jobs.execution.request import request_for
 from viewer.jobs.preflight import checks
 from viewer.jobs.preflight.checks import effects_now, look_at
 from viewer.launching.enqueue import run_here, start_job
-from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Look, Project, accept_effects
+from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
 
 pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
 STORE = Path(__file__).resolve().parent.parent / "recorded_stores/1.15.30/json"
@@ -78,9 +78,9 @@ def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
     return location.checkpoints.get(checkpoint_id__endswith="0aa12db3")
 
 
-def ended(look: Look) -> Look:
-    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended and not checks._in_hand)
-    return Look.objects.get(pk=look.pk)
+def ended(look: PreflightCheck) -> PreflightCheck:
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._in_hand)
+    return PreflightCheck.objects.get(pk=look.pk)
 
 
 def form_of(client: Client, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -105,15 +105,15 @@ def test_a_module_that_lies_in_the_location_is_never_imported(
     fork, plan = (reverse(name, args=[checkpoint.pk]) for name in ("fork", "fork-plan"))
     for site in ("cross-site", "same-origin", "none"):
         assert client.get(fork, headers={"Sec-Fetch-Site": site}).status_code == 200
-    assert not Look.objects.exists()
+    assert not PreflightCheck.objects.exists()
     sent = form_of(client, checkpoint)
     strange = Client(enforce_csrf_checks=True)
     strange.force_login(person)
     assert strange.post(plan, sent | {"check": "1"}).status_code == 403
-    assert not Look.objects.exists()
+    assert not PreflightCheck.objects.exists()
     # A person starts the check, and accepts everything that it lists.
     client.post(plan, sent | {"check": "1"})
-    look = ended(Look.objects.get())
+    look = ended(PreflightCheck.objects.get())
     assert {one["kind"] for one in look.new_effects} == {"key"}, look.why
     mark = re.findall(r'name="accept-effects" value="(\w+)"', client.get(fork).content.decode())[0]
     client.post(plan, sent | {"accept-effects": mark})

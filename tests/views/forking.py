@@ -12,7 +12,7 @@ from django.urls import reverse
 from tests.forms.samples import task
 from viewer.importing import import_location
 from viewer.jobs.preflight.fingerprints import fingerprint_of
-from viewer.models import Checkpoint, Location, Look, Project
+from viewer.models import Checkpoint, Location, PreflightCheck, Project
 
 SECRET = "sk-canary0123456789abcdefghij"
 CREW: dict[str, Any] = {
@@ -68,12 +68,12 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
     return Checkpoint.objects.get(checkpoint_id=name)
 
 
-def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> Look:
+def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> PreflightCheck:
     """A look at this run that has come back, with this report; it found nothing where none is given."""
     project = checkpoint.location.project
     assert project
     fingerprint = fingerprint_of(checkpoint, project, entry_point)
-    look, _is_new = Look.objects.get_or_create(
+    look, _is_new = PreflightCheck.objects.get_or_create(
         fingerprint=fingerprint,
         defaults={"checkpoint": checkpoint, "project": project, "entry_point": entry_point},
     )
@@ -81,9 +81,9 @@ def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: An
     return look
 
 
-def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> Look:
+def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> PreflightCheck:
     """A look at a crew's new run that writes files, which has come back with this report."""
-    look = Look.objects.create(
+    look = PreflightCheck.objects.create(
         project=project,
         entry_point=entry_point,
         entity="crew",

@@ -18,7 +18,7 @@ from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
 from tests.views.test_every_address import ALL, LOGIN, PUBLIC, addresses_at
 from viewer.access.login_links import teammate
-from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Variations
+from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Sweep
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -75,7 +75,7 @@ def test_a_run_in_each_of_its_states(open_page: Open, location: Location) -> Non
     branched = branched_run(("main", "year-2030", "fork/20261120T232827_877b0992_a-name-that-goes-on"), 4)
     branched.checkpoints.filter(row=3).update(state=Checkpoint.State.PRUNED)
     branched.checkpoints.filter(row=4).update(state=Checkpoint.State.BROKEN)
-    branched.checkpoints.filter(row=5).update(trigger="task_failed", edge="inferred")
+    branched.checkpoints.filter(row=5).update(trigger="task_failed", parent_link="inferred")
     Job.objects.create(
         kind="fork", location=branched.location, run=branched, branch="year-2030", status=Job.Status.RUNNING
     )
@@ -92,8 +92,8 @@ def test_a_run_in_each_of_its_states(open_page: Open, location: Location) -> Non
 
 def test_a_location_with_faults(open_page: Open, location: Location) -> None:
     stored(location, CREW)
-    Problem.objects.create(location=location, key="x.json", reason="Truncated JSON.", kind="broken")
-    Location.objects.update(unreadable="It is not there.")
+    Problem.objects.create(location=location, source_key="x.json", reason="Truncated JSON.", kind="broken")
+    Location.objects.update(read_error="It is not there.")
     pages = {"location": location.get_absolute_url(), "locations": reverse("locations")}
     assert faults_of(open_page("/"), pages) == ""
 
@@ -104,7 +104,7 @@ def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) ->
         {"unit": "a", "title": "Research", "agent": "Researcher", "action": "kept", "reason": "kept"},
         {"unit": "b", "title": "Write", "agent": "Writer", "action": "runs", "reason": "unfinished"},
     ]
-    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    group = Sweep.objects.create(name="tone", checkpoint=checkpoint)
     for status in Job.Status:
         job = Job.objects.create(
             kind=Job.Kind.FORK,
@@ -115,7 +115,7 @@ def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) ->
             branch=f"branch-{status}",
             status=status,
             plan=plan,
-            variations=group,
+            sweep=group,
             started_at=None if status == Job.Status.QUEUED else timezone.now(),
             error="RuntimeError: no model" if status == Job.Status.FAILED else "",
             traceback="Traceback" if status == Job.Status.FAILED else "",

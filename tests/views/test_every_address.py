@@ -13,7 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 from django_tasks_db.models import DBTaskResult
 
 from tests.views.forking import CREW, stored
-from viewer.models import Checkpoint, Job, Location, Look, Question, Variations
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, Sweep
 from viewer.routing import websocket_urlpatterns
 
 # What these show is only looked at: they take no POST at all.
@@ -70,12 +70,12 @@ def addresses_at(location: Location) -> dict[str, str]:
     """Each address, of something that is there."""
     checkpoint = stored(location, CREW)
     assert location.project
-    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    group = Sweep.objects.create(name="tone", checkpoint=checkpoint)
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=location, project=location.project, checkpoint=checkpoint
     )
     Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
-    look = Look.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
+    look = PreflightCheck.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,
@@ -100,7 +100,7 @@ def addresses_at(location: Location) -> dict[str, str]:
 
 def rows() -> dict[str, int]:
     """How much there is of what a request could make."""
-    made = (Job, Variations, DBTaskResult, Location, Checkpoint)
+    made = (Job, Sweep, DBTaskResult, Location, Checkpoint)
     return {model.__name__: model.objects.count() for model in made}
 
 

@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.access.login_links import teammate
 from viewer.jobs import locks
-from viewer.models import AcceptedEffect, Checkpoint, Job, Look
+from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -85,7 +85,7 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
     look = looked(checkpoint, parts=[part])
     # As it is while the look is under way: the page asks by itself, and shows what came back.
-    Look.objects.update(status=Look.Status.LOOKING)
+    PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     with locks.held(made_folder(look) / locks.FOLLOWER):
         fork_page.reload()
         expect(fork_page.locator("#look")).to_contain_text("Nothing runs.")
@@ -190,7 +190,7 @@ def test_a_refused_form_keeps_its_draft(fork_page: Page) -> None:
     expect(fork_page.locator("#branch")).to_have_value("mine")
 
 
-def made_folder(look: Look) -> Path:
+def made_folder(look: PreflightCheck) -> Path:
     look.folder.mkdir(parents=True, exist_ok=True)
     return look.folder
 
@@ -219,15 +219,15 @@ def test_effects_are_accepted_with_one_press_and_the_check_goes_on(fork_page: Pa
 def test_the_check_starts_with_a_button_unless_a_page_of_ours_led_to_the_form(
     fork_page: Page, live_server: LiveServer
 ) -> None:
-    Look.objects.all().delete()
+    PreflightCheck.objects.all().delete()
     fork_page.reload()
     expect(fork_page.get_by_role("button", name="Run the preflight check")).to_be_visible()
     expect(fork_page.locator("#start-button")).to_be_disabled()
-    assert not Look.objects.exists()
+    assert not PreflightCheck.objects.exists()
     fork_page.get_by_role("button", name="Run the preflight check").click()
     expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
-    Look.objects.all().delete()
+    PreflightCheck.objects.all().delete()
     fork_page.goto(live_server.url + Checkpoint.objects.get().get_absolute_url())
     fork_page.evaluate(f"location.href = '{reverse('fork', args=[Checkpoint.objects.get().pk])}'")
     expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
-    assert Look.objects.count() == 1
+    assert PreflightCheck.objects.count() == 1

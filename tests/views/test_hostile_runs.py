@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.views.forking import CREW, looked, page, stored
 from viewer.live.job_feed import JobFeed, next_message
-from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Variations
+from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Sweep
 from viewer.presentation.jobs.timeline import WORDS
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
@@ -30,7 +30,7 @@ def checkpoint(location: Location) -> Checkpoint:
 
 @pytest.fixture
 def job(checkpoint: Checkpoint) -> Job:
-    group = Variations.objects.create(name=SCRIPT, checkpoint=checkpoint, limits={"tokens": 5})
+    group = Sweep.objects.create(name=SCRIPT, checkpoint=checkpoint, limits={"tokens": 5})
     job = Job.objects.create(
         kind=Job.Kind.FORK,
         location=checkpoint.location,
@@ -38,10 +38,10 @@ def job(checkpoint: Checkpoint) -> Job:
         checkpoint=checkpoint,
         project=checkpoint.location.project,
         branch=SCRIPT,
-        variations=group,
+        sweep=group,
         variation=SCRIPT,
         status=Job.Status.FAILED,
-        stopped_by={"whose": SCRIPT, "measure": SCRIPT, "most": SCRIPT},
+        limit_hit={"whose": SCRIPT, "measure": SCRIPT, "most": SCRIPT},
         result=SCRIPT,
         error=SCRIPT,
         traceback=SCRIPT,
@@ -67,13 +67,13 @@ def job(checkpoint: Checkpoint) -> Job:
 
 
 def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Job) -> None:
-    assert job.run and job.variations
+    assert job.run and job.sweep
     addresses = [
         *(reverse(name) for name in ("jobs", "jobs-waiting", "questions", "questions-count")),
         *(reverse("question", args=[job.pk, number]) for number in (1, 2, 3)),
         job.get_absolute_url(),
         f"{job.run.get_absolute_url()}?job={job.pk}",
-        job.variations.get_absolute_url(),
+        job.sweep.get_absolute_url(),
     ]
     pages = {address: client.get(address) for address in addresses}
     assert {address: answer.status_code for address, answer in pages.items()} == dict.fromkeys(addresses, 200)

@@ -19,7 +19,7 @@ def job(db: None, tmp_path: Path) -> Job:
     checkpoint = Checkpoint.objects.create(
         location=location,
         run=run,
-        key="k",
+        source_key="k",
         fingerprint="1",
         checkpoint_id="20261121T001329_80",
         branch="main",
@@ -145,10 +145,10 @@ def test_a_jobs_bar_has_the_colour_of_its_branch(runner: Client, job: Job) -> No
     assert job.run is not None
     assert "job-bar lane-1" in page(runner, job), "The next one, before anything stands on the branch."
     job.run.checkpoints.create(
-        location=job.location, key="k2", fingerprint="2", checkpoint_id="c2", branch="what-if", row=1
+        location=job.location, source_key="k2", fingerprint="2", checkpoint_id="c2", branch="what-if", row=1
     )
     job.run.checkpoints.create(
-        location=job.location, key="k3", fingerprint="3", checkpoint_id="c3", branch="later", row=2
+        location=job.location, source_key="k3", fingerprint="3", checkpoint_id="c3", branch="later", row=2
     )
     job.branch = "later"
     job.save()

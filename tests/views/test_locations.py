@@ -67,7 +67,7 @@ def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew
     kinds = [(f"a{number:03}.json", kind.FOREIGN) for number in range(250)]
     kinds += [("m.json", kind.WRITING), ("z.json", kind.BROKEN)]
     Problem.objects.bulk_create(
-        Problem(location=crew_location, key=key, kind=one, reason="So it is.") for key, one in kinds
+        Problem(location=crew_location, source_key=key, kind=one, reason="So it is.") for key, one in kinds
     )
     page = runner.get(crew_location.get_absolute_url()).content.decode()
     assert "252 problems" in page and "The first 200 are shown." in page

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.views.forking import filled, is_startable, looked, page
 from viewer.messages.message import Words
-from viewer.models import AcceptedEffect, Checkpoint, Job, Look, Project, accept_effects
+from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck, Project, accept_effects
 
 
 def part(what: str, fate: str, name: str = "", task: int = 0) -> dict[str, Any]:
@@ -84,9 +84,9 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
 ) -> None:
     text = client.get(page(checkpoint, name)).content.decode()
     # Opening the form starts nothing.
-    assert not Look.objects.exists() and not is_startable(text) and 'name="accepted"' not in text
+    assert not PreflightCheck.objects.exists() and not is_startable(text) and 'name="accepted"' not in text
     sent = filled(client, checkpoint, name)
-    look = Look.objects.get()
+    look = PreflightCheck.objects.get()
     text = client.get(page(checkpoint, name)).content.decode()
     assert reverse("look", args=[look.pk]) in text and not is_startable(text)
     unknown = sent.pop("accepted")
@@ -144,12 +144,12 @@ def test_another_entry_point_has_a_look_of_its_own(
     for name in ("fork", "resume"):
         text = client.post(page(checkpoint, f"{name}-plan"), sent | {"entry_point": ""}).content.decode()
         assert 'id="look-wait"' in text and not is_startable(text)
-    assert set(Look.objects.values_list("entry_point", flat=True)) == {"crew:build", ""}
+    assert set(PreflightCheck.objects.values_list("entry_point", flat=True)) == {"crew:build", ""}
 
 
 def test_the_page_is_told_when_the_look_is_back(client: Client, person: User, checkpoint: Checkpoint) -> None:
     filled(client, checkpoint)
-    look = Look.objects.get()
+    look = PreflightCheck.objects.get()
     waiting = client.get(reverse("look", args=[look.pk]))
     assert (waiting.status_code, waiting.get("HX-Trigger")) == (204, None)
     looked(checkpoint)
@@ -161,14 +161,14 @@ def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint)
-    Look.objects.get().fail(Words("It <broke>."))
+    PreflightCheck.objects.get().fail(Words("It <broke>."))
     for _time in range(3):
         text = client.get(page(checkpoint), headers={"Sec-Fetch-Site": "same-origin"}).content.decode()
         assert "It &lt;broke&gt;." in text and "Check again" in text and ", load" not in text
         client.post(page(checkpoint, "fork-plan"), sent | {"branch": "x"})
-    assert Look.objects.get().status == Look.Status.FAILED
+    assert PreflightCheck.objects.get().status == PreflightCheck.Status.FAILED
     client.post(page(checkpoint, "fork-plan"), sent | {"check": "1"})
-    assert Look.objects.get().status == Look.Status.WAITING
+    assert PreflightCheck.objects.get().status == PreflightCheck.Status.WAITING
 
 
 @pytest.mark.parametrize("name", ["fork", "resume", "vary"])
@@ -181,7 +181,7 @@ def test_opening_the_form_starts_nothing_and_checks_itself_only_from_our_pages(
     assert 'name="check"' in text and ", load" not in text
     ours = {"Sec-Fetch-Site": "same-origin"} if site else {"Referer": "http://testserver/"}
     assert ", load" in client.get(page(checkpoint, name), headers=ours).content.decode()
-    assert not Look.objects.exists() and not Job.objects.exists()
+    assert not PreflightCheck.objects.exists() and not Job.objects.exists()
 
 
 def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
@@ -203,7 +203,7 @@ def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
     assert (accepted.key, accepted.digest, accepted.accepted_by) == (module["key"], "a1", person)
     # Now the second phase may begin.
     look.refresh_from_db()
-    assert look.status == Look.Status.WAITING
+    assert look.status == PreflightCheck.Status.WAITING
     looked(checkpoint, effects=[module])
     text = client.get(page(checkpoint)).content.decode()
     assert is_startable(text) and "1 effect already accepted" in text

@@ -20,7 +20,7 @@ from pytest_django import Settings
 from tests.jobs.conftest import CHILDREN, marks
 from tests.views.forking import CREW, filled, looked, looked_before_new_run, page, stored
 from viewer.jobs.queue.tasks import run_job
-from viewer.models import Checkpoint, Job, Location, Question, Variations
+from viewer.models import Checkpoint, Job, Location, Question, Sweep
 
 CLICKS = 200
 AT_ONCE = 16
@@ -85,7 +85,7 @@ def test_one_form_of_variations_starts_each_of_them_once(
     form = {"key": "11111111-2222-4333-8444-555555555555", "branch": "tone", "entry_point": "crew:build"}
     form["vary-input:topic"] = "tea\nmilk"
     answers = clicked(person, reverse("vary", args=[checkpoint.pk]), form, 40)
-    assert answers == {(302, Variations.objects.get().get_absolute_url())}
+    assert answers == {(302, Sweep.objects.get().get_absolute_url())}
     jobs = {str(job.pk) for job in Job.objects.all()}
     assert len(jobs) == DBTaskResult.objects.count() == 2
     taken_by_many()

@@ -10,7 +10,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
 
-from viewer.models import Job, Location, Problem, Project, Run, Variations
+from viewer.models import Job, Location, Problem, Project, Run, Sweep
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
@@ -28,7 +28,9 @@ def ids_of(html: str) -> list[str]:
 
 @pytest.fixture
 def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[str]:
-    Problem.objects.create(location=crew_location, key="x.json", reason="It breaks off.", kind="broken")
+    Problem.objects.create(
+        location=crew_location, source_key="x.json", reason="It breaks off.", kind="broken"
+    )
     crew_location.project = Project.objects.create(
         folder=str(tmp_path), interpreter="/usr/bin/python3", entry_points=["crew:build"]
     )
@@ -36,10 +38,10 @@ def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[st
     crew_location.save()
     checkpoint = crew_run.checkpoints.latest("row")
     job = Job.objects.create(kind="fork", location=crew_location, run=crew_run, branch="what-if")
-    group = Variations.objects.create(name="tone", checkpoint=checkpoint)
+    group = Sweep.objects.create(name="tone", checkpoint=checkpoint)
     for word in ("tea", "milk"):
         one = Job.objects.create(kind="fork", location=crew_location, run=crew_run, branch=f"tone/{word}")
-        Job.objects.filter(pk=one.pk).update(variations=group, variation=f"topic: {word}", result=word)
+        Job.objects.filter(pk=one.pk).update(sweep=group, variation=f"topic: {word}", result=word)
     run = crew_run.get_absolute_url()
     return [
         reverse("locations"),

@@ -12,25 +12,25 @@ from pytest_django.live_server_helper import LiveServer
 from tests.views.forking import looked_before_new_run, made_location
 from viewer.access.login_links import teammate
 from viewer.jobs import locks
-from viewer.models import Job, Look, Project
+from viewer.models import Job, PreflightCheck, Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[Look]:
+def look(tmp_path: Path) -> Iterator[PreflightCheck]:
     """A look at the project's crew that is not back yet, and that nobody else makes meanwhile."""
     project = made_location((tmp_path / "newsroom").resolve()).project
     assert project
     look = looked_before_new_run(project, "crew:build")
-    Look.objects.update(status=Look.Status.LOOKING)
+    PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     look.folder.mkdir(parents=True)
     with locks.held(look.folder / locks.FOLLOWER):
         yield look
 
 
 @pytest.fixture
-def form(browser: Browser, live_server: LiveServer, client: Client, look: Look) -> Iterator[Page]:
+def form(browser: Browser, live_server: LiveServer, client: Client, look: PreflightCheck) -> Iterator[Page]:
     """The form of that crew's new run. It must have broken no script and no policy."""
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
@@ -51,7 +51,9 @@ def form(browser: Browser, live_server: LiveServer, client: Client, look: Look) 
     assert errors == []
 
 
-def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(form: Page, look: Look) -> None:
+def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(
+    form: Page, look: PreflightCheck
+) -> None:
     expect(form.locator("#look")).to_contain_text("It need not be waited for")
     expect(form.locator("#start-button")).to_be_enabled()
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It fails."]})

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from tests.views.forking import CREW, SECRET, is_startable, stored
 from viewer.messages.message import Words
-from viewer.models import Checkpoint, Job, Location, Look, Project
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 
 pytestmark = pytest.mark.django_db
 
@@ -100,10 +100,10 @@ def test_what_will_happen_is_shown_and_nothing_starts(client: Client, page: str)
 def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: Client, page: str) -> None:
     address = f"{page}?entry_point=crew:build"
     unchecked = client.get(address).content.decode()
-    assert not Look.objects.exists() and 'name="check"' in unchecked and is_startable(unchecked)
+    assert not PreflightCheck.objects.exists() and 'name="check"' in unchecked and is_startable(unchecked)
     client.post(f"{page}plan/", {"entry_point": "crew:build", "check": "1"})
     waiting = client.get(address).content.decode()
-    look = Look.objects.get()
+    look = PreflightCheck.objects.get()
     assert (look.checkpoint, look.entity, look.provider) == (None, "crew", "json")
     # It is not waited for: the run's child finds out the same.
     assert reverse("look", args=[look.pk]) in waiting and is_startable(waiting)
@@ -117,7 +117,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     assert is_startable(
         client.post(page, sent | {"place": "new.db", "input-json:year": "{"}).content.decode()
     )
-    assert set(Look.objects.values_list("provider", flat=True)) == {"json", "sqlite"}
+    assert set(PreflightCheck.objects.values_list("provider", flat=True)) == {"json", "sqlite"}
     look.fail(Words("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
     assert "whether this can start is not known" in failed and "It took longer" in failed

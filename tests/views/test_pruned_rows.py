@@ -18,7 +18,12 @@ def pruned_run(db: None) -> Run:
     run = generated_run(12)
     rows = list(run.checkpoints.order_by("row"))
     for parent, row in pairwise(rows):
-        row.parent, row.lane, row.branch, row.edge = parent, 0, rows[0].branch, Checkpoint.Edge.RECORDED
+        row.parent, row.lane, row.branch, row.parent_link = (
+            parent,
+            0,
+            rows[0].branch,
+            Checkpoint.ParentLink.RECORDED,
+        )
         row.is_branch_head = row is rows[-1]
         row.state = Checkpoint.State.PRUNED if 2 <= row.row <= 8 else Checkpoint.State.PRESENT
         row.save()

@@ -54,7 +54,12 @@ def test_a_flows_progress_costs_no_query_for_each_row(
         page_of(reader, run)
     rows = list(run.checkpoints.all())
     for number, row in enumerate(rows * 5):
-        row.pk, row.row, row.key, row.checkpoint_id = None, 3 + number, f"made {number}", f"made {number}"
+        row.pk, row.row, row.source_key, row.checkpoint_id = (
+            None,
+            3 + number,
+            f"made {number}",
+            f"made {number}",
+        )
         row.save()
     with CaptureQueriesContext(connection) as after:
         page_of(reader, run, f"at={run.checkpoints.get(row=2).checkpoint_id}")

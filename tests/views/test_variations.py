@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.views.forking import CREW, looked, stored
 from viewer.jobs.queue.cache_warmup import waits_for_cache
-from viewer.models import Checkpoint, Job, JobEvent, Location, Variations
+from viewer.models import Checkpoint, Job, JobEvent, Location, Sweep
 
 AGENTS = [
     {"id": "a", "role": "Agent 1", "llm": {"model": "gpt-4o"}},
@@ -47,7 +47,7 @@ def test_each_combination_is_a_branch_and_all_are_recorded_together(
     form = {name.replace("Agent_1", "Agent 1"): value for name, value in form.items()}
     form |= {"vary-input:year": "[2030, 2031]", "limit_tokens": "5000", "limit_minutes": "2"}
     assert client.post(vary(checkpoint), form).status_code == 302
-    group = Variations.objects.get()
+    group = Sweep.objects.get()
     assert (group.name, group.limits, group.checkpoint) == (
         "tone",
         {"tokens": 5000, "seconds": 120},
@@ -78,7 +78,7 @@ def test_sent_twice_it_starts_once_and_changed_it_is_another_group(
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
     first = client.post(vary(checkpoint), form)
     again = client.post(vary(checkpoint), form)
-    assert first["Location"] == again["Location"] == Variations.objects.get().get_absolute_url()
+    assert first["Location"] == again["Location"] == Sweep.objects.get().get_absolute_url()
     assert Job.objects.count() == 2
     changed = client.post(vary(checkpoint), form | {"vary-input:topic": "tea\ncocoa", "branch": "other"})
     assert changed["Location"] != first["Location"] and Job.objects.count() == 4
@@ -95,8 +95,8 @@ def test_a_key_that_is_tried_is_in_no_name_and_no_words(
     # The runs get them, each its own; nothing else says which.
     assert [job.request["inputs"]["api_key"] for job in jobs] == keys * 2
     assert [job.branch for job in jobs] == ["tone/tea", "tone/tea-2", "tone/3", "tone/4"]
-    kept = [f"{job.branch} {job.variation} {job.plan} {job.asked}" for job in jobs]
-    page = client.get(Variations.objects.get().get_absolute_url()).content.decode()
+    kept = [f"{job.branch} {job.variation} {job.plan} {job.request_digest}" for job in jobs]
+    page = client.get(Sweep.objects.get().get_absolute_url()).content.decode()
     assert not [key for key in keys if any(key in text for text in (*kept, page))]
     assert "topic: [redacted], api_key: [redacted]" in jobs[3].variation
     for job in jobs:
@@ -111,7 +111,7 @@ def test_nothing_is_recorded_where_one_of_them_cannot_be(
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, branch="tone/milk")
     answer = client.post(vary(checkpoint), form)
     assert answer.status_code == 422 and "There is a branch" in answer.content.decode()
-    assert not Variations.objects.exists() and Job.objects.count() == 1
+    assert not Sweep.objects.exists() and Job.objects.count() == 1
 
 
 def test_the_plan_of_each_is_shown_and_stale_work_can_be_run_again(
@@ -133,7 +133,7 @@ def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
     form = sent(client, checkpoint)
     form |= {"vary-output:task-1": ["One\n\n---\n\ntext", "Another", ""], "vary-stored:task-1": "1"}
     client.post(vary(checkpoint), form)
-    jobs = list(Variations.objects.get().jobs.order_by("created_at"))
+    jobs = list(Sweep.objects.get().jobs.order_by("created_at"))
     assert [job.request["outputs"] for job in jobs] == [
         {},
         {"task-1": {"text": "One\n\n---\n\ntext"}},
@@ -162,7 +162,7 @@ def test_what_cannot_start_says_why(
 ) -> None:
     answer = client.post(vary(checkpoint), sent(client, checkpoint) | changes)
     assert answer.status_code == 422 and words in answer.content.decode()
-    assert not Job.objects.exists() and not Variations.objects.exists()
+    assert not Job.objects.exists() and not Sweep.objects.exists()
 
 
 def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
@@ -170,7 +170,7 @@ def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"preload": "shared_prefix"}
     client.post(vary(checkpoint), form)
-    first, second, third = Variations.objects.get().jobs.order_by("created_at")
+    first, second, third = Sweep.objects.get().jobs.order_by("created_at")
     assert [job.request["options"].get("preload") for job in (first, second, third)] == [
         "shared_prefix",
         None,
@@ -188,7 +188,7 @@ def test_the_groups_page_shows_the_branches_beside_each_other(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     client.post(vary(checkpoint), sent(client, checkpoint, vary_input__topic="tea\nmilk"))
-    group = Variations.objects.get()
+    group = Sweep.objects.get()
     first, second = group.jobs.order_by("created_at")
     assert 'hx-trigger="every 2s"' in client.get(group.get_absolute_url()).content.decode()
     first.end(Job.Status.SUCCEEDED, result="A warm text")

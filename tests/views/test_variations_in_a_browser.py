@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.access.login_links import teammate
-from viewer.models import Job, Variations
+from viewer.models import Job, Sweep
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -47,7 +47,7 @@ def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary
     assert not Job.objects.exists()
     vary_page.dblclick("#start-button")
     vary_page.wait_for_url("**/variations/*/")
-    assert Variations.objects.count() == 1 and Job.objects.count() == 2
+    assert Sweep.objects.count() == 1 and Job.objects.count() == 2
     # What has ended is seen without a reload.
     for job in Job.objects.all():
         job.end(Job.Status.SUCCEEDED, result=f"About {job.branch}")

@@ -124,7 +124,7 @@ def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
     DayLimits.current().change({"steps": 1})
     Job.objects.update(start_at=None)
     used = Job.objects.create(
-        kind="fork", location=later.location, project=later.project, steps=1, started_at=timezone.now()
+        kind="fork", location=later.location, project=later.project, steps_used=1, started_at=timezone.now()
     )
     Job.objects.filter(pk=used.pk).update(status="succeeded", ended_at=timezone.now())
     folded = text_of(client, reverse("jobs"))
@@ -151,7 +151,7 @@ def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
     words = "Stopped at its limit of 20,000 tokens."
     Job.objects.update(
         status="cancelled",
-        stopped_by={"whose": "job", "measure": "tokens", "most": 20000},
+        limit_hit={"whose": "job", "measure": "tokens", "most": 20000},
         limits={"tokens": 20000},
         tokens=20400,
         started_at=timezone.now(),

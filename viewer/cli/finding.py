@@ -71,9 +71,11 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
     key = key_of(location, file.relative_to(location.path).as_posix())
-    row = location.checkpoints.select_related("location__project", "run", "body").filter(key=key).first()
+    row = (
+        location.checkpoints.select_related("location__project", "run", "body").filter(source_key=key).first()
+    )
     if row is None:
-        problem = location.problems.filter(key=key).first()
+        problem = location.problems.filter(source_key=key).first()
         reason = told(problem.why) if problem else _("it was not found there")
         raise CommandError(
             _("%(file)s is no readable checkpoint: %(reason)s") % {"file": file, "reason": reason}

@@ -14,7 +14,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     return {
         "id": row.checkpoint_id,
         "parent_id": _parent_id(row),
-        "edge": row.edge,
+        "edge": row.parent_link,
         "branch": row.branch,
         "trigger": row.trigger,
         "created_at": row.created_at.astimezone(UTC).isoformat() if row.created_at else None,

@@ -13,7 +13,7 @@ from viewer.forms.fork import FormError
 from viewer.jobs.spool import Options
 from viewer.messages.labels import loss_words, part_words, question_words, told
 from viewer.messages.message import words_from
-from viewer.models import AcceptedEffect, Look
+from viewer.models import AcceptedEffect, PreflightCheck
 
 ACCEPTED = "accepted"
 # The buttons of the preflight check: start it, and accept the effects that it listed.
@@ -59,7 +59,7 @@ class ShownEffect:
 class ShownLook:
     """``accepted`` says whether a person agrees to what is shown: to these losses, or to not knowing."""
 
-    look: Look
+    look: PreflightCheck
     questions: list[ShownQuestion] = field(default_factory=list)
     # What would be lost: the name it is accepted by, and words.
     losses: dict[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class ShownLook:
     @property
     def is_unchecked(self) -> bool:
         """Whether a person has to start the preflight check."""
-        return self.look.status == Look.Status.UNCHECKED or self.look.is_outdated
+        return self.look.status == PreflightCheck.Status.UNCHECKED or self.look.is_outdated
 
     @property
     def is_known(self) -> bool:
@@ -87,7 +87,7 @@ class ShownLook:
 
     @property
     def has_failed(self) -> bool:
-        return self.look.status == Look.Status.FAILED
+        return self.look.status == PreflightCheck.Status.FAILED
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -151,7 +151,7 @@ class ShownLook:
         return {**options, "matches": answers} if answers else options
 
 
-def shown_look(look: Look, sent: Sent) -> ShownLook:
+def shown_look(look: PreflightCheck, sent: Sent) -> ShownLook:
     """The look with what was sent of it; None: the form is shown for the first time."""
     new = look.new_effects
     shown = ShownLook(look, effects_mark=mark_of_effects(look))
@@ -173,13 +173,13 @@ def shown_look(look: Look, sent: Sent) -> ShownLook:
     return shown
 
 
-def mark_of_effects(look: Look) -> str:
+def mark_of_effects(look: PreflightCheck) -> str:
     """What accepting effects refers to: those of this check that nobody has accepted yet."""
     keys = sorted(effect["key"] for effect in look.new_effects)
     return sha256("\n".join([look.fingerprint, *keys]).encode()).hexdigest()[:16]
 
 
-def accepts_effects(look: Look, sent: Sent) -> bool:
+def accepts_effects(look: PreflightCheck, sent: Sent) -> bool:
     """Whether the form that was sent accepts the effects of this check, as they are now."""
     return bool(look.new_effects) and sent is not None and sent.get(ACCEPT_EFFECTS) == mark_of_effects(look)
 

@@ -67,7 +67,7 @@ def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
     try:
         with turn_at(location):
-            if not location.still_stands():
+            if not location.refresh_if_listed():
                 return ImportSummary()
             location.refresh_from_db(fields=["project", "secrets_mark"])
             hide_known_secrets(location)
@@ -89,7 +89,7 @@ def _within_store(location: Location, run: Callable[[Store], ImportSummary]) -> 
             mark = store.mark
             if location.refused_mark == mark:
                 # The very same exceeded the limits before.
-                return ImportSummary(unreadable=location.why_unreadable, refused_mark=mark)
+                return ImportSummary(unreadable=location.read_error_message, refused_mark=mark)
             return run(store)
     except LocationReplaced as error:
         return ImportSummary(unreadable=error.words, replaced_by=error.identity)
@@ -112,7 +112,7 @@ def import_one(location: Location, source: str) -> ImportSummary:
     """
     key = _key_of(location, source)
     with turn_at(location):
-        if not location.still_stands():
+        if not location.refresh_if_listed():
             return ImportSummary()
         location.refresh_from_db(fields=["project", "secrets_mark"])
         hide_known_secrets(location)
@@ -259,7 +259,7 @@ def _begins_a_run(result: Packed | Fault, kickoffs: set[str], ids: set[str]) -> 
 
 def _note(location: Location, summary: ImportSummary) -> None:
     now = timezone.now()
-    if (location.unreadable, location.replaced_by) != (str(summary.unreadable or ""), summary.replaced_by):
+    if (location.read_error, location.replaced_by) != (str(summary.unreadable or ""), summary.replaced_by):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > NOTED_EVERY
     is_due |= location.refused_mark != summary.refused_mark
@@ -272,6 +272,6 @@ def _note(location: Location, summary: ImportSummary) -> None:
 def hide_stored(location: Location) -> None:
     """Hide the project's secrets in what is stored of a location, as its next import would."""
     with turn_at(location):
-        if location.still_stands():
+        if location.refresh_if_listed():
             location.refresh_from_db(fields=["project", "secrets_mark"])
             hide_known_secrets(location)

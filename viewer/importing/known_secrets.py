@@ -24,10 +24,19 @@ BATCH = 200
 # What the rows of a location show of its checkpoints' own texts. Ids stay different from each other.
 _SHOWN: dict[type[models.Model], tuple[str, ...]] = {
     Checkpoint: (
-        *("key", "checkpoint_id", "parent_checkpoint_id", "run_key", "branch", "trigger", "subject", "name"),
+        *(
+            "source_key",
+            "checkpoint_id",
+            "parent_checkpoint_id",
+            "run_key",
+            "branch",
+            "trigger",
+            "subject",
+            "name",
+        ),
     ),
     Run: ("key", "name"),
-    Problem: ("key", "reason"),
+    Problem: ("source_key", "reason"),
 }
 # What the environment files of projects held when they could last be read.
 _last_read: dict[str, tuple[str, ...]] = {}
@@ -101,7 +110,7 @@ def _shown(row: models.Model, name: str, known: KnownSecrets) -> str | None:
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None
     field = row._meta.get_field(name)
-    shown = shown_key(text, known) if name == "key" and not isinstance(row, Run) else shown_name(text, known)
+    shown = shown_key(text, known) if name == "source_key" else shown_name(text, known)
     return shown[: getattr(field, "max_length", None)]
 
 

@@ -43,9 +43,9 @@ class Problems:
         self._location = location
         rows = Problem.objects.filter(location=location)
         if keys is not None:
-            rows = rows.filter(key__in=keys)
+            rows = rows.filter(source_key__in=keys)
         self._before = {
-            row.key: _Known(
+            row.source_key: _Known(
                 row.pk, row.reason, row.reason_words, row.kind, row.fingerprint, row.first_seen_at
             )
             for row in rows
@@ -109,7 +109,7 @@ class Problems:
         rows = [
             Problem(
                 location=self._location,
-                key=key,
+                source_key=key,
                 reason=known.reason,
                 reason_words=known.reason_words,
                 kind=known.kind,
@@ -123,7 +123,7 @@ class Problems:
             rows,
             batch_size=500,
             update_conflicts=True,
-            unique_fields=["location", "key"],
+            unique_fields=["location", "source_key"],
             update_fields=_TOLD,
         )
         return is_news

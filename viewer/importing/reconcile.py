@@ -89,7 +89,7 @@ def _touched_runs(location: Location, read: Sequence[Packed]) -> set[int]:
     snapshots = [result.snapshot for result in read]
     ids = {snapshot.checkpoint_id for snapshot in snapshots}
     wanted = {
-        "key": {snapshot.key for snapshot in snapshots},
+        "source_key": {snapshot.key for snapshot in snapshots},
         "checkpoint_id": ids | {snapshot.parent_id for snapshot in snapshots if snapshot.parent_id},
         "parent_checkpoint_id": ids,
         "run_key": {snapshot.run_key for snapshot in snapshots if snapshot.run_key},
@@ -106,7 +106,7 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
     columns = (
         *(
             "pk",
-            "key",
+            "source_key",
             "checkpoint_id",
             "parent_checkpoint_id",
             "run_key",
@@ -115,7 +115,7 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             "event_count",
         ),
         *("entity", "name", "tasks_done", "tasks_total"),
-        *("run_id", "parent_id", "edge", "lane", "row", "is_branch_head"),
+        *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head"),
     )
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):

@@ -30,7 +30,7 @@ def what_would_be_lost(location: Location) -> str:
     if location.jobs.exists():
         return _("Jobs ran here, and what is kept of them would go with it.")
     copies = location.checkpoints.all()
-    if not location.unreadable:
+    if not location.read_error:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)
     if copies.exists():
         return _(

@@ -29,8 +29,8 @@ def known_rows(location: Location, keys: Collection[str] | None = None) -> dict[
     """The stored checkpoints of a location, or those of a few keys, by key."""
     rows = Checkpoint.objects.filter(location=location).order_by()
     if keys is not None:
-        rows = rows.filter(key__in=keys)
-    found = rows.values_list("key", "pk", "fingerprint", "state")
+        rows = rows.filter(source_key__in=keys)
+    found = rows.values_list("source_key", "pk", "fingerprint", "state")
     return {
         key: Known(pk, fingerprint, state) for key, pk, fingerprint, state in found.iterator(chunk_size=5000)
     }
@@ -39,7 +39,7 @@ def known_rows(location: Location, keys: Collection[str] | None = None) -> dict[
 def mark_states(location: Location, keys: Sequence[str], state: Checkpoint.State) -> int:
     """Give the checkpoints with these keys another state. How many had one that differs."""
     rows = Checkpoint.objects.filter(location=location).exclude(state=state)
-    return sum(rows.filter(key__in=some).update(state=state) for some in in_slices(keys))
+    return sum(rows.filter(source_key__in=some).update(state=state) for some in in_slices(keys))
 
 
 def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
@@ -58,7 +58,7 @@ class Standing:
 
     run_id: int
     parent_id: int | None
-    edge: str
+    parent_link: str
     lane: int
     row: int
     is_branch_head: bool
@@ -105,8 +105,8 @@ _TOLD = (
     ),
     *("engine_version", "entity", "name", "tasks_done", "tasks_total", "event_count", "tokens"),
 )
-_SETTLED = ("run_id", "parent_id", "edge", "lane", "row", "is_branch_head")
-_COLUMNS = ("id", "location_id", "key", "state", *_TOLD, *_SETTLED)
+_SETTLED = ("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head")
+_COLUMNS = ("id", "location_id", "source_key", "state", *_TOLD, *_SETTLED)
 _BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls")
 
 
@@ -137,7 +137,7 @@ def _settled(standing: Standing) -> tuple[Any, ...]:
     return (
         standing.run_id,
         standing.parent_id,
-        standing.edge,
+        standing.parent_link,
         standing.lane,
         standing.row,
         standing.is_branch_head,

@@ -24,7 +24,7 @@ def real_place(checkpoint: Checkpoint) -> RealPlace:
     location = checkpoint.location
     try:
         with opened_store(address_of(location)) as store:
-            found = store.entry(checkpoint.key)
+            found = store.entry(checkpoint.source_key)
     except LocationUnreadable:
         found = None
     if not isinstance(found, Entry):

@@ -89,7 +89,7 @@ def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
     agreed = {
         "start_at": terms.start_at,
         "limits": dict(terms.limits),
-        "asked": mark_of_asked(values["request"], terms),
+        "request_digest": mark_of_asked(values["request"], terms),
     }
     with transaction.atomic():
         existing = Job.objects.filter(idempotency_key=key).first()
@@ -121,7 +121,7 @@ def run_here(job: Job) -> None:
     while not (job.has_ended or job.is_missed):
         try:
             if not worker_is_up():
-                Job.objects.filter(pk=job.pk).note_due()
+                Job.objects.filter(pk=job.pk).mark_due()
                 carry(job)
             job.refresh_from_db()
             if not job.has_ended:

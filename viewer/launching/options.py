@@ -29,7 +29,7 @@ def mark_of_asked(request: Mapping[str, Any], terms: Terms) -> str:
 
 def asks_for(job: Job, request: Mapping[str, Any], terms: Terms) -> bool:
     """Whether this is what the job was made for: the same form, sent again."""
-    return job.asked == mark_of_asked(request, terms)
+    return job.request_digest == mark_of_asked(request, terms)
 
 
 def moment_words(moment: datetime) -> str:

@@ -13,7 +13,7 @@ from viewer.jobs.execution.start import runnable
 from viewer.jobs.queue.tasks import offer_ready
 from viewer.launching.branch_reservation import refuse_taken
 from viewer.launching.options import Terms
-from viewer.models import Checkpoint, Job, Project, Variations
+from viewer.models import Checkpoint, Job, Project, Sweep
 
 AT_ONCE = Terms()
 
@@ -37,7 +37,7 @@ def start_variations(
     terms: Terms = AT_ONCE,
     preload: str = "",
     requested_by: AbstractBaseUser | None = None,
-) -> Variations:
+) -> Sweep:
     """The group with its queued jobs, offered to the workers once all of them are committed.
 
     ``terms`` are when each may start, and how much all may use together. The same key finds the same group.
@@ -52,7 +52,7 @@ def start_variations(
     }
     project = runnable(project)
     with transaction.atomic():
-        group, is_new = Variations.objects.get_or_create(idempotency_key=key, defaults=values)
+        group, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
             jobs = [
                 _job(group, project, number, fork, terms, preload if number == 1 else "")
@@ -67,7 +67,7 @@ def _offer_all(jobs: Sequence[Job]) -> None:
         offer_ready(job)
 
 
-def _job(group: Variations, project: Project, number: int, fork: Planned, terms: Terms, preload: str) -> Job:
+def _job(group: Sweep, project: Project, number: int, fork: Planned, terms: Terms, preload: str) -> Job:
     checkpoint = group.checkpoint
     assert checkpoint is not None
     refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
@@ -84,7 +84,7 @@ def _job(group: Variations, project: Project, number: int, fork: Planned, terms:
         start_at=terms.start_at,
         request={**fork.request, "options": options},
         plan=[dict(step) for step in fork.plan],
-        variations=group,
+        sweep=group,
         variation=fork.words[:300],
         # A moment apart, so that their order is the form's.
         created_at=group.created_at + timedelta(microseconds=number),

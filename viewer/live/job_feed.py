@@ -24,7 +24,7 @@ MOVING = ("task_", "method_", "steps")
 # Events of which the page shows the question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
 # What a page is told of the job's row.
-STATE = ("status", "cancel_requested_at", "run_id", "stopped_by", "start_at", "due_at")
+STATE = ("status", "cancel_requested_at", "run_id", "limit_hit", "start_at", "became_due_at")
 LAST_EVENT = Subquery(JobEvent.objects.filter(job=OuterRef("pk")).order_by("-seq").values("seq")[:1])
 
 

@@ -123,7 +123,7 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     found = with_new_events(tail)
     present: dict[str, tuple[object, ...]] = {}
     jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
-    told = ("status", "cancel_requested_at", "stopped_by", "start_at", "due_at")
+    told = ("status", "cancel_requested_at", "limit_hit", "start_at", "became_due_at")
     for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *told):
         present[job_group(pk)] = tuple(state)
     locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]

@@ -4,10 +4,10 @@ from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.jobs import Job, JobEvent
 from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
-from viewer.models.preflight import Look
+from viewer.models.preflight import PreflightCheck
 from viewer.models.questions import Question
 from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
-from viewer.models.sweeps import Variations
+from viewer.models.sweeps import Sweep
 
 __all__ = [
     "AcceptedEffect",
@@ -17,12 +17,12 @@ __all__ = [
     "Job",
     "JobEvent",
     "Location",
-    "Look",
+    "PreflightCheck",
     "Problem",
     "Project",
     "Question",
     "Run",
-    "Variations",
+    "Sweep",
     "accept_effects",
     "run_uid",
 ]

@@ -46,7 +46,7 @@ class AcceptedEffect(models.Model):
 
     class Meta:
         ordering = ["kind", "name"]
-        constraints = [models.UniqueConstraint(fields=["project", "key"], name="accepted_once")]
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="unique_accepted_effect")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.messages.message import Words, words_from
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
-from viewer.models.sweeps import Variations
+from viewer.models.sweeps import Sweep
 
 # What of a request holds values that a person typed, by their names.
 EDITS = ("inputs", "outputs", "state")
@@ -49,14 +49,14 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def due(self) -> JobQuerySet:
         """Queued jobs that no time holds back: they have none, or it came while somebody could start them."""
-        return self.queued().filter(models.Q(start_at=None) | models.Q(due_at__isnull=False))
+        return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
 
-    def note_due(self) -> int:
+    def mark_due(self) -> int:
         """Keep that the time of these has come. What passed longer ago than the grace is left to a person."""
         now = timezone.now()
         grace = timedelta(seconds=settings.START_GRACE_SECONDS)
-        waiting = self.queued().filter(due_at=None, start_at__lte=now, start_at__gte=now - grace)
-        return waiting.update(due_at=now)
+        waiting = self.queued().filter(became_due_at=None, start_at__lte=now, start_at__gte=now - grace)
+        return waiting.update(became_due_at=now)
 
 
 class Job(models.Model):
@@ -101,18 +101,18 @@ class Job(models.Model):
     # Not before this moment; none: as soon as there is a place for it.
     start_at = models.DateTimeField(null=True, blank=True)
     # When it was seen that this moment had come. Without it, a job with a moment of its own does not start.
-    due_at = models.DateTimeField(null=True, blank=True)
+    became_due_at = models.DateTimeField(null=True, blank=True)
     # Tells whether a form that is sent again asks for the same, once the request holds no edits any more.
-    asked = models.CharField(max_length=64, blank=True)
+    request_digest = models.CharField(max_length=64, blank=True)
     # The form's forks that it belongs to, and which of them it is, in words.
-    variations = models.ForeignKey(Variations, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    sweep = models.ForeignKey(Sweep, null=True, on_delete=models.SET_NULL, related_name="jobs")
     variation = models.CharField(max_length=300, blank=True)
     # How much it may use (viewer/models/limits.py), and what it has used so far.
     limits = models.JSONField(default=dict, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
-    steps = models.PositiveIntegerField(default=0)
+    steps_used = models.PositiveIntegerField(default=0)
     # The limit at which it was stopped (viewer/jobs/limits/usage.py); empty where none stopped it.
-    stopped_by = models.JSONField(default=dict, blank=True)
+    limit_hit = models.JSONField(default=dict, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
     # Why it failed, in English, and as it is told to a person (viewer/messages/message.py).
@@ -131,12 +131,12 @@ class Job(models.Model):
             models.UniqueConstraint(
                 fields=["location", "branch"],
                 condition=models.Q(kind="fork", run__isnull=False, status__in=UNFINISHED),
-                name="one_fork_a_branch",
+                name="unique_unfinished_fork",
             ),
             models.UniqueConstraint(
                 fields=["run", "branch"],
                 condition=models.Q(kind="resume", status__in=UNFINISHED),
-                name="one_resume_a_branch",
+                name="unique_unfinished_resume",
             ),
         ]
         permissions = [("may_run", "May start, cancel and answer runs, and change what they run with")]
@@ -169,12 +169,12 @@ class Job(models.Model):
     @property
     def is_stopped(self) -> bool:
         """Whether a limit has ended it, or is about to."""
-        return bool(self.stopped_by) and self.status != self.Status.SUCCEEDED
+        return bool(self.limit_hit) and self.status != self.Status.SUCCEEDED
 
     @property
     def is_missed(self) -> bool:
         """Whether its time passed while nothing could start it, and so long ago that a person has to."""
-        if self.status != self.Status.QUEUED or self.start_at is None or self.due_at is not None:
+        if self.status != self.Status.QUEUED or self.start_at is None or self.became_due_at is not None:
             return False
         return timezone.now() - self.start_at > timedelta(seconds=settings.START_GRACE_SECONDS)
 
@@ -229,7 +229,7 @@ class Job(models.Model):
         }
         if status == self.Status.SUCCEEDED:
             # It was done before a limit could stop it.
-            values["stopped_by"] = {}
+            values["limit_hit"] = {}
         if why is not None:
             values |= {"error": str(why), "error_words": why.plain()}
         ended = Job.objects.unfinished().filter(pk=self.pk).update(**values, **texts)
@@ -252,21 +252,21 @@ class Job(models.Model):
 
     def move_start(self, start_at: datetime | None) -> bool:
         """Have it start then, or as soon as it can where that is None. False where it is queued no more."""
-        moved = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, due_at=None)
+        moved = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, became_due_at=None)
         self.refresh_from_db()
         return bool(moved)
 
-    def note_use(self, *, tokens: int, steps: int) -> None:
+    def record_usage(self, *, tokens: int, steps: int) -> None:
         """Keep what it has used so far."""
-        Job.objects.filter(pk=self.pk).update(tokens=tokens, steps=steps)
-        self.tokens, self.steps = tokens, steps
+        Job.objects.filter(pk=self.pk).update(tokens=tokens, steps_used=steps)
+        self.tokens, self.steps_used = tokens, steps
 
     def stop(self, limit: dict[str, Any]) -> bool:
         """Keep at which limit it is being stopped. False where a limit or a person did so before."""
         stopped = (
             Job.objects.under_way()
-            .filter(pk=self.pk, stopped_by={}, cancel_requested_at=None)
-            .update(stopped_by=limit)
+            .filter(pk=self.pk, limit_hit={}, cancel_requested_at=None)
+            .update(limit_hit=limit)
         )
         self.refresh_from_db()
         return bool(stopped)
@@ -325,7 +325,7 @@ class JobEvent(models.Model):
 
     class Meta:
         ordering = ["seq"]
-        constraints = [models.UniqueConstraint(fields=["job", "seq"], name="one_event_a_seq")]
+        constraints = [models.UniqueConstraint(fields=["job", "seq"], name="unique_event_seq")]
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"

@@ -85,8 +85,8 @@ class LocationQuerySet(models.QuerySet["Location"]):
 
 _CHANGED_BY_OTHERS = (
     "imported_at",
-    "unreadable",
-    "unreadable_words",
+    "read_error",
+    "read_error_words",
     "identity",
     "replaced_by",
     "refused_mark",
@@ -103,6 +103,8 @@ class Location(models.Model):
     # Made from the path, so that links outlive a fresh data folder.
     uid = models.UUIDField(unique=True, editable=False)
     path = models.CharField(max_length=1000, unique=True)
+    # The name of the engine that wrote it (a folder of viewer/engines).
+    engine = models.CharField(max_length=50, default="crewai")
     provider = models.CharField(max_length=20, choices=Provider)
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
@@ -112,9 +114,9 @@ class Location(models.Model):
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
     # Why the location itself could not be read at the last import, in English; empty where it could.
-    unreadable = models.TextField(blank=True)
+    read_error = models.TextField(blank=True)
     # The same as it is told to a person (viewer/messages/message.py).
-    unreadable_words = models.JSONField(default=dict, blank=True)
+    read_error_words = models.JSONField(default=dict, blank=True)
     # Which folder or file was added (viewer/stores/safe_open.py); empty until the first import.
     identity = models.CharField(max_length=100, blank=True)
     # What is at the path instead, where that is something else by now; a person may accept it.
@@ -140,14 +142,14 @@ class Location(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
 
-    def note_import(self, at: datetime, unreadable: Words | None, is_news: bool) -> None:
+    def note_import(self, at: datetime, read_error: Words | None, is_news: bool) -> None:
         """Record that it was looked at; where that brought news, open pages are to follow."""
-        self.imported_at, self.unreadable = at, str(unreadable or "")
-        self.unreadable_words = unreadable.plain() if unreadable else {}
+        self.imported_at, self.read_error = at, str(read_error or "")
+        self.read_error_words = read_error.plain() if read_error else {}
         changes: dict[str, Any] = {
             "imported_at": at,
-            "unreadable": self.unreadable,
-            "unreadable_words": self.unreadable_words,
+            "read_error": self.read_error,
+            "read_error_words": self.read_error_words,
             "replaced_by": self.replaced_by,
             "refused_mark": self.refused_mark,
         }
@@ -170,7 +172,7 @@ class Location(models.Model):
         self.identity, self.replaced_by = identity, ""
         return True
 
-    def still_stands(self) -> bool:
+    def refresh_if_listed(self) -> bool:
         """Whether nobody has taken it off the list. What others have stored of it since is read again."""
         try:
             self.refresh_from_db(fields=_CHANGED_BY_OTHERS)
@@ -185,9 +187,9 @@ class Location(models.Model):
         return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
 
     @property
-    def why_unreadable(self) -> Words:
+    def read_error_message(self) -> Words:
         """To be told where it could not be read."""
-        return words_from(self.unreadable_words, self.unreadable)
+        return words_from(self.read_error_words, self.read_error)
 
     @property
     def name(self) -> str:
@@ -209,7 +211,7 @@ class Problem(models.Model):
         FOREIGN = "foreign", _("not a checkpoint")
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")
-    key = models.CharField(max_length=1000)
+    source_key = models.CharField(max_length=1000)
     # In English, and as it is told to a person (viewer/messages/message.py).
     reason = models.TextField()
     reason_words = models.JSONField(default=dict, blank=True)
@@ -218,11 +220,13 @@ class Problem(models.Model):
     first_seen_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        ordering = ["key"]
-        constraints = [models.UniqueConstraint(fields=["location", "key"], name="one_problem_a_key")]
+        ordering = ["source_key"]
+        constraints = [
+            models.UniqueConstraint(fields=["location", "source_key"], name="unique_problem_source_key")
+        ]
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.reason}"
+        return f"{self.source_key}: {self.reason}"
 
     @property
     def why(self) -> Words:

@@ -16,26 +16,28 @@ from viewer.models.locations import Project
 from viewer.models.runs import Checkpoint
 
 
-class LookQuerySet(models.QuerySet["Look"]):
-    def ended(self) -> LookQuerySet:
+class PreflightCheckQuerySet(models.QuerySet["PreflightCheck"]):
+    def ended(self) -> PreflightCheckQuerySet:
         """Looks that have come back, with or without a finding."""
-        return self.filter(status__in=[Look.Status.DONE, Look.Status.FAILED])
+        return self.filter(status__in=[PreflightCheck.Status.DONE, PreflightCheck.Status.FAILED])
 
 
-class Look(models.Model):
+class PreflightCheck(models.Model):
     """One look, made by a child in the project's own interpreter."""
 
     class Status(models.TextChoices):
         # Never stored: nobody has asked for it yet.
         UNCHECKED = "unchecked", _("not checked")
         WAITING = "waiting", _("waiting")
-        LOOKING = "looking", _("looking")
+        CHECKING = "checking", _("checking")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.CASCADE, related_name="looks")
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="looks")
+    checkpoint = models.ForeignKey(
+        Checkpoint, null=True, on_delete=models.CASCADE, related_name="preflight_checks"
+    )
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="preflight_checks")
     entry_point = models.CharField(max_length=300, blank=True)
     # Of a new run, which has no checkpoint: what begins, and the form of the place that it writes to.
     entity = models.CharField(max_length=20, blank=True)
@@ -50,7 +52,7 @@ class Look(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
-    objects = LookQuerySet.as_manager()
+    objects = PreflightCheckQuerySet.as_manager()
 
     class Meta:
         ordering = ["-created_at"]
@@ -83,7 +85,7 @@ class Look(models.Model):
 
     def note_start(self) -> None:
         """Its child is being started."""
-        self._change(status=self.Status.LOOKING)
+        self._change(status=self.Status.CHECKING)
 
     def finish(self, report: dict[str, Any]) -> None:
         """Keep what was found. ``report`` is redacted."""
@@ -118,7 +120,7 @@ class Look(models.Model):
     def _change(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
-        Look.objects.filter(pk=self.pk).update(**values)
+        PreflightCheck.objects.filter(pk=self.pk).update(**values)
 
 
 def _told(why: Words | None) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Question(models.Model):
 
     class Meta:
         ordering = ["asked_at"]
-        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_question_a_number")]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="unique_question_number")]
 
     def __str__(self) -> str:
         return f"{self.number}: {self.prompt[:60]}"

@@ -40,7 +40,7 @@ class Run(models.Model):
 
     class Meta:
         ordering = [F("last_at").desc(nulls_last=True), "-pk"]
-        constraints = [models.UniqueConstraint(fields=["location", "key"], name="one_run_a_key")]
+        constraints = [models.UniqueConstraint(fields=["location", "key"], name="unique_run_key")]
 
     def __str__(self) -> str:
         return self.name or self.key
@@ -68,7 +68,7 @@ def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
 class Checkpoint(models.Model):
     """One checkpoint as it was read: what its row in the list shows, and where it hangs."""
 
-    class Edge(models.TextChoices):
+    class ParentLink(models.TextChoices):
         RECORDED = "recorded", _("recorded")
         INFERRED = "inferred", _("inferred")
         MISSING = "missing", _("parent missing")
@@ -83,7 +83,7 @@ class Checkpoint(models.Model):
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="checkpoints")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
     # Where it stands in its location: a relative path, or a row's id.
-    key = models.CharField(max_length=1000)
+    source_key = models.CharField(max_length=1000)
     fingerprint = models.CharField(max_length=200)
     # As the engine writes them.
     checkpoint_id = models.CharField(max_length=300)
@@ -109,7 +109,7 @@ class Checkpoint(models.Model):
     parent = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children"
     )
-    edge = models.CharField(max_length=20, choices=Edge, default=Edge.ROOT)
+    parent_link = models.CharField(max_length=20, choices=ParentLink, default=ParentLink.ROOT)
     lane = models.PositiveIntegerField(default=0)
     # 0 is the oldest; the list shows the highest on top.
     row = models.PositiveIntegerField(default=0)
@@ -118,7 +118,9 @@ class Checkpoint(models.Model):
 
     class Meta:
         ordering = ["-row"]
-        constraints = [models.UniqueConstraint(fields=["location", "key"], name="one_checkpoint_a_key")]
+        constraints = [
+            models.UniqueConstraint(fields=["location", "source_key"], name="unique_checkpoint_source_key")
+        ]
         indexes = [
             models.Index(fields=["run", "row"]),
             models.Index(fields=["location", "checkpoint_id"]),
@@ -154,7 +156,7 @@ class Checkpoint(models.Model):
         """Where the engine finds it: a file's path, or ``store.db#id``."""
         if self.location.provider == Location.Provider.SQLITE:
             return f"{self.location.path}#{self.checkpoint_id}"
-        return str(Path(self.location.path) / self.key)
+        return str(Path(self.location.path) / self.source_key)
 
 
 class CheckpointBody(models.Model):

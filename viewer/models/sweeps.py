@@ -12,15 +12,13 @@ from django.utils import timezone
 from viewer.models.runs import Checkpoint
 
 
-class Variations(models.Model):
+class Sweep(models.Model):
     """One form's forks: each a job of its own, all under one limit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=300)
-    checkpoint = models.ForeignKey(
-        Checkpoint, null=True, on_delete=models.SET_NULL, related_name="variations"
-    )
+    checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
     # As in Job.limits, for all of them together.
     limits = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from viewer.models import Job, Variations
+from viewer.models import Job, Sweep
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 from viewer.presentation.text_diff import Piece, difference
 
@@ -18,7 +18,7 @@ class Compared:
     pieces: list[Piece] = field(default_factory=list)
 
 
-def compared(group: Variations, against: str = "") -> list[Compared]:
+def compared(group: Sweep, against: str = "") -> list[Compared]:
     """The group's branches in the form's order, against the job with the id ``against``, or the first."""
     jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
     found = [Compared(job, _progress(job)) for job in jobs]

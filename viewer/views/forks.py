@@ -28,7 +28,7 @@ from viewer.launching.draft import Draft, branches_of, draft_of
 from viewer.launching.enqueue import start_job
 from viewer.launching.options import asks_for
 from viewer.messages.labels import told
-from viewer.models import Checkpoint, Job, Look, Project, accept_effects
+from viewer.models import Checkpoint, Job, PreflightCheck, Project, accept_effects
 from viewer.presentation.run.colors import branch_colours
 from viewer.projects.proposing import engine_version, python_version
 from viewer.views.origins import is_from_our_page
@@ -157,7 +157,9 @@ def draft_for(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> D
     return draft
 
 
-def _preflight(request: HttpRequest, checkpoint: Checkpoint, project: Project, entry_point: str) -> Look:
+def _preflight(
+    request: HttpRequest, checkpoint: Checkpoint, project: Project, entry_point: str
+) -> PreflightCheck:
     """The preflight check of this run. It is started by a POST alone, and where it failed only when asked.
 
     Where the POST accepts the effects that it has listed, they are recorded for the project.

@@ -55,7 +55,7 @@ def waiting_now(request: HttpRequest) -> HttpResponse:
 @require_GET
 def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What one job waits for, in words; without any where it waits no more."""
-    job = get_object_or_404(Job.objects.select_related("location", "project", "variations"), pk=pk)
+    job = get_object_or_404(Job.objects.select_related("location", "project", "sweep"), pk=pk)
     waits = wait_of(job) if job.status == Job.Status.QUEUED else None
     if waits is None:
         return HttpResponse()

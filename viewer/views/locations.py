@@ -70,7 +70,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "location": location,
         "page": Paginator(location.runs.all(), RUNS_A_PAGE).get_page(request.GET.get("page")),
         # Where there are many, those that lost something come first.
-        "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "key")[:PROBLEMS_SHOWN],
+        "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
         "would_be_lost": what_would_be_lost(location),
         "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
@@ -88,8 +88,8 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     import_location(location)
     location.refresh_from_db()
     found = location.checkpoints.count() - before
-    if location.unreadable:
-        reason = told(location.why_unreadable)
+    if location.read_error:
+        reason = told(location.read_error_message)
         messages.error(request, _("The location could not be read: %(reason)s") % {"reason": reason})
     elif found > 0:
         words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)

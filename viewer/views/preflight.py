@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
-from viewer.models import Look
+from viewer.models import PreflightCheck
 
 
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Nothing; once the look has ended, with the news that has the form asked for anew."""
-    look = get_object_or_404(Look, pk=pk)
+    look = get_object_or_404(PreflightCheck, pk=pk)
     return HttpResponse(status=204, headers={"HX-Trigger": "looked"} if look.has_ended else {})

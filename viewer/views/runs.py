@@ -12,7 +12,7 @@ from viewer.access.addresses import number_in
 from viewer.access.permissions import for_readers
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.labels import told
-from viewer.models import Run, Variations
+from viewer.models import Run, Sweep
 from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_words
 from viewer.presentation.run.graph import overview_of
@@ -57,7 +57,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
     context |= {"faults": fault_words(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
-    context["groups"] = Variations.objects.filter(checkpoint__run=run)[:MOST_GROUPS]
+    context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MOST_GROUPS]
     if request.GET.get("view") == "graph":
         try:
             return context | {"view": "graph", "overview": overview_of(run, at)}

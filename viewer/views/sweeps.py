@@ -22,7 +22,7 @@ from viewer.launching.draft import branches_of
 from viewer.launching.sweep import Planned, start_variations
 from viewer.launching.sweep_draft import VariationsDraft, variations_draft
 from viewer.messages.labels import told
-from viewer.models import Checkpoint, Job, Variations
+from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.comparison import compared
 from viewer.views import forks
 from viewer.views.origins import is_from_our_page
@@ -64,21 +64,21 @@ def plan(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The branches of a group beside each other, and what came of each."""
-    group = get_object_or_404(Variations.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
+    group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
     branches = compared(group, request.GET.get("against", ""))
     is_under_way = any(not one.job.has_ended for one in branches)
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
-    limits = [amount(one.measure, one.most) for one in limits_in("variations", group.limits)]
+    limits = [amount(one.measure, one.most) for one in limits_in("sweep", group.limits)]
     context = {"group": group, "branches": branches, "is_under_way": is_under_way, "limits": limits}
     return render(request, f"sweeps/{template}", context)
 
 
-def _group_of(request: HttpRequest) -> Variations | None:
+def _group_of(request: HttpRequest) -> Sweep | None:
     """What this very form has started already."""
-    return Variations.objects.filter(idempotency_key=_group_key(request)).first()
+    return Sweep.objects.filter(idempotency_key=_group_key(request)).first()
 
 
-def _started(request: HttpRequest, draft: VariationsDraft) -> Variations | None:
+def _started(request: HttpRequest, draft: VariationsDraft) -> Sweep | None:
     """The group of this form. None where it may not start."""
     draft.notice = _why_once_more(request, draft)
     if draft.notice or not draft.can_start:

@@ -8,16 +8,16 @@ from tests.jobs.conftest import CHILDREN, marks, wait_until
 from tests.jobs.warm.conftest import Warm, only
 from viewer.jobs.preflight import checks
 from viewer.jobs.preflight.checks import look_at_new_run
-from viewer.models import Look, Project
+from viewer.models import PreflightCheck, Project
 
 KEY = "sk-canary0123456789abcdefghij"
 
 
-def looked(project: Project, entry_point: str) -> Look:
+def looked(project: Project, entry_point: str) -> PreflightCheck:
     """The look once it has ended."""
     look = look_at_new_run(project, entry_point, "crew", "json")
-    wait_until(lambda: Look.objects.get(pk=look.pk).has_ended and not checks._in_hand)
-    return Look.objects.get(pk=look.pk)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._in_hand)
+    return PreflightCheck.objects.get(pk=look.pk)
 
 
 def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
@@ -31,7 +31,7 @@ def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
     project.save()
     waiting = only(wait_warm())
     look = looked(project, "crew:build")
-    assert (look.status, look.report["imports"]) == (Look.Status.DONE, ["tiny_engine"])
+    assert (look.status, look.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
     # Its copy had the key, and nothing of it is kept.
     assert look.report["parts"][0]["name"] == "search [redacted]"
     assert not look.folder.exists()

@@ -63,7 +63,7 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
     yield "  " + _("on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
         "branch": row.branch,
         "parent": parent,
-        "edge": row.get_edge_display(),
+        "edge": row.get_parent_link_display(),
         "trigger": row.trigger or "-",
     }
     yield f"  {_counts(row)}"

@@ -24,7 +24,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     """Everything at the location, after what is new there was imported. Raises CommandError."""
     location = imported_location(options["location"])
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
-    problems = [(problem.key, told(problem.why)) for problem in location.problems.all()]
+    problems = [(problem.source_key, told(problem.why)) for problem in location.problems.all()]
     document = {
         "location": location.path,
         "provider": location.provider,
@@ -32,7 +32,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
     # What it lacks is not known then: the next import tries again.
-    is_partial = bool(location.unreadable) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
+    is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
     return Answer(document, list(_lines(location, runs, problems)), status=int(is_partial))
 
 

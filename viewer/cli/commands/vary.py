@@ -32,7 +32,7 @@ from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
 from viewer.launching.sweep import Planned, start_variations
 from viewer.lineage.branch_names import proposed_branch
 from viewer.messages.labels import step_words, told
-from viewer.models import Checkpoint, Job, Project, Variations
+from viewer.models import Checkpoint, Job, Project, Sweep
 from viewer.presentation.jobs.status import status_words
 
 HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
@@ -130,7 +130,7 @@ def _started(
     contents: Contents,
     form: VaryingForm,
     options: Mapping[str, Any],
-) -> Variations:
+) -> Sweep:
     planned = []
     for one in form.branches:
         if one.promise.refusals:
@@ -160,7 +160,7 @@ def _wait(jobs: Sequence[Job]) -> None:
             job.refresh_from_db()
 
 
-def _answer(group: Variations, form: VaryingForm, jobs: Sequence[Job]) -> Answer:
+def _answer(group: Sweep, form: VaryingForm, jobs: Sequence[Job]) -> Answer:
     lines = []
     for job in jobs:
         lines += [f"{status_words(job)}: {job.variation} ({job.branch}, {job.pk})"]
@@ -170,9 +170,7 @@ def _answer(group: Variations, form: VaryingForm, jobs: Sequence[Job]) -> Answer
     return Answer(_document(group, form, jobs), lines, status=0 if is_good else 1)
 
 
-def _document(
-    group: Variations | None, form: VaryingForm, jobs: Sequence[Job], error: str = ""
-) -> dict[str, Any]:
+def _document(group: Sweep | None, form: VaryingForm, jobs: Sequence[Job], error: str = "") -> dict[str, Any]:
     by_branch = {job.branch: job for job in jobs}
     return {
         "group": str(group.pk) if group else None,

@@ -217,7 +217,7 @@ def settle(state: Following) -> None:
         state.last["data"] if state.last else None,
         state.child.returncode if state.child else None,
         spoke=state.spoke,
-        cancelled=state.job.cancel_requested_at is not None or bool(state.job.stopped_by),
+        cancelled=state.job.cancel_requested_at is not None or bool(state.job.limit_hit),
     )
     lines = state.job.events.order_by("seq")
     failures = list(lines.filter(kind="checkpoint_failed").values_list("data", flat=True))

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import models, transaction
 
 from viewer.importing.known_secrets import BATCH, mark_of, secrets_for
-from viewer.models import Job, JobEvent, Look, Project, Question
+from viewer.models import Job, JobEvent, PreflightCheck, Project, Question
 from viewer.redaction.known import KnownSecrets, known_secrets
 from viewer.redaction.values import redact
 
@@ -28,7 +28,7 @@ def hide_known_secrets_of_jobs(project: Project) -> None:
         _hide(ended, _JOB, known)
         _hide(JobEvent.objects.filter(job__in=ended), _EVENT, known)
         _hide(Question.objects.filter(job__in=ended), _QUESTION, known)
-        _hide(Look.objects.ended().filter(project=project), _LOOK, known)
+        _hide(PreflightCheck.objects.ended().filter(project=project), _LOOK, known)
     Project.objects.filter(pk=project.pk).update(secrets_mark=mark)
     project.secrets_mark = mark
 

@@ -98,7 +98,7 @@ def request_of(job: Job) -> Request:
         request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
-    if job.checkpoint and MARKER in job.checkpoint.key and not is_stored(request):
+    if job.checkpoint and MARKER in job.checkpoint.source_key and not is_stored(request):
         # The row's names hide a secret: only the location has the real ones.
         real = real_place(job.checkpoint)
         request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}

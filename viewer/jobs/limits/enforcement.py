@@ -52,15 +52,15 @@ def take(keeping: Keeping, line: SpoolEvent) -> bool:
 def note(keeping: Keeping) -> None:
     """Keep in the row what was counted, for whoever shares a limit. It never becomes less."""
     job = keeping.job
-    tokens, steps = max(job.tokens, keeping.tokens), max(job.steps, keeping.steps)
-    if (tokens, steps) != (job.tokens, job.steps):
-        job.note_use(tokens=tokens, steps=steps)
+    tokens, steps = max(job.tokens, keeping.tokens), max(job.steps_used, keeping.steps)
+    if (tokens, steps) != (job.tokens, job.steps_used):
+        job.record_usage(tokens=tokens, steps=steps)
 
 
 def look(keeping: Keeping) -> bool:
     """Look at the time and at what others have used. True where the run has to be stopped now."""
     job = keeping.job
-    if job.stopped_by:
+    if job.limit_hit:
         return not keeping.stops_itself
     waits = list(job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at"))
     seconds = seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])

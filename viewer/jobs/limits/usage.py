@@ -30,7 +30,7 @@ STEPS = ("task_completed", "method_completed")
 # Why a run was stopped, by whose limit it was.
 STOPPED: dict[str, str | Promise] = {
     "job": gettext_lazy("Stopped at its limit of %(amount)s."),
-    "variations": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
+    "sweep": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
     "project": gettext_lazy("Stopped at the project's limit of %(amount)s a day."),
     "day": gettext_lazy("Stopped at the limit of %(amount)s a day for all jobs."),
 }
@@ -38,7 +38,7 @@ STOPPED: dict[str, str | Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So much at most. ``whose``: job, variations, project or day; ``measure`` is one of MEASURES."""
+    """So much at most. ``whose``: job, sweep, project or day; ``measure`` is one of MEASURES."""
 
     whose: str
     measure: str
@@ -61,11 +61,11 @@ def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:
 
 def shared_limits(job: Job) -> list[Limit]:
     """Those that the job shares with others, as they stand now."""
-    rows = Job.objects.filter(pk=job.pk).values_list("variations__limits", "project__limits")
-    of_variations, of_project = rows.first() or ({}, {})
+    rows = Job.objects.filter(pk=job.pk).values_list("sweep__limits", "project__limits")
+    of_sweep, of_project = rows.first() or ({}, {})
     of_day = DayLimits.objects.filter(pk=1).values_list("limits", flat=True).first()
     return [
-        *limits_in("variations", of_variations),
+        *limits_in("sweep", of_sweep),
         *limits_in("project", of_project),
         *limits_in("day", of_day),
     ]
@@ -84,8 +84,8 @@ def reached_shared(job: Job) -> Limit | None:
 
 def used_under(whose: str, job: Job) -> dict[str, float]:
     """What all jobs that share this limit have used of it."""
-    if whose == "variations":
-        return used_by(Job.objects.filter(variations=job.variations_id))
+    if whose == "sweep":
+        return used_by(Job.objects.filter(sweep=job.sweep_id))
     if whose == "project":
         return used_by(Job.objects.filter(project=job.project_id), day_began())
     return used_by(Job.objects.all(), day_began())
@@ -96,7 +96,7 @@ def used_by(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, flo
     started = jobs.filter(started_at__isnull=False)
     if since:
         started = started.filter(Q(ended_at=None) | Q(ended_at__gte=since))
-    rows = list(started.only("pk", "started_at", "ended_at", "tokens", "steps"))
+    rows = list(started.only("pk", "started_at", "ended_at", "tokens", "steps_used"))
     waits = defaultdict(list)
     for question in Question.objects.filter(job__in=rows).order_by("asked_at"):
         waits[question.job_id].append((question.asked_at, question.answered_at or question.withdrawn_at))
@@ -112,7 +112,7 @@ def used_by(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, flo
 def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
     """Tokens and steps of one job."""
     if since is None or job.started_at is None or job.started_at >= since:
-        return job.tokens, job.steps
+        return job.tokens, job.steps_used
     events = JobEvent.objects.filter(job=job, at__gte=since)
     tokens = events.filter(kind__in=TOKENS).values_list("data__tokens", flat=True)
     return sum(map(as_number, tokens)), events.filter(kind__in=STEPS).count()
@@ -170,9 +170,9 @@ def used_words(limit: Limit, used: float) -> str:
 
 def stopped_words(job: Job) -> str:
     """Which limit has stopped it, as a sentence; empty where none has."""
-    if not job.stopped_by:
+    if not job.limit_hit:
         return ""
-    limit = limit_in(job.stopped_by)
+    limit = limit_in(job.limit_hit)
     if limit is None:
         return _("Stopped at a limit that it shares with other runs.")
     return str(STOPPED[limit.whose]) % {"amount": amount(limit.measure, limit.most)}

@@ -53,7 +53,7 @@ from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_events
 from viewer.messages.message import Words, words_from
 from viewer.messages.message import gettext_noop as _
-from viewer.models import Checkpoint, Job, Look, Project
+from viewer.models import Checkpoint, Job, PreflightCheck, Project
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def look_at(
     *,
     again: bool = False,
     only_stored: bool = False,
-) -> Look:
+) -> PreflightCheck:
     """The look at this run: the one that was made already, else one that begins now and is waited for by
     nobody. With ``again``, one that failed begins once more. With ``only_stored`` none begins: where there
     is none, the one that is returned is not saved.
@@ -92,7 +92,7 @@ def look_at_new_run(
     *,
     again: bool = False,
     only_stored: bool = False,
-) -> Look:
+) -> PreflightCheck:
     """The look at what has no checkpoint, as ``look_at`` gives it. ``entity`` is what begins: a crew, a flow
     or an agent; ``provider`` the form of the place that it writes to.
     """
@@ -101,16 +101,18 @@ def look_at_new_run(
     return _look_for(what, fingerprint, again, only_stored)
 
 
-def _look_for(what: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool) -> Look:
+def _look_for(what: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool) -> PreflightCheck:
     with transaction.atomic():
-        look = Look.objects.filter(fingerprint=fingerprint).first()
+        look = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
         if only_stored:
-            return look or Look(**what, fingerprint=fingerprint, status=Look.Status.UNCHECKED)
+            return look or PreflightCheck(
+                **what, fingerprint=fingerprint, status=PreflightCheck.Status.UNCHECKED
+            )
         if look is None:
             # What it found before the change holds no more, and is shown nowhere.
-            Look.objects.ended().filter(**what).delete()
-            look = Look.objects.create(**what, fingerprint=fingerprint)
-        elif look.is_outdated or (again and look.status == Look.Status.FAILED):
+            PreflightCheck.objects.ended().filter(**what).delete()
+            look = PreflightCheck.objects.create(**what, fingerprint=fingerprint)
+        elif look.is_outdated or (again and look.status == PreflightCheck.Status.FAILED):
             look.begin_again()
         if not look.has_ended:
             transaction.on_commit(lambda: begin(look))
@@ -124,7 +126,7 @@ def effects_now(checkpoint: Checkpoint, project: Project, entry_point: str) -> l
     """
     if entry_point or checkpoint.entity == "flow":
         return []
-    look = Look(checkpoint=checkpoint, project=project, entry_point=entry_point)
+    look = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
     make_own_folder(look.folder)
     try:
         with locks.held(look.folder / locks.FOLLOWER):
@@ -140,7 +142,7 @@ def effects_now(checkpoint: Checkpoint, project: Project, entry_point: str) -> l
     return look.new_effects
 
 
-def begin(look: Look) -> None:
+def begin(look: PreflightCheck) -> None:
     """Have a thread make it, where none of this process does. Another process's is left alone, too."""
     with _in_hand_lock:
         if look.pk in _in_hand:
@@ -149,7 +151,7 @@ def begin(look: Look) -> None:
     threading.Thread(target=_make_quietly, args=(look,), name=f"look-{look.pk}", daemon=True).start()
 
 
-def make(look: Look) -> None:
+def make(look: PreflightCheck) -> None:
     """Make the look, or return at once where another process does. It waits for its turn: one at a time
     for a project, and no more than ``LOOKS_AT_ONCE`` in all.
     """
@@ -158,7 +160,7 @@ def make(look: Look) -> None:
         look.refresh_from_db()
         if not ours or look.has_ended:
             return
-        if look.status == Look.Status.LOOKING:
+        if look.status == PreflightCheck.Status.CHECKING:
             # Whoever waited for this one is gone.
             processes.end_all(look.folder, patience=1)
             (look.folder / EVENTS).unlink(missing_ok=True)
@@ -173,7 +175,7 @@ def make(look: Look) -> None:
     clear_left()
 
 
-def _make_quietly(look: Look) -> None:
+def _make_quietly(look: PreflightCheck) -> None:
     try:
         make(look)
     except Exception:
@@ -186,7 +188,7 @@ def _make_quietly(look: Look) -> None:
 
 
 @contextmanager
-def _turn(look: Look) -> Iterator[None]:
+def _turn(look: PreflightCheck) -> Iterator[None]:
     """Wait for the project's turn and a place, and hold both."""
     folder = look.folder.parent
     places = [folder / f"place-{number}.lock" for number in range(settings.LOOKS_AT_ONCE)]
@@ -200,7 +202,7 @@ def _turn(look: Look) -> Iterator[None]:
         time.sleep(POLL_SECONDS)
 
 
-def _started(look: Look, kind: str = "look") -> Child:
+def _started(look: PreflightCheck, kind: str = "look") -> Child:
     """Its child, in the environment of a job's, without keys. Raises JobRefused, OSError."""
     project = runnable(look.project)
     checkpoint, asked = look.checkpoint, _asked(look)
@@ -221,7 +223,7 @@ def _started(look: Look, kind: str = "look") -> Child:
     return start_child(look.folder, project, is_preflight=True)
 
 
-def _asked(look: Look) -> Request:
+def _asked(look: PreflightCheck) -> Request:
     """What the run would be asked to do. Raises JobRefused."""
     if look.is_of_new_run:
         place = LocationTarget(path="", provider="sqlite" if look.provider == "sqlite" else "json")
@@ -232,7 +234,7 @@ def _asked(look: Look) -> Request:
     return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], look.entry_point)
 
 
-def _wait(look: Look, child: Child) -> Words | None:
+def _wait(look: PreflightCheck, child: Child) -> Words | None:
     """Wait until it has ended by itself: then None, else why it has to be ended."""
     until = time.monotonic() + settings.LOOK_SECONDS
     with suppress(Lost):
@@ -249,11 +251,13 @@ def _wait(look: Look, child: Child) -> Words | None:
 def clear_left() -> None:
     """Put away what was left of looks whose server was killed: nobody asks for most of them again."""
     before = timezone.now() - LEFT_FOR
-    for look in Look.objects.exclude(pk__in=Look.objects.ended()).filter(created_at__lt=before):
+    for look in PreflightCheck.objects.exclude(pk__in=PreflightCheck.objects.ended()).filter(
+        created_at__lt=before
+    ):
         if look.pk not in _in_hand and not locks.is_held(look.folder / locks.FOLLOWER):
             processes.end_all(look.folder, patience=1)
             look.delete()
-    known = {str(pk) for pk in Look.objects.values_list("pk", flat=True)}
+    known = {str(pk) for pk in PreflightCheck.objects.values_list("pk", flat=True)}
     for folder in (Path(settings.DATA_DIR) / "looks").glob("*"):
         # What somebody else keeps in a folder of this name is not ours.
         if not A_KEY.fullmatch(folder.name) or folder.name in known:
@@ -262,7 +266,7 @@ def clear_left() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _report(look: Look, child: Child, why_ended: Words | None) -> None:
+def _report(look: PreflightCheck, child: Child, why_ended: Words | None) -> None:
     """Keep what it found, or why it found nothing; nothing of it runs on."""
     processes.end_all(look.folder, patience=1)
     said = {line["kind"]: line["data"] for line in _lines(look.folder)}

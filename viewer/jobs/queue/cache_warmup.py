@@ -12,9 +12,9 @@ MOST_SECONDS = 90
 
 def waits_for_cache(job: Job) -> bool:
     """Whether the group's first job still warms the cache: it has not said so, nor ended, nor takes long."""
-    if job.variations_id is None:
+    if job.sweep_id is None:
         return False
-    first = Job.objects.filter(variations=job.variations_id).order_by("created_at").first()
+    first = Job.objects.filter(sweep=job.sweep_id).order_by("created_at").first()
     if first is None or first.pk == job.pk or first.has_ended:
         return False
     if not first.request.get("options", {}).get("preload"):

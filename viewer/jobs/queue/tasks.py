@@ -46,7 +46,7 @@ def offer_lost() -> int:
 
     Their time has come, there is room for them now, or their entry was lost.
     """
-    Job.objects.note_due()
+    Job.objects.mark_due()
     waiting = DBTaskResult.objects.ready().filter(task_path=run_job.module_path)
     offered = {entry["args"][0] for entry in waiting.values_list("args_kwargs", flat=True)}
     due = Job.objects.due().order_by("created_at")

@@ -67,7 +67,7 @@ def limits_shown(job: Job) -> list[str]:
     waits = [
         (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
     ]
-    used = {"tokens": job.tokens, "steps": job.steps, "seconds": seconds_of(job, waits)}
+    used = {"tokens": job.tokens, "steps": job.steps_used, "seconds": seconds_of(job, waits)}
     return [used_words(one, used[one.measure]) for one in limits_in("job", job.limits)]
 
 

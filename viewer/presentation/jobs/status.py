@@ -137,7 +137,7 @@ def lateness(job: Job) -> str:
     minutes = int((job.started_at - job.start_at).total_seconds() // 60)
     if minutes < 1:
         return ""
-    noticed = job.due_at or job.started_at
+    noticed = job.became_due_at or job.started_at
     is_noticed_late = (noticed - job.start_at).total_seconds() >= 60
     why = _("no worker was up in time") if is_noticed_late else _("it had to wait for a place or for room")
     late = ngettext("%(count)d minute late: %(why)s", "%(count)d minutes late: %(why)s", minutes)

@@ -31,7 +31,7 @@ def waiting() -> list[Wait]:
     """All that wait, those that need a person first, then in the order in which they may start."""
     asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
-    related = jobs.select_related("run", "location", "project", "variations", "requested_by")
+    related = jobs.select_related("run", "location", "project", "sweep", "requested_by")
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
@@ -46,7 +46,7 @@ def wait_of(job: Job) -> Wait | None:
 
 
 def _for_its_time(job: Job) -> Wait | None:
-    if job.start_at is None or job.due_at is not None:
+    if job.start_at is None or job.became_due_at is not None:
         return None
     at = moment_words(job.start_at)
     if job.is_missed:
@@ -65,7 +65,7 @@ def _for_room(job: Job) -> Wait | None:
 def room_words(limit: Limit) -> str:
     """Which limit is used up, and until when."""
     words = {
-        "variations": _("for room: the limit of %(amount)s for all its variations is reached"),
+        "sweep": _("for room: the limit of %(amount)s for all its variations is reached"),
         "project": _("for room: the project's limit of %(amount)s a day is reached until %(until)s"),
         "day": _("for room: the limit of %(amount)s a day for all jobs is reached until %(until)s"),
     }
@@ -74,15 +74,15 @@ def room_words(limit: Limit) -> str:
 
 
 def _for_the_cache(job: Job) -> Wait | None:
-    if job.variations is None or not waits_for_cache(job):
+    if job.sweep is None or not waits_for_cache(job):
         return None
     words = _("for the first of its variations, which warms the prompt cache for all")
-    return Wait(job, "cache", words, job.variations.get_absolute_url())
+    return Wait(job, "cache", words, job.sweep.get_absolute_url())
 
 
 def _url_of(limit: Limit, job: Job) -> str:
-    if limit.whose == "variations" and job.variations:
-        return job.variations.get_absolute_url()
+    if limit.whose == "sweep" and job.sweep:
+        return job.sweep.get_absolute_url()
     if limit.whose == "project":
         return f"{reverse('project', args=[job.location.uid])}#limits"
     return f"{reverse('jobs')}?show=limits#day-limits" if limit.whose == "day" else ""

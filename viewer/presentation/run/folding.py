@@ -49,5 +49,5 @@ def _may_fold(row: Checkpoint, children: Counter[int | None], at: str) -> bool:
 
 
 def _follows(newer: Checkpoint, row: Checkpoint, children: Counter[int | None], at: str) -> bool:
-    is_parent = newer.parent_row == row.row and newer.edge == Checkpoint.Edge.RECORDED  # type: ignore[attr-defined]
+    is_parent = newer.parent_row == row.row and newer.parent_link == Checkpoint.ParentLink.RECORDED  # type: ignore[attr-defined]
     return is_parent and newer.branch == row.branch and _may_fold(row, children, at)

@@ -132,7 +132,7 @@ def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
             lane=row.lane,
             colour=looks.colours.get(row.branch, 0),
             shape="edit" if row.pk in looks.edited else shape_of(row.trigger),
-            edge=Edge(row.edge),
+            edge=Edge(row.parent_link),
             parent_row=row.parent_row,  # type: ignore[attr-defined]
             parent_lane=row.parent_lane,  # type: ignore[attr-defined]
             running=row.pk in looks.running,
