@@ -1,9 +1,11 @@
 """What every test shares: an engine, a model that needs no network, real stores, a browser."""
 
+import fcntl
 import os
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,15 +15,17 @@ from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from scripts.served_demo import ServedDemo, served_demo
+from scripts.served_demo import ServedDemo, served_demo, started_demo
 from tests.runners.children import environment
 from tests.runners.model_server import model_server
-from tests.runners.warm_start import WarmPython, warm_python
+from tests.runners.warm_start import WarmPython, launched, warm_python
 
 # How long a page may take to show something: a busy machine stands still for seconds.
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).resolve().parent.parent
-DEMO = ROOT / "demo"
+NEWSROOM = ROOT / "tests/demo/run_newsroom.py"
+# A link to the data folder of a demo that has run, among what the processes of a test session share.
+COMPLETE_DEMO = "complete-demo"
 # What the demo's program is asked to run, and where it writes.
 DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
 FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
@@ -86,26 +90,29 @@ def offline_model() -> Iterator[OfflineModel]:
     model.stop()
 
 
-@pytest.fixture
-def demo_env_file(tmp_path: Path, offline_model: OfflineModel) -> Path:
-    """The demo project's environment file, which leads to ``offline_model``."""
-    path = tmp_path / "demo.env"
-    path.write_text("".join(f"{name}={value}\n" for name, value in engine_variables(offline_model).items()))
-    return path
-
-
 @pytest.fixture(scope="session")
-def written_stores(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written_stores(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of stores that real CrewAI wrote, once for all tests. To be read only."""
-    stores = tmp_path_factory.mktemp("written_stores")
-    write_stores(stores, engine_python)
-    return stores
+    return made_once(tmp_path_factory, "written_stores", partial(write_stores, python=warm_engine))
 
 
-@pytest.fixture
-def demo_stores(written_stores: Path, tmp_path: Path) -> Path:
-    """A copy of the demo's stores for one test: article/, article.db, digest/ and interview/."""
-    return Path(shutil.copytree(written_stores, tmp_path / "stores"))
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder for all processes of this test session, made by the first that needs it."""
+    folder = shared_folder(factory) / name
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            # Under its name only when it is complete: the tests of a process that failed try again.
+            made = factory.mktemp(name)
+            make(made)
+            made.rename(folder)
+    return folder
+
+
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test session have."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def engine_variables(model: OfflineModel) -> dict[str, str]:
@@ -118,32 +125,39 @@ def engine_variables(model: OfflineModel) -> dict[str, str]:
     }
 
 
-def write_stores(folder: Path, python: Path) -> None:
-    """Run the demo's crew, flow and agent, each once a store, side by side."""
+def write_stores(folder: Path, python: WarmPython) -> None:
+    """Run the demo's crew, flow and agent, each once a store, two at a time."""
     model = OfflineModel()
     model.start()
-    environment = {**os.environ, **engine_variables(model), "PYTHONPATH": str(DEMO / "src")}
-    children = {
-        store: subprocess.Popen(
-            [python, "-m", "newsroom.main", what, "--checkpoints", store],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+    surroundings = {**os.environ, **engine_variables(model)}
+
+    def write(store: str, what: str) -> None:
+        log = folder / f"{store}.log"
+        arguments = [what, "--checkpoints", store]
+        assert launched(python, NEWSROOM, arguments, folder, surroundings, log).wait(300) == 0, (
+            log.read_text()
         )
-        for store, what in DEMO_RUNS.items()
-    }
-    for store, child in children.items():
-        output, _ = child.communicate(timeout=300)
-        assert child.returncode == 0, f"{store}: {output[-3000:]}"
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(write, DEMO_RUNS.keys(), DEMO_RUNS.values()):
+            pass
     model.stop()
 
 
 @pytest.fixture(scope="module")
 def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
-    """``make demo``, run in a data folder of its own and served until the module's tests are done."""
-    with served_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
+    """``make demo``, complete, and served until the module's tests are done.
+
+    Its data folder is the one that tests/demo/test_make_demo.py has left, where those tests have run.
+    """
+    left = shared_folder(tmp_path_factory) / COMPLETE_DEMO
+    if left.exists():
+        # Taken: another module makes its own.
+        data_folder = Path(left.rename(left.with_name("taken-demo")).resolve())
+        served = started_demo(data_folder, delay=0.03)
+    else:
+        served = served_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03)
+    with served as demo:
         yield demo
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from scripts.served_demo import ServedDemo, started_demo
+from tests.conftest import COMPLETE_DEMO, shared_folder
 from tests.jobs.conftest import wait_until
 
 pytestmark = pytest.mark.engine
@@ -42,6 +43,8 @@ def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             first_page = page.read().decode()
         wait_until(finished.exists, COMPLETE_SECONDS)
         yield WatchedDemo(demo, was_finished, first_page)
+    # Others need not run it again.
+    (shared_folder(tmp_path_factory) / COMPLETE_DEMO).symlink_to(demo.data_folder)
 
 
 @pytest.fixture(scope="module")

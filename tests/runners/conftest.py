@@ -5,11 +5,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import made_once
 from tests.runners import children
 from tests.runners.children import Ended
 from tests.runners.model_server import ModelServer, model_server
@@ -31,9 +33,7 @@ RECORDINGS = {
 @pytest.fixture(scope="session")
 def recorded(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every store of RECORDINGS, written by CrewAI once for all tests."""
-    folder = tmp_path_factory.mktemp("press_stores")
-    record_all(folder, warm_engine)
-    return folder
+    return made_once(tmp_path_factory, "press_stores", partial(record_all, python=warm_engine))
 
 
 def record_all(folder: Path, python: WarmPython) -> None:
