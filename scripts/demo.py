@@ -2,10 +2,13 @@
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from django.core.management import execute_from_command_line
 
 from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
 from scripts import demo_rows, demo_runs
@@ -35,20 +38,22 @@ def main() -> None:
     is_finished = demo_runs.is_finished(FOLDER) and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
         demo_rows.take_back(FOLDER)
-    model = start_model()
-    assert model.stdin and model.stdout
-    demo_runs.write_environment(FOLDER, model.stdout.readline().strip())
+    model, address = start_model()
+    demo_runs.write_environment(FOLDER, address)
     if not is_finished:
         demo_runs.make_locations(FOLDER)
     if options.prepare:
         if not is_finished:
             demo_runs.run_everything(FOLDER)
         return
-    held = [model.stdin.fileno()]
-    if not is_finished:
-        held.append(start_runs())
-    location = None if is_finished else demo_runs.first_location(FOLDER)
-    serve(held, location, options.parent)
+    if is_finished:
+        serve([])
+    else:
+        start_runs()
+        serve([str(demo_runs.first_location(FOLDER))])
+    # It ends once this is closed, as it is however this process ends.
+    assert model.stdin
+    model.stdin.close()
 
 
 def refuse_taken_port() -> None:
@@ -63,40 +68,45 @@ def refuse_taken_port() -> None:
         sys.exit(f"127.0.0.1:{PORT} is taken{by}, or choose another port with PORT=…")
 
 
-def start_model() -> subprocess.Popen[str]:
-    """The offline model, for as long as anyone holds the other end of its standard input."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "offline_model", "--port", "0", "--delay", DELAY],
-        cwd=ROOT / "demo",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # Ctrl-C is for the server, which takes the model with it.
-        start_new_session=True,
-    )
+def start_model() -> tuple[subprocess.Popen[str], str]:
+    """The offline model, for as long as anyone holds the other end of its standard input, and its address.
+
+    It need not be waited for: its socket accepts connections from now on.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        descriptor = listening.fileno()
+        model = subprocess.Popen(
+            [sys.executable, "-m", "offline_model", "--listening", str(descriptor), "--delay", DELAY],
+            cwd=ROOT / "demo",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            text=True,
+            # Ctrl-C is for the server, which takes the model with it.
+            start_new_session=True,
+        )
+    return model, address
 
 
-def start_runs() -> int:
-    """Start the demo's runs beside the server. They stop when the returned descriptor is closed."""
-    lifeline, held = os.pipe()
+def start_runs() -> None:
+    """Start the demo's runs beside the server. They stop when this process ends."""
+    lifeline, _held = os.pipe()
     subprocess.Popen(
         [sys.executable, "-m", "scripts.demo_runs", str(FOLDER), str(lifeline)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         pass_fds=(lifeline,),
-        # Ctrl-C is for the server: its end closes the pipe.
+        # Ctrl-C is for the server: its end closes the pipe's other end.
         start_new_session=True,
     )
     os.close(lifeline)
-    return held
 
 
-def serve(held: Sequence[int], location: Path | None, parent: int | None) -> None:
-    """Become the server. What waits for the other ends of these pipes ends when the server does."""
-    for descriptor in held:
-        os.set_inheritable(descriptor, True)
-    command = [sys.executable, str(ROOT / "manage.py"), "up", *([str(location)] if location else [])]
-    os.execv(sys.executable, [*command, *(["--parent", str(parent)] if parent else [])])
+def serve(arguments: Sequence[str]) -> None:
+    """Run ``manage.py up`` in this process: another one would import Django again."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+    execute_from_command_line(["manage.py", "up", *arguments])
 
 
 if __name__ == "__main__":

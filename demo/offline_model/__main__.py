@@ -8,10 +8,11 @@ from offline_model.server import OfflineModel
 
 parser = argparse.ArgumentParser(prog="offline_model", description=__doc__)
 parser.add_argument("--port", type=int, default=8017, help="0 takes a free one")
+parser.add_argument("--listening", type=int, metavar="FD", help="a socket that listens, instead of a port")
 parser.add_argument("--delay", type=float, default=0.05, help="seconds between two pieces of an answer")
 options = parser.parse_args()
 
-model = OfflineModel(options.port, options.delay)
+model = OfflineModel(options.port, options.delay, options.listening)
 model.start()
 print(model.url, flush=True)
 # Whoever started it holds the other end: it ends with them, however they end.

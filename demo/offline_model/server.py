@@ -1,6 +1,7 @@
 """The offline model's server: /v1/chat/completions, at once or streamed, and /v1/models."""
 
 import json
+import socket
 import threading
 import time
 import zlib
@@ -21,8 +22,15 @@ class OfflineModel(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int = 0, delay: float = 0.0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, port: int = 0, delay: float = 0.0, listening: int | None = None) -> None:
+        """``listening`` is the descriptor of a socket that listens already, instead of a port."""
+        super().__init__(("127.0.0.1", port), Handler, bind_and_activate=listening is None)
+        if listening is not None:
+            self.socket.close()
+            self.socket = socket.socket(fileno=listening)
+            self.server_address = self.socket.getsockname()
+            name, port = self.socket.getsockname()
+            self.server_name, self.server_port = str(name), int(port)
         self.delay = delay
         self.requests: list[dict[str, Any]] = []
 
