@@ -31,6 +31,11 @@ DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", 
 FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more process than there are cores: many tests wait for programs that they have started."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings_xdist_suffix() -> None:
     """Nothing: every test process has a data folder of its own (tests/settings.py)."""
