@@ -1,4 +1,4 @@
-"""The server's entry: pages through Django, sockets through Channels."""
+"""The ASGI application: pages through Django, sockets through Channels."""
 
 import os
 
@@ -12,10 +12,10 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from checkpoint_site.hosts import ServedSockets  # noqa: E402
+from checkpoint_site.hosts import AllowedHostSockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
 from checkpoint_site.request_limits import with_body_limit  # noqa: E402
-from checkpoint_site.unavailable import SocketsWhileAvailable  # noqa: E402
+from checkpoint_site.unavailable import AvailableSockets  # noqa: E402
 from viewer.data_folder.use import use  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 
@@ -24,8 +24,8 @@ if settings.DATA_DIR.is_dir():
 application = ProtocolTypeRouter(
     {
         "http": with_body_limit(Pages()),
-        "websocket": ServedSockets(
-            SocketsWhileAvailable(
+        "websocket": AllowedHostSockets(
+            AvailableSockets(
                 OriginValidator(
                     AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS
                 )

@@ -1,4 +1,4 @@
-"""The environment's variables, as values. One that cannot be ends the program with words, not a traceback."""
+"""Reads environment variables. An invalid value ends the program with a message instead of a traceback."""
 
 import os
 import secrets
@@ -6,124 +6,147 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-# Which folder ``up`` serves (viewer/data_folder/identity.py).
+# The folder that ``up`` serves (viewer/data_folder/identity.py).
 SERVED = "FORKLINE_SERVED"
-# Holds the umask of who started the first of our processes, for those that it starts.
+# The umask with which the first process was started, for the processes that it starts.
 UMASK = "FORKLINE_UMASK"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A variable that is read: its default, as people are shown it, and what it does."""
+    """An environment variable: its name, its default as shown to people, and what it does."""
 
     name: str
     default: str
     text: str
 
 
-# Every variable that was read, in order. docs/reference.md lists them.
+# Variables by their former names. Ignoring a limit that somebody has set would be worse than not starting.
+RENAMED = {
+    "CHECKPOINT_MOST_BYTES": "CHECKPOINT_MAX_BYTES",
+    "CHECKPOINT_MOST_DEPTH": "CHECKPOINT_MAX_DEPTH",
+    "CHECKPOINT_MOST_SECONDS": "CHECKPOINT_MAX_SECONDS",
+    "CHECKPOINT_MOST_MEMORY": "CHECKPOINT_MAX_MEMORY",
+    "CHECKPOINT_MOST_SHOWN_BYTES": "CHECKPOINT_MAX_SHOWN_BYTES",
+    "CHECKPOINT_SETTLED_SECONDS": "CHECKPOINT_UNCHANGED_SECONDS",
+    "LOCATION_WATCH_MILLISECONDS": "LOCATION_POLL_MILLISECONDS",
+    "LOOK_SECONDS": "PREFLIGHT_SECONDS",
+    "LOOKS_AT_ONCE": "MAX_PREFLIGHTS",
+    "WARM_START": "PREWARM",
+    "WARM_PROCESSES": "PREWARM_PROCESSES",
+    "WARM_IDLE_SECONDS": "PREWARM_IDLE_SECONDS",
+}
+# All variables in the order in which they are read. docs/reference.md lists them.
 SETTINGS: list[Setting] = []
 
 
 def private_umask() -> int:
-    """Have all that this process creates be its owner's alone. Returns the umask that it was started with.
+    """Make the files that this process creates private. Return the umask that it was started with.
 
-    Runs get that one back: what a project's own code writes is not ours.
+    Runs use that one: files that a project's code writes are the user's.
     """
     found = os.umask(0o077)
     text = os.environ.setdefault(UMASK, f"{found:03o}")
     return int(text, 8) if text.isascii() and text.isdigit() and not set(text) & set("89") else found
 
 
-class WrongSetting(SystemExit):
-    """A variable holds what it cannot. The message is the last thing that the program says."""
+class InvalidSetting(SystemExit):
+    """A variable has an invalid value. The program ends with the message."""
+
+
+def refuse_former_names() -> None:
+    """Raise InvalidSetting if a variable is set under its former name only."""
+    for former, name in RENAMED.items():
+        if former in os.environ and name not in os.environ:
+            raise InvalidSetting(f"{former} is now called {name}. Rename the environment variable.")
 
 
 def env_text(name: str, default: str, text: str, shown: str = "") -> str:
-    """The variable's value, or the default if it is unset or empty.
+    """Return the variable's value, or the default if it is unset or empty.
 
-    ``text`` says what the variable does. ``shown`` replaces a default that is long or depends on the machine.
+    ``text`` describes the variable. ``shown`` replaces a default that is long or depends on the machine.
     """
     SETTINGS.append(Setting(name, shown or default, text))
     return os.environ.get(name) or default
 
 
 def env_number(name: str, default: int, text: str, shown: str = "") -> int:
-    """The variable as a whole number of one or more. Raises WrongSetting for anything else."""
+    """Return the variable as an integer of at least 1. Raise InvalidSetting for anything else."""
     value = env_text(name, str(default), text, shown)
     if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise WrongSetting(f"{name} must be a whole number of 1 or more, not {value!r}.")
+        raise InvalidSetting(f"{name} must be a whole number of 1 or more, not {value!r}.")
     return int(value)
 
 
 def env_choice(name: str, default: str, choices: tuple[str, ...], text: str) -> str:
-    """The variable as one of these words. Raises WrongSetting for anything else."""
+    """Return the variable as one of the choices. Raise InvalidSetting for anything else."""
     value = env_text(name, default, text).lower()
     if value not in choices:
-        raise WrongSetting(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        raise InvalidSetting(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return value
 
 
 def env_flag(name: str, default: bool, text: str) -> bool:
-    """The variable as a yes or no. Raises WrongSetting for anything else."""
+    """Return the variable as a boolean. Raise InvalidSetting for anything else."""
     value = env_text(name, "1" if default else "0", text).lower()
     if value not in {"0", "1", "true", "false"}:
-        raise WrongSetting(f"{name} must be 0 or 1, not {value!r}.")
+        raise InvalidSetting(f"{name} must be 0 or 1, not {value!r}.")
     return value in {"1", "true"}
 
 
 def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
-    """The variable's absolute folders, separated by ``:``. Raises WrongSetting for a relative one."""
+    """Return the variable's absolute folders, separated by ``:``. Raise InvalidSetting for a relative one."""
     value = env_text(name, "", text, shown)
     paths = [Path(part) for part in value.split(os.pathsep) if part] or [default]
     for path in paths:
         if not path.is_absolute():
-            raise WrongSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
+            raise InvalidSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
     return [path.resolve() for path in paths]
 
 
 def env_zone(name: str, default: str, text: str) -> str:
-    """The variable as the name of a time zone. Raises WrongSetting for an unknown one."""
+    """Return the variable as the name of a time zone. Raise InvalidSetting for an unknown one."""
     value = env_text(name, default, text)
     try:
         ZoneInfo(value)
     except (OSError, ValueError, KeyError):
-        raise WrongSetting(f"{name} must be a time zone such as Europe/Paris, not {value!r}.") from None
+        raise InvalidSetting(f"{name} must be a time zone such as Europe/Paris, not {value!r}.") from None
     return value
 
 
 def env_folder(name: str, default: Path, text: str, shown: str) -> Path:
-    """The variable as a folder, made where it is not there. Raises WrongSetting where it cannot be, or where
-    ``up`` serves it and it has gone since: then it is to be put back.
+    """Return the variable as a folder, and create it if it is missing.
+
+    Raise InvalidSetting if it cannot be created, or if ``up`` serves it and it has disappeared.
     """
     folder = Path(env_text(name, str(default), text, shown))
     try:
         folder = folder.resolve()
         if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():
-            advice = "Put it back, or stop Forkline and start it again"
-            raise WrongSetting(f"{name}: the folder {folder} is gone. {advice}.")
+            advice = "Restore it, or stop Forkline and start it again"
+            raise InvalidSetting(f"{name}: the folder {folder} is missing. {advice}.")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise WrongSetting(f"{name}: the folder {folder} cannot be made ({reason}).") from None
+        raise InvalidSetting(f"{name}: the folder {folder} cannot be created ({reason}).") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise WrongSetting(f"{name}: nothing may be written to {folder}.")
+        raise InvalidSetting(f"{name}: the folder {folder} is not writable.")
     return folder
 
 
-def kept_secret(folder: Path) -> str:
-    """The signing key of this folder, made at first use and readable by its owner alone."""
+def signing_key(folder: Path) -> str:
+    """Return the data folder's signing key, created on first use and readable by its owner only."""
     path = folder / "secret_key"
     if not path.exists():
-        whole = folder / f"secret_key.{secrets.token_hex(8)}"
-        descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        complete = folder / f"secret_key.{secrets.token_hex(8)}"
+        descriptor = os.open(complete, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(50))
         try:
-            # Whole from the first moment: another process may be starting, too.
-            path.hardlink_to(whole)
+            # Linked when complete: another process may be starting too.
+            path.hardlink_to(complete)
         except FileExistsError:
             pass
         finally:
-            whole.unlink()
+            complete.unlink()
     return path.read_text()

@@ -1,7 +1,7 @@
-"""Answers only requests for an address that is served, host and port. Everything else gets a plain 400.
+"""Responds only to allowed hosts, including the port. All other requests get a plain 400.
 
-Django's own check ignores the port. A page of another server on this machine, or a name that an
-attacker points at it, would pass with any port.
+Django's own check ignores the port, so a page of another server on this machine, or a DNS name that an
+attacker controls, would pass.
 """
 
 import logging
@@ -26,10 +26,11 @@ MAX_SHOWN = 80
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
+View = Callable[[HttpRequest], HttpResponse]
 
 
-def served_hosts(origins: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
-    """The hosts of these origins, each with the ports that may follow it; an empty one is none at all."""
+def allowed_hosts(origins: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
+    """Return the hosts of the origins, each with its allowed ports. An empty port means none."""
     found = []
     for origin in origins:
         parts = urlsplit(origin)
@@ -40,15 +41,15 @@ def served_hosts(origins: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
     return found
 
 
-def is_served(header: str, origins: Iterable[str] | None = None) -> bool:
-    """Whether a Host header names one of the origins that are served."""
+def is_allowed(header: str, origins: Iterable[str] | None = None) -> bool:
+    """Return whether a Host header names one of the allowed origins."""
     host, port = split_port(header.lower())
-    hosts = served_hosts(settings.ALLOWED_ORIGINS if origins is None else origins)
+    hosts = allowed_hosts(settings.ALLOWED_ORIGINS if origins is None else origins)
     return any(port in ports and is_same_domain(host, pattern) for pattern, ports in hosts)
 
 
 def split_port(header: str) -> tuple[str, str]:
-    """The host and the port of a Host header, as texts. The port is empty where there is none."""
+    """Split a Host header into host and port. The port is empty if there is none."""
     host, colon, port = header.rpartition(":")
     if not colon or port.endswith("]"):
         return header.removesuffix("."), ""
@@ -57,19 +58,19 @@ def split_port(header: str) -> tuple[str, str]:
 
 @dataclass
 class Warnings:
-    """At most one warning a minute: anybody can send a wrong host, as often as they like."""
+    """Logs at most one warning a minute, because anyone can send wrong hosts at any rate."""
 
-    warned: float = float("-inf")
-    more: int = 0
+    warned_at: float = float("-inf")
+    unlogged: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def warn(self, host: str) -> None:
-        """Log the refusal of this host, in one line."""
+        """Log a refused host in one line."""
         with self.lock:
-            if time.monotonic() - self.warned < SECONDS_BETWEEN_WARNINGS:
-                self.more += 1
+            if time.monotonic() - self.warned_at < SECONDS_BETWEEN_WARNINGS:
+                self.unlogged += 1
                 return
-            more, self.more, self.warned = self.more, 0, time.monotonic()
+            more, self.unlogged, self.warned_at = self.unlogged, 0, time.monotonic()
         shown = ascii(host[:MAX_SHOWN])
         logger.warning("Refused a request for %s, which ALLOWED_ORIGINS does not name (%d more)", shown, more)
 
@@ -77,38 +78,38 @@ class Warnings:
 warnings = Warnings()
 
 
-def only_served(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware, the outermost: 400 for every other host."""
+def allowed_hosts_only(get_response: View) -> View:
+    """Outermost middleware: respond with 400 to other hosts."""
 
-    def answered(request: HttpRequest) -> HttpResponse:
+    def middleware(request: HttpRequest) -> HttpResponse:
         host = request.META.get("HTTP_HOST") or f"{request.META['SERVER_NAME']}:{request.get_port()}"
-        if is_served(host) and is_valid(request):
-            return answer(request)
+        if is_allowed(host) and is_valid(request):
+            return get_response(request)
         warnings.warn(host)
-        refused = HttpResponseBadRequest("This address is not served here.\n", content_type="text/plain")
-        # Else Django would log each one, with the path that was asked for.
+        refused = HttpResponseBadRequest("This host is not allowed.\n", content_type="text/plain")
+        # Otherwise Django logs each response, with its path.
         refused._has_been_logged = True  # type: ignore[attr-defined]
         return refused
 
-    return answered
+    return middleware
 
 
 def is_valid(request: HttpRequest) -> bool:
-    """Whether Django takes the host as well, which would else log a traceback for it later."""
+    """Return whether Django accepts the host too. It would otherwise log a traceback later."""
     with suppress(DisallowedHost):
         return bool(request.get_host())
     return False
 
 
-class ServedSockets:
-    """The same for sockets: one for another host is denied."""
+class AllowedHostSockets:
+    """ASGI wrapper: refuses sockets for other hosts."""
 
     def __init__(self, application: Any) -> None:
         self.application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        if is_served(host):
+        if is_allowed(host):
             await self.application(scope, receive, send)
             return
         warnings.warn(host)

@@ -1,4 +1,4 @@
-"""Who is let in: whoever is not logged in is led to the way in, and from there back to a page."""
+"""Requires a login for every page and redirects back to the requested page afterwards."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +15,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from viewer.access.permissions import check_right
 
 
-class WayIn(LoginRequiredMiddleware):
-    """Every page needs a login, and the right to run, unless its view says otherwise."""
+class LoginGate(LoginRequiredMiddleware):
+    """Middleware: every view requires a login and the permission to run, unless it is marked otherwise."""
 
     def process_view(
         self,
@@ -25,30 +25,30 @@ class WayIn(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[str, Any],
     ) -> HttpResponseBase | None:
-        """None where the view may answer. Raises PermissionDenied where it must not."""
+        """Return None if the view may respond. Raise PermissionDenied if the user may not open it."""
         refused = super().process_view(request, view_func, view_args, view_kwargs)
         if refused is None and getattr(view_func, "login_required", True):
             check_right(request.user, view_func)
-        return refused and led_to_the_login(request)
+        return refused and login_response(request)
 
 
-def led_to_the_login(request: HttpRequest) -> HttpResponse:
-    """The way to the login. What asks for a part of a page never gets the login's page for it."""
-    way_in = redirect_to_login(page_to_come_back_to(request))
+def login_response(request: HttpRequest) -> HttpResponse:
+    """Return a redirect to the login page. An htmx request for a partial never receives the page itself."""
+    redirect = redirect_to_login(next_path(request))
     if "HX-Request" not in request.headers:
-        return way_in
+        return redirect
     if request.method != "GET":
-        # What was typed stays in its form, for a login in another tab.
+        # The form keeps what was typed while the user logs in in another tab.
         return HttpResponseForbidden()
-    return HttpResponseClientRedirect(way_in.url)
+    return HttpResponseClientRedirect(redirect.url)
 
 
-def page_to_come_back_to(request: HttpRequest) -> str:
-    """What was asked for, where that is a page to look at; else the page that asked for it."""
+def next_path(request: HttpRequest) -> str:
+    """Return the requested path if it is a page, else the path of the page that sent the request."""
     is_page = "HX-Request" not in request.headers or "HX-Boosted" in request.headers
     if request.method == "GET" and is_page:
         return request.get_full_path()
-    asking = urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "")
-    if asking.netloc != request.get_host():
+    source = urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "")
+    if source.netloc != request.get_host():
         return resolve_url(settings.LOGIN_REDIRECT_URL)
-    return f"{asking.path}?{asking.query}" if asking.query else asking.path
+    return f"{source.path}?{source.query}" if source.query else source.path

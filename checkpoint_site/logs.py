@@ -1,4 +1,4 @@
-"""How log lines are written: for people, or as one JSON object each. Both without secrets."""
+"""Log formatters, plain and JSON. Both redact secrets."""
 
 import json
 import logging
@@ -13,19 +13,20 @@ from viewer.cli.safe_lines import one_line
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 
-# What every record has; anything else was given to it by whoever logs.
-ORDINARY = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-# What records of Django, uvicorn and asyncio are given beside that, and no program reads.
-UNPRINTED = {"request", "status_code", "server_time", "color_message", "websocket"}
+# The attributes of every record. Others come from the caller.
+STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+# Attributes that Django, uvicorn and asyncio add and no program reads.
+OMITTED_ATTRIBUTES = {"request", "status_code", "server_time", "color_message", "websocket"}
 
+View = Callable[[HttpRequest], HttpResponseBase]
 requests = logging.getLogger("forkline.requests")
 
 
 class PlainFormatter(logging.Formatter):
-    """One line for each message, and below it the traceback where there is one."""
+    """One line per message, followed by the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """What a message quotes cannot begin a line of its own."""
+        """Return the record as text. Text quoted in a message cannot start a new line."""
         at = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         message = one_line(record.getMessage())
         lines = [f"{at} {record.levelname} {record.name}: {message}"]
@@ -35,17 +36,17 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and what else the record was given."""
+    """One JSON object per line: time, level, logger, message, and the attributes from the caller."""
 
     def format(self, record: logging.LogRecord) -> str:
-        given = {
+        extra = {
             name: value
             for name, value in vars(record).items()
-            if name not in ORDINARY | UNPRINTED and not name.startswith("_")
+            if name not in STANDARD_ATTRIBUTES | OMITTED_ATTRIBUTES and not name.startswith("_")
         }
         line = {
             **{
-                name: value if isinstance(value, int | float) else str(value) for name, value in given.items()
+                name: value if isinstance(value, int | float) else str(value) for name, value in extra.items()
             },
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -57,21 +58,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(redact(line))
 
 
-def logged(answer: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: a line for each request, without its query, which may hold a login link."""
+def log_request(get_response: View) -> View:
+    """Middleware: log each request without its query string, which may hold a login link."""
 
-    def answered(request: HttpRequest) -> HttpResponseBase:
-        begun = time.monotonic()
-        response = answer(request)
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        started = time.monotonic()
+        response = get_response(request)
         if requests.isEnabledFor(logging.INFO):
-            milliseconds = round((time.monotonic() - begun) * 1000)
-            told = {
+            milliseconds = round((time.monotonic() - started) * 1000)
+            details = {
                 "method": request.method,
                 "path": request.path,
                 "status": response.status_code,
                 "milliseconds": milliseconds,
             }
-            requests.info("%s %s %s in %s ms", *told.values(), extra=told)
+            requests.info("%s %s %s in %s ms", *details.values(), extra=details)
         return response
 
-    return answered
+    return middleware

@@ -1,20 +1,22 @@
-"""What is answered to who opens an address that only a form is sent to: a page that leads on."""
+"""Shows a page with a way back when someone opens the URL of a form."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+View = Callable[[HttpRequest], HttpResponse]
 
-def explained(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: a page instead of the empty one that refuses a way of asking."""
 
-    def answered(request: HttpRequest) -> HttpResponse:
-        response = answer(request)
+def method_not_allowed(get_response: View) -> View:
+    """Middleware: render a page for a GET request that was answered with 405."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
         if response.status_code == 405 and request.method == "GET":
             page = render(request, "405.html", status=405)
             page["Allow"] = response["Allow"]
             return page
         return response
 
-    return answered
+    return middleware

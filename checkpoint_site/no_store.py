@@ -1,16 +1,18 @@
-"""Nothing that is made for a reader is stored by a browser or a proxy."""
+"""Keeps browsers and proxies from storing pages."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
+View = Callable[[HttpRequest], HttpResponse]
 
-def never_stored(answer: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware: ``Cache-Control: no-store`` on pages, parts and downloads, not on static files."""
 
-    def answered(request: HttpRequest) -> HttpResponse:
-        response = answer(request)
+def no_store(get_response: View) -> View:
+    """Middleware: ``Cache-Control: no-store`` on pages, partials and downloads, but not on static files."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
         response["Cache-Control"] = "no-store"
         return response
 
-    return answered
+    return middleware

@@ -1,7 +1,7 @@
-"""Django's pages over ASGI, each made by one thread of a pool.
+"""Serves Django's pages over ASGI from a small pool of threads.
 
-Django's own handler starts threads for every request. Each of them opens a database connection that stays
-open with ``CONN_MAX_AGE = None``, so that memory and descriptors grow with the number of requests.
+Django's own handler starts threads for every request. With ``CONN_MAX_AGE = None``, each keeps a database
+connection open, so memory and descriptors grow with the number of requests.
 """
 
 import asyncio
@@ -14,33 +14,33 @@ from django.db import close_old_connections
 from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 
-# Python runs one of them at a time; a second one waits for the disk, and the others for a slow import.
+# Python runs one thread at a time. The others wait for the disk or for a slow import.
 PAGE_THREADS = 6
 
 
 class Pages(ASGIHandler):
-    """Answers requests. Bodies are received and answers sent without a thread."""
+    """Responds to requests. The event loop, not a thread, receives bodies and sends responses."""
 
     def __init__(self) -> None:
         self.threads = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
         super().__init__()
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Load it for threads: for the event loop, each piece would go to a thread and back by itself."""
+        """Load synchronous middleware. As async middleware, each would switch to a thread and back."""
         super().load_middleware(is_async=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.handle(scope, receive, send)
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """Make the answer in a thread. A client that goes away does not stop it halfway."""
+        """Return the response, produced in a thread. A disconnecting client does not interrupt it."""
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        making = loop.run_in_executor(self.threads, context.run, self._response, request)
+        future = loop.run_in_executor(self.threads, context.run, self._response, request)
         try:
-            return await asyncio.shield(making)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            response = await making
+            response = await future
             await loop.run_in_executor(self.threads, response.close)
             raise
 

@@ -17,7 +17,7 @@ from checkpoint_site.settings import PORT
 from viewer.supervision.lifeline import add_lifeline_argument, hold
 
 HOST = "127.0.0.1"
-# What sockets and their polls use. Each thread has a database connection of its own.
+# Threads for sockets. Each has its own database connection.
 SOCKET_THREADS = 4
 MAX_HEADER_BYTES = 32 * 1024
 # Pages send nothing over their sockets.
@@ -25,17 +25,17 @@ MAX_SOCKET_MESSAGE_BYTES = 4096
 MAX_CONNECTIONS = 1000
 STOP_SECONDS = 5
 TICK_SECONDS = 1
-# glibc's mallopt: each arena keeps what its threads have freed.
+# glibc's mallopt. Each arena retains memory that its threads have freed.
 M_ARENA_MAX = -8
 MAX_ARENAS = 2
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's, which wakes up once a second instead of ten times, and at once when it is to stop."""
+    """Uvicorn's server, waking once a second instead of ten times, and immediately when asked to stop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals in the event loop, where any lock may be taken."""
+        """Handle signals in the event loop, where taking a lock is safe."""
         self.stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(SOCKET_THREADS, thread_name_prefix="socket"))
@@ -44,7 +44,7 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """Answer what was asked, close the sockets, and end."""
+        """Finish open requests, close the sockets and exit."""
         self.should_exit = True
         self.stopping.set()
 
@@ -61,19 +61,19 @@ def main() -> None:
     hold(parser.parse_args().lifeline)
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, MAX_ARENAS)
-    # WhiteNoise's files are such iterators. They are read whole, and are small.
+    # WhiteNoise serves its small files as synchronous iterators.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
     config = configuration()
     config.load()
-    # Python looks for cycles among old objects once they have grown by a quarter: without those that stay for
-    # ever, a few hundred pages instead of some thousands.
+    # A full garbage collection runs when old objects have grown by a quarter. Permanent objects would delay
+    # it from some hundred pages to some thousand.
     gc.collect()
     gc.freeze()
     Server(config).run()
 
 
 def configuration() -> uvicorn.Config:
-    """How this server answers. Logging is Django's."""
+    """Return uvicorn's configuration. Django configures logging."""
     return uvicorn.Config(
         "checkpoint_site.asgi:application",
         host=HOST,
@@ -83,14 +83,14 @@ def configuration() -> uvicorn.Config:
         ws="websockets-sansio",
         lifespan="off",
         log_config=None,
-        # Requests hold login links.
+        # Query strings may hold login links.
         access_log=False,
         server_header=False,
-        # Anybody could send them.
+        # Any client could send these headers.
         proxy_headers=False,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
-        # Compression keeps some 300 KB for each socket.
+        # Compression needs about 300 KB per socket.
         ws_per_message_deflate=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=STOP_SECONDS,

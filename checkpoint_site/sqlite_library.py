@@ -1,16 +1,16 @@
-"""One recent SQLite for the whole process."""
+"""Uses one recent SQLite library for the whole process."""
 
 import sqlite3
 import sys
 
-# JSONB is read from 3.45 on; 3.51.3 holds the fix for WAL resets beside other writers.
+# JSONB needs 3.45. 3.51.3 fixes WAL resets with concurrent writers.
 OLDEST_TRUSTED = (3, 51, 3)
 
 
 def use_one_recent_sqlite() -> None:
-    """Put pysqlite3 in the place of ``sqlite3`` where Python's own is too old.
+    """Replace ``sqlite3`` with pysqlite3 if Python's own SQLite is too old.
 
-    Two SQLite copies in one process drop each other's file locks, so it is all or nothing.
+    Two SQLite libraries in one process release each other's file locks, so every import gets the same one.
     """
     if sqlite3.sqlite_version_info >= OLDEST_TRUSTED:
         return

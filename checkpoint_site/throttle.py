@@ -1,10 +1,10 @@
-"""Slows down guessing: only so many failed logins from an address, and for an account's password.
+"""Limits failed logins, per client address and per account.
 
-Each has a budget of attempts that fills up again over time. An attempt is counted before it is checked, so
-that many at once are not all let through, and given back where it succeeds. A login link is limited by
-address alone: its account is known only once its signature is, so nobody can use up another's attempts.
+Each has a budget of attempts that refills over time. An attempt is counted before it is checked, so that
+parallel attempts cannot exceed the budget, and refunded if it succeeds. Login links are limited by address
+only: their account is known after their signature is verified, so nobody can use up another's attempts.
 
-The budgets are held by the web process, of which a data folder has one.
+The web process holds the budgets in memory. A data folder has one web process.
 """
 
 import ipaddress
@@ -27,14 +27,14 @@ MAX_KEYS = 10_000
 
 
 class Key(NamedTuple):
-    """Whose attempts are counted: an address's or an account's."""
+    """What attempts are counted for: an address or an account."""
 
     kind: str
     name: str
 
 
 class Budget(NamedTuple):
-    """So many attempts at once, and one more each so many seconds."""
+    """A number of attempts, and the seconds after which one more is allowed."""
 
     attempts: int
     seconds: float
@@ -45,14 +45,14 @@ BUDGETS = {"address": Budget(10, 15), "account": Budget(20, 30)}
 
 @dataclass
 class Throttle:
-    """How many attempts each key has used, and when that was counted."""
+    """The attempts that each key has used, and when they were counted."""
 
     clock: Callable[[], float] = time.monotonic
     used: dict[Key, tuple[float, float]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, keys: Sequence[Key]) -> float:
-        """Use one attempt of each key. Returns the seconds to wait where one has none left."""
+    def use_attempt(self, keys: Sequence[Key]) -> float:
+        """Use one attempt of each key. Return the seconds to wait if one has none left, else 0."""
         with self.lock:
             used = {key: self._used(key) for key in keys}
             waits = [
@@ -67,8 +67,8 @@ class Throttle:
             self._shrink()
             return 0
 
-    def give_back(self, keys: Sequence[Key]) -> None:
-        """Forget the attempt that succeeded."""
+    def refund(self, keys: Sequence[Key]) -> None:
+        """Refund an attempt that succeeded."""
         with self.lock:
             for key in keys:
                 self.used[key] = (max(0, self._used(key) - 1), self.clock())
@@ -78,7 +78,7 @@ class Throttle:
         return max(0, count - (self.clock() - at) / BUDGETS[key.kind].seconds)
 
     def _shrink(self) -> None:
-        """Forget the keys that have used least, where there are too many to remember."""
+        """Drop the keys with the fewest used attempts if there are too many."""
         if len(self.used) > MAX_KEYS:
             ordered = sorted(self.used, key=self._used, reverse=True)
             self.used = {key: self.used[key] for key in ordered[: MAX_KEYS // 2]}
@@ -88,40 +88,40 @@ throttle = Throttle()
 
 
 def throttled(view: View, is_attempt: Callable[[HttpRequest], bool]) -> View:
-    """The view, which answers 429 instead where its attempts are used up."""
+    """Wrap a view: respond with 429 if no attempt is left."""
 
     @wraps(view)
     def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         if not is_attempt(request):
             return view(request, *args, **kwargs)
         keys = keys_of(request)
-        wait = throttle.take(keys)
+        wait = throttle.use_attempt(keys)
         if wait:
-            return refused(request, math.ceil(wait))
+            return too_many_attempts(request, math.ceil(wait))
         response = view(request, *args, **kwargs)
         if response.status_code == 302:
-            throttle.give_back(keys)
+            throttle.refund(keys)
         return response
 
     return limited
 
 
 def keys_of(request: HttpRequest) -> list[Key]:
-    """Whose attempt this is."""
+    """Return the keys that an attempt counts for."""
     keys = [Key("address", network_of(client_address(request)))]
     name = request.POST.get("username", "") if request.method == "POST" else ""
     return [*keys, Key("account", name.strip().casefold()[:150])] if name else keys
 
 
 def client_address(request: HttpRequest) -> str:
-    """Where a request comes from. Behind the proxy that speaks TLS, that is what the proxy has added last."""
+    """Return the client's address. Behind a TLS proxy, it is the last one that the proxy added."""
     address = request.META.get("REMOTE_ADDR") or ""
     forwarded = request.headers.get("X-Forwarded-For", "")
     return forwarded.rpartition(",")[2].strip() if settings.IS_BEHIND_TLS and forwarded else address
 
 
 def network_of(address: str) -> str:
-    """The address; of IPv6, the network that one household has as a whole."""
+    """Return the address, or the /64 network of an IPv6 address, which usually belongs to one household."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -131,8 +131,8 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
-def refused(request: HttpRequest, seconds: int) -> HttpResponse:
-    """The login page, which says how long to wait."""
+def too_many_attempts(request: HttpRequest, seconds: int) -> HttpResponse:
+    """Return the login page with the time to wait."""
     shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
     page = render(request, "login/page.html", shown, status=429)
     page["Retry-After"] = str(seconds)

@@ -1,4 +1,4 @@
-"""A plain page with words while the data folder cannot be used. It needs no database and no login."""
+"""Responds with 503 and the reason while the data folder is unavailable. Needs no database and no login."""
 
 import sys
 from collections.abc import Callable
@@ -17,46 +17,46 @@ View = Callable[..., HttpResponseBase]
 
 
 def unavailable(words: str) -> HttpResponse:
-    """The page, which says why."""
+    """Return a 503 page with the reason."""
     page = HttpResponse(render_to_string("503.html", {"words": words}), status=503)
     page["Retry-After"] = str(RETRY_SECONDS)
     return page
 
 
-def failed(request: HttpRequest) -> HttpResponse:
-    """What is answered to an error that nobody expected: its words where it is our disk's or database's."""
+def server_error_page(request: HttpRequest) -> HttpResponse:
+    """Return the page for an unhandled exception: 503 for disk and database errors, else 500."""
     error = sys.exc_info()[1]
     words = failure_words(error) if error else ""
     return unavailable(words) if words else server_error(request)
 
 
 def without_data(view: View) -> View:
-    """The view, which is asked though there may be no data folder."""
+    """Mark a view that responds without a data folder."""
     view.without_data = True  # type: ignore[attr-defined]
     return view
 
 
 class Unavailable:
-    """Middleware: no view is asked while the data folder is gone or replaced."""
+    """Middleware: respond with 503 while the data folder is missing or replaced."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.answer = answer
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.answer(request)
+        return self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, view: View, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> HttpResponseBase | None:
-        """None where the view may answer."""
+        """Return None if the view may respond."""
         if getattr(view, "without_data", False):
             return None
         words = problem_while_served()
         return unavailable(words) if words else None
 
 
-class SocketsWhileAvailable:
-    """The sockets' application, which accepts none while the data folder is gone or replaced."""
+class AvailableSockets:
+    """ASGI wrapper: refuses sockets while the data folder is missing or replaced."""
 
     def __init__(self, sockets: Callable[..., Any]) -> None:
         self.sockets = sockets

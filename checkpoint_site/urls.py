@@ -1,4 +1,4 @@
-"""The top of the address tree: logging in, and the viewer."""
+"""The root URLconf: login and the viewer."""
 
 from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from checkpoint_site.throttle import throttled
 from checkpoint_site.unavailable import without_data
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.views.health import health
 from viewer.views.login import LoginByLink
 
@@ -16,8 +16,8 @@ by_link = login_not_required(LoginByLink.as_view())
 urlpatterns = [
     path("login/", throttled(by_password, lambda request: request.method == "POST"), name="login"),
     path("login/link/", throttled(by_link, lambda request: True), name="login-link"),
-    path("logout/", for_readers(auth_views.LogoutView.as_view()), name="logout"),
+    path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
     path("", include("viewer.urls")),
 ]
-handler500 = "checkpoint_site.unavailable.failed"
+handler500 = "checkpoint_site.unavailable.server_error_page"

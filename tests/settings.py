@@ -19,6 +19,6 @@ DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "forkline.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
 # Only the tests of a warm start have processes wait: no other is to depend on which ran before it.
-WARM_START = False
+PREWARM = False
 # What Django's test client asks for.
 ALLOWED_ORIGINS.append("http://testserver")

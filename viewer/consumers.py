@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import get_language_from_request, override
 
 from viewer.access.addresses import number_in
-from viewer.access.permissions import may_run
+from viewer.access.permissions import can_run
 from viewer.live import admission, job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
 
@@ -32,7 +32,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
     """Sends what its feed has to tell whenever rows have changed, one message after another."""
 
     group = ""
-    may_run = False
+    can_run = False
     has_ended = False
 
     async def connect(self) -> None:
@@ -52,10 +52,10 @@ class RowsConsumer(AsyncWebsocketConsumer):
         user = self.scope.get("user")
         if not (user and user.is_authenticated):
             return admission.LOGGED_OUT
-        self.may_run = await database_sync_to_async(may_run)(user)
+        self.can_run = await database_sync_to_async(can_run)(user)
         # A page that was made before the right changed shows other buttons.
         shown = self.asked("may")
-        if shown and shown != ("run" if self.may_run else "look"):
+        if shown and shown != ("run" if self.can_run else "look"):
             return admission.RIGHT_CHANGED
         return None if await self.is_there() else NOT_THERE
 
@@ -72,7 +72,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         self.group = group
         await tail.join(group, self.channel_name)
         admitted = admission.Admission(
-            self.scope["session"].session_key, str(self.scope["user"].pk), self.may_run
+            self.scope["session"].session_key, str(self.scope["user"].pk), self.can_run
         )
         admission.watch(self, admitted)
         await self.tell()
@@ -147,7 +147,7 @@ class LocationConsumer(RowsConsumer):
     async def begin(self) -> None:
         assert self.location
         uid = self.address["uid"]
-        self.feed = location_feed.feed_for(uid, self.asked("shown").split(","), may_run=self.may_run)
+        self.feed = location_feed.feed_for(uid, self.asked("shown").split(","), can_run=self.can_run)
         watch.begin(self.location)
         self.is_watching = True
         await self.join(tail.location_group(uid))
@@ -174,7 +174,7 @@ class JobConsumer(RowsConsumer):
             pk=pk,
             after=number_in(self.asked("after")) or 0,
             whole=self.asked("show") == "page",
-            may_run=self.may_run,
+            can_run=self.can_run,
         )
         await self.join(tail.job_group(pk))
 

@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def with_warm_start(folder: Path, flag: str) -> Any:
-    os.environ["WARM_START"] = flag
+    os.environ["PREWARM"] = flag
     return served_demo(folder, delay=0.01)
 
 

@@ -54,7 +54,7 @@ def test_what_takes_too_much_memory_is_refused_and_its_neighbours_are_read(tmp_p
 
 @pytest.mark.django_db
 def test_every_text_is_read_or_refused(tmp_path: Path, settings: Settings) -> None:
-    settings.CHECKPOINT_MOST_SECONDS = 2
+    settings.CHECKPOINT_MAX_SECONDS = 2
     for number, (name, data) in enumerate(texts(scale=0.02)):
         place = tmp_path / str(number)
         place.mkdir()
@@ -77,14 +77,14 @@ def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
 def test_a_store_that_was_refused_is_read_again_only_when_it_changes(
     tmp_path: Path, settings: Settings
 ) -> None:
-    settings.CHECKPOINT_MOST_SECONDS = 0.002
+    settings.CHECKPOINT_MAX_SECONDS = 0.002
     many_rows(20_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
     first = import_location(location)
     assert first.refused_mark and first.unreadable
     location.refresh_from_db()
     assert location.refused_mark == first.refused_mark == import_location(location).refused_mark
-    settings.CHECKPOINT_MOST_SECONDS = 5
+    settings.CHECKPOINT_MAX_SECONDS = 5
     assert import_location(location).unreadable is None
     location.refresh_from_db()
     assert location.refused_mark == "" and location.problems.count() == 20_000

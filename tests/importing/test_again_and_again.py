@@ -146,7 +146,7 @@ def test_what_stands_half_written_for_long_is_broken_and_then_not_read_again(flo
 
 
 def test_how_long_it_must_stand_is_set_in_the_settings(flow: Location, settings: Settings) -> None:
-    settings.CHECKPOINT_SETTLED_SECONDS = 3600
+    settings.CHECKPOINT_UNCHANGED_SECONDS = 3600
     path = Path(flow.path) / "half.json"
     path.write_text("{")
     make_old(path, seconds=600)
@@ -165,7 +165,7 @@ def test_a_problem_goes_when_its_file_goes(flow: Location) -> None:
 
 
 def test_limits_come_from_the_settings(tmp_path: Path, settings: Settings) -> None:
-    settings.CHECKPOINT_MOST_BYTES = 11_000
+    settings.CHECKPOINT_MAX_BYTES = 11_000
     location = open_location(copy_of("1.15.30/flow", tmp_path))
     import_location(location)
     assert location.checkpoints.count() == 1

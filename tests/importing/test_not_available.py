@@ -167,10 +167,10 @@ def test_files_that_counted_as_broken_for_a_moments_sake_heal(tmp_path: Path) ->
 @pytest.mark.django_db
 def test_what_the_limits_refuse_is_read_again_once_they_allow_it(tmp_path: Path, settings: object) -> None:
     location = open_location(copy_of("1.15.30/flow", tmp_path))
-    settings.CHECKPOINT_MOST_BYTES = 1000  # type: ignore[attr-defined]
+    settings.CHECKPOINT_MAX_BYTES = 1000  # type: ignore[attr-defined]
     assert import_location(location).problems == 2
     assert set(location.problems.values_list("kind", flat=True)) == {"refused"}
     assert import_location(location).read == 0
-    settings.CHECKPOINT_MOST_BYTES = 64 * 1024 * 1024  # type: ignore[attr-defined]
+    settings.CHECKPOINT_MAX_BYTES = 64 * 1024 * 1024  # type: ignore[attr-defined]
     assert import_location(location).added == 2
     assert Location.objects.get().problems.count() == 0

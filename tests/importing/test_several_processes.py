@@ -158,6 +158,6 @@ def test_a_reader_ends_with_a_process_that_was_killed() -> None:
 
 @pytest.mark.django_db
 def test_readers_obey_the_limits(many: Path, settings: Settings) -> None:
-    settings.CHECKPOINT_MOST_BYTES = 1000
+    settings.CHECKPOINT_MAX_BYTES = 1000
     import_location(open_location(many))
     assert Location.objects.get().problems.count() == COUNT

@@ -107,7 +107,7 @@ def test_two_looks_in_one_project_take_turns(checkpoint: Checkpoint, project: Pr
 def test_no_more_are_made_at_once_than_there_are_places(
     checkpoint: Checkpoint, project: Project, settings: Settings, tmp_path: Path
 ) -> None:
-    settings.LOOKS_AT_ONCE = 1
+    settings.MAX_PREFLIGHTS = 1
     folder = tmp_path / "second"
     folder.mkdir()
     second = Project.objects.create(

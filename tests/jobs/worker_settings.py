@@ -8,5 +8,5 @@ from checkpoint_site.settings import *  # noqa: F403
 CHILDREN = Path(__file__).resolve().parent / "children"
 JOB_RUNNERS = {"crewai": CHILDREN / os.environ["TINY_CHILD"]}
 CANCEL_GRACE_SECONDS = 1
-JOB_PRELOADS = {"crewai": "tiny_engine"}
-WARM_START = "TINY_WARM" in os.environ
+PREWARM_MODULES = {"crewai": "tiny_engine"}
+PREWARM = "TINY_WARM" in os.environ

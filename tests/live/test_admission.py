@@ -145,7 +145,7 @@ async def test_a_session_that_expires_by_itself_closes_its_sockets(connect: Conn
 async def test_a_right_that_comes_from_a_group_goes_with_it(connect: Connect, job: Job) -> None:
     def move_right_into_group() -> None:
         group = Group.objects.create(name="runners")
-        group.permissions.add(Permission.objects.get(codename="may_run"))
+        group.permissions.add(Permission.objects.get(codename="can_run"))
         user = User.objects.get()
         user.groups.add(group)
         user.user_permissions.clear()

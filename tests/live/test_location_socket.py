@@ -26,7 +26,7 @@ REVISION = re.compile(r'data-revision="(\d+)"')
 @pytest.fixture(autouse=True)
 def rare_looks(settings: Settings) -> None:
     """Nobody looks at the files, but for the first time and where a test wants it."""
-    settings.LOCATION_WATCH_MILLISECONDS = 60_000
+    settings.LOCATION_POLL_MILLISECONDS = 60_000
 
 
 async def test_the_present_revision_is_told_then_each_that_is_new(
@@ -83,7 +83,7 @@ async def test_an_open_page_is_told_of_a_new_checkpoint(
     connect: Connect, location: Location, settings: Settings
 ) -> None:
     # So that it shows within two seconds, which is measured and not tested.
-    settings.LOCATION_WATCH_MILLISECONDS = 1000
+    settings.LOCATION_POLL_MILLISECONDS = 1000
     socket = connect(f"/ws/locations/{location.uid}/")
     await socket.connect()
     assert REVISION.findall(await socket.receive_from()) == ["0"]

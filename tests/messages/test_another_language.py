@@ -35,7 +35,7 @@ def german(tmp_path: Path, settings: Settings, db: None) -> None:
 
 @pytest.fixture
 def location(tmp_path: Path, settings: Settings) -> Location:
-    settings.CHECKPOINT_MOST_BYTES = 1_000
+    settings.CHECKPOINT_MAX_BYTES = 1_000
     folder = tmp_path / "store"
     folder.mkdir()
     (folder / "half.json").write_text('{"entities"')

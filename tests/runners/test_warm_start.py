@@ -31,7 +31,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def project(db: None, engine_python: Path, model: ModelServer, tmp_path: Path, settings: Settings) -> Project:
-    settings.WARM_START, settings.DATA_DIR = True, tmp_path / "data"
+    settings.PREWARM, settings.DATA_DIR = True, tmp_path / "data"
     settings.DATA_DIR.mkdir()
     file = tmp_path / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={model.address}\n")

@@ -1,4 +1,4 @@
-"""A variable of the environment that cannot be is told in one line, whatever is started."""
+"""A variable of the environment that cannot be is message in one line, whatever is started."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_site.environment import kept_secret
+from checkpoint_site.environment import signing_key
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MANAGE = [sys.executable, "manage.py", "checkpoints", "list", "/nowhere"]
@@ -15,24 +15,30 @@ DEMO = [sys.executable, "-m", "scripts.demo", "--clean"]
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("PORT", "abc", "PORT must be a whole number of 1 or more, not 'abc'."),
-        ("WARM_START", "maybe", "WARM_START must be 0 or 1, not 'maybe'."),
+        ("PREWARM", "maybe", "PREWARM must be 0 or 1, not 'maybe'."),
         ("CHECKPOINT_ROOTS", "here", "CHECKPOINT_ROOTS must hold absolute folders, not 'here'."),
         ("TIME_ZONE", "Foo/Bar", "TIME_ZONE must be a time zone such as Europe/Paris, not 'Foo/Bar'."),
         ("TIME_ZONE", "/etc", "TIME_ZONE must be a time zone such as Europe/Paris, not '/etc'."),
-        ("DATA_DIR", "/proc/x", "DATA_DIR: the folder /proc/x cannot be made (No such file or directory)."),
+        (
+            "DATA_DIR",
+            "/proc/a",
+            "DATA_DIR: the folder /proc/a cannot be created (No such file or directory).",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", [MANAGE, DEMO])
-def test_a_wrong_setting_is_told_in_one_line(name: str, value: str, told: str, command: list[str]) -> None:
+def test_an_invalid_setting_ends_the_program_with_one_line(
+    name: str, value: str, message: str, command: list[str]
+) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings", name: value}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{told}\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{message}\n")
 
 
-def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     environment = {
         **os.environ,
@@ -41,12 +47,12 @@ def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     }
     ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr == f"DATA_DIR: the folder {tmp_path / 'file'} cannot be made (File exists).\n"
+    assert ended.stderr == f"DATA_DIR: the folder {tmp_path / 'file'} cannot be created (File exists).\n"
 
 
-def test_a_signing_key_is_made_once_and_is_its_owners(tmp_path: Path) -> None:
-    first = kept_secret(tmp_path)
+def test_a_signing_key_is_created_once_and_private(tmp_path: Path) -> None:
+    first = signing_key(tmp_path)
     assert len(first) > 50
-    assert kept_secret(tmp_path) == first
+    assert signing_key(tmp_path) == first
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600

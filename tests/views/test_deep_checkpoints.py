@@ -61,7 +61,7 @@ def test_what_is_too_large_to_show_is_said_and_can_be_downloaded(
     client: Client, person: User, location: Location, settings: Settings, tab: str
 ) -> None:
     large = stored(location, {**CREW, "checkpoint_inputs": {"topic": "word " * 10_000}})
-    settings.CHECKPOINT_MOST_SHOWN_BYTES = 20_000
+    settings.CHECKPOINT_MAX_SHOWN_BYTES = 20_000
     page = client.get(f"{large.run.get_absolute_url()}?at={large.checkpoint_id}&tab={tab}").content.decode()
     assert "too large, or nested too deep" in page and "word word word" not in page
     answer = client.get(reverse("checkpoint-raw", args=[large.pk]))

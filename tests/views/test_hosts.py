@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from checkpoint_site import hosts
-from checkpoint_site.hosts import is_served
+from checkpoint_site.hosts import is_allowed
 from viewer.models import Checkpoint, Run
 
 PORT = settings.PORT
@@ -55,13 +55,13 @@ def test_refusals_are_logged_once_a_minute(
     for _ in range(500):
         Client().get("/", headers={"host": "evil.test"})
     assert len(caplog.records) == 1
-    hosts.warnings.warned -= 61
+    hosts.warnings.warned_at -= 61
     Client().get("/", headers={"host": "evil.test"})
     assert "(499 more)" in caplog.records[-1].getMessage()
 
 
 @pytest.mark.parametrize("host", [f"127.0.0.1:{PORT}", f"localhost:{PORT}", f"LOCALHOST:{PORT}"])
-def test_what_is_served_is_answered(client: Client, db: None, host: str) -> None:
+def test_what_is_allowed_is_answered(client: Client, db: None, host: str) -> None:
     assert client.get(reverse("login"), headers={"host": host}).status_code == 200
 
 
@@ -78,7 +78,7 @@ def test_ports_of_origins() -> None:
         "[::2]:9000",
         "::1:9000",
     ]
-    assert [host for host in served + others if is_served(host, origins)] == served
+    assert [host for host in served + others if is_allowed(host, origins)] == served
 
 
 def test_nothing_that_is_made_for_a_reader_is_stored(

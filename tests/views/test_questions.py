@@ -160,7 +160,7 @@ def test_the_list_the_bar_and_the_page_of_a_job_say_that_it_waits(runner: Client
 
 
 def test_an_open_page_is_given_each_question_and_what_became_of_it(job: Job) -> None:
-    feed = JobFeed(job.pk, after=0, whole=True, may_run=True)
+    feed = JobFeed(job.pk, after=0, whole=True, can_run=True)
     next_message(feed)
     question = ask(job)
     message = next_message(feed) or ""

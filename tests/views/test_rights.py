@@ -10,13 +10,13 @@ from django.test import Client
 from django.urls import reverse
 
 from viewer.access.login_links import owner, teammate
-from viewer.access.permissions import may_run
+from viewer.access.permissions import can_run
 from viewer.live import job_feed, location_feed
 from viewer.models import Checkpoint, Job, Location, Run
 
 
 def may(name: str) -> bool:
-    return may_run(User.objects.get(username=name))
+    return can_run(User.objects.get(username=name))
 
 
 def test_a_teammate_may_look_until_the_right_is_given(db: None) -> None:
@@ -31,7 +31,7 @@ def test_a_teammate_may_look_until_the_right_is_given(db: None) -> None:
 
 
 def test_whose_dashboard_it_is_may_run(db: None) -> None:
-    assert may_run(owner())
+    assert can_run(owner())
     with pytest.raises(CommandError, match="Say whose right it is"):
         call_command("login_link", "--may", "run")
 
@@ -69,8 +69,8 @@ def test_an_open_page_is_sent_no_buttons_that_its_reader_may_not_press(location:
         kind=Job.Kind.FORK, location=location, project=location.project, status=Job.Status.RUNNING
     )
     for allowed in (False, True, False):
-        whole = job_feed.next_message(job_feed.JobFeed(job.pk, after=0, whole=True, may_run=allowed))
-        bar = location_feed.next_message(location_feed.feed_for(location.uid, (), may_run=allowed))
+        whole = job_feed.next_message(job_feed.JobFeed(job.pk, after=0, whole=True, can_run=allowed))
+        bar = location_feed.next_message(location_feed.feed_for(location.uid, (), can_run=allowed))
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed
 

@@ -15,7 +15,7 @@ from viewer.models import Location, Project
 
 @pytest.fixture
 def location(db: None, tmp_path: Path, settings: Settings) -> Location:
-    settings.WARM_START = True
+    settings.PREWARM = True
     settings.DATA_DIR = tmp_path / "data"
     settings.DATA_DIR.mkdir()
     return made_location(tmp_path / "news")

@@ -14,19 +14,19 @@ RIGHT = "viewer.may_run"
 May = Literal["look", "run"]
 
 
-def for_readers(view: View) -> View:
+def viewer_allowed(view: View) -> View:
     """The view, which whoever is logged in may ask for. Any other needs the right to run."""
-    view.for_readers = True  # type: ignore[attr-defined]
+    view.viewer_allowed = True  # type: ignore[attr-defined]
     return view
 
 
 def check_right(user: User | AnonymousUser, view: View) -> None:
     """Raise PermissionDenied where somebody who is logged in may not ask for this view."""
-    if not (getattr(view, "for_readers", False) or may_run(user)):
+    if not (getattr(view, "viewer_allowed", False) or can_run(user)):
         raise PermissionDenied
 
 
-def may_run(user: User | AnonymousUser) -> bool:
+def can_run(user: User | AnonymousUser) -> bool:
     """Whether somebody was given the right; never for one who is not logged in, or shut out."""
     return user.has_perm(RIGHT)
 
@@ -40,6 +40,6 @@ def allow(user: User, may: May) -> None:
         user.user_permissions.remove(right)
 
 
-def told_to_pages(request: HttpRequest) -> dict[str, bool]:
+def permissions_context(request: HttpRequest) -> dict[str, bool]:
     """What every template knows of its reader."""
-    return {"may_run": may_run(request.user)}
+    return {"can_run": can_run(request.user)}

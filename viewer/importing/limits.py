@@ -14,10 +14,10 @@ from viewer.stores.store import Address
 def limits() -> Limits:
     """How large, deep and slow one checkpoint may be, and how much memory reading it may take."""
     return Limits(
-        most_bytes=settings.CHECKPOINT_MOST_BYTES,
-        most_depth=settings.CHECKPOINT_MOST_DEPTH,
-        most_seconds=settings.CHECKPOINT_MOST_SECONDS,
-        most_memory=settings.CHECKPOINT_MOST_MEMORY,
+        most_bytes=settings.CHECKPOINT_MAX_BYTES,
+        most_depth=settings.CHECKPOINT_MAX_DEPTH,
+        most_seconds=settings.CHECKPOINT_MAX_SECONDS,
+        most_memory=settings.CHECKPOINT_MAX_MEMORY,
     )
 
 

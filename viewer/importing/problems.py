@@ -87,7 +87,7 @@ class Problems:
         since = first_seen_at.timestamp()
         if fault.changed_at is not None and fault.changed_at <= now:
             since = min(since, fault.changed_at)
-        return now - since >= settings.CHECKPOINT_SETTLED_SECONDS
+        return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
 
     def state_after(self, fault: Fault) -> Checkpoint.State | None:
         """The state of a checkpoint that was fine and has this fault now; None where it stays."""

@@ -25,7 +25,7 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it.
     Also empty where it is larger than what is shown, or has so many values that they would fill the memory.
     """
-    if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MOST_SHOWN_BYTES:
+    if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}
     data = stored_bytes(checkpoint)
     if memory_of_values(data) > MOST_MEMORY_OF_VALUES:

@@ -19,7 +19,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from viewer.access.permissions import may_run
+from viewer.access.permissions import can_run
 from viewer.live import tail
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Admission(NamedTuple):
 
     session: str
     user: str
-    may_run: bool
+    can_run: bool
 
 
 class Socket(Protocol):
@@ -48,7 +48,7 @@ class Access(NamedTuple):
     """What a session allows now, and until when."""
 
     user: str
-    may_run: bool
+    can_run: bool
     expires: datetime
 
 
@@ -118,7 +118,7 @@ def close_code(admission: Admission, access: Access | None) -> int | None:
     """Why a socket with this admission has to be closed; None where it may stay open."""
     if access is None or access.user != admission.user:
         return LOGGED_OUT
-    return RIGHT_CHANGED if access.may_run != admission.may_run else None
+    return RIGHT_CHANGED if access.can_run != admission.can_run else None
 
 
 def access_of(sessions: Collection[str]) -> dict[str, Access]:
@@ -132,7 +132,7 @@ def access_of(sessions: Collection[str]) -> dict[str, Access]:
             users[key] = user_of(*key)
         user = users[key]
         if user is not None and is_signed_by(user, str(data.get(HASH_SESSION_KEY, ""))):
-            found[session.session_key] = Access(key[1], may_run(user), session.expire_date)
+            found[session.session_key] = Access(key[1], can_run(user), session.expire_date)
     return found
 
 

@@ -36,7 +36,7 @@ class JobFeed:
     after: int
     whole: bool = False
     # Whether the page's reader may cancel it and answer it.
-    may_run: bool = False
+    can_run: bool = False
     progress: Progress = field(default_factory=Progress)
     timeline: Timeline = field(default_factory=Timeline)
     # The state that the page was last told.
@@ -105,7 +105,7 @@ def next_message(feed: JobFeed) -> str | None:
     state, last = present[:-1], present[-1] or 0
     if state == feed.told and last <= feed.progress.seq:
         return None
-    page = (feed.pk, feed.whole, feed.may_run, get_language())
+    page = (feed.pk, feed.whole, feed.can_run, get_language())
     known = (*page, feed.progress.seq, repr(feed.told), repr(state))
     with _making:
         made = _made.get(known) or make(feed)
@@ -150,7 +150,7 @@ def make(known: JobFeed) -> Made | None:
         "progress": feed.progress,
         "timeline": feed.timeline.take_new(),
         "whole": feed.whole,
-        "may_run": feed.may_run,
+        "can_run": feed.can_run,
         "is_news": is_news,
         "moved": moved,
         "asked": asked,

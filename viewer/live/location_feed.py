@@ -17,14 +17,14 @@ class LocationFeed:
     uid: UUID
     jobs: set[str] = field(default_factory=set)
     # Whether the page's reader may cancel them.
-    may_run: bool = False
+    can_run: bool = False
     # What it was last told: the location's revision, and how many of its jobs have ended.
     told: tuple[int, int] | None = None
 
 
-def feed_for(uid: UUID, shown: Collection[str], *, may_run: bool = False) -> LocationFeed:
+def feed_for(uid: UUID, shown: Collection[str], *, can_run: bool = False) -> LocationFeed:
     """For a page that shows these jobs' bars already."""
-    return LocationFeed(uid, set(shown), may_run)
+    return LocationFeed(uid, set(shown), can_run)
 
 
 def next_message(feed: LocationFeed) -> str | None:
@@ -43,7 +43,7 @@ def next_message(feed: LocationFeed) -> str | None:
         "location": location,
         "ended": ended,
         "jobs": [shown_job(job) for job in new],
-        "may_run": feed.may_run,
+        "can_run": feed.can_run,
         "oob": True,
     }
     return render_to_string("jobs/_location_update.html", context)

@@ -56,4 +56,4 @@ async def keep_looking(location: Location) -> None:
             await look(location)
         except Exception:
             logger.exception("looking at %s for new checkpoints", location)
-        await asyncio.sleep(settings.LOCATION_WATCH_MILLISECONDS / 1000)
+        await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)

@@ -50,7 +50,7 @@ def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     return {
         "location": location,
-        "may_run": context["may_run"],
+        "can_run": context["can_run"],
         "ended": Job.objects.ended().filter(location=location).count(),
         "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
     }

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.changes import Change, changes_since
 from viewer.engines.crewai.contents.events import Event
@@ -33,14 +33,14 @@ EVENTS_A_PAGE = 100
 MOST_MARKDOWN = 200_000
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
     """To the checkpoint's place in its run."""
     return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """The stored copy, redacted, to be saved and never shown by the browser."""

@@ -9,28 +9,28 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.jobs.human_input import questions
 from viewer.models import Question
 
 RELATED = ("job", "job__run", "job__location", "answered_by")
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """What waits for an answer, the oldest first."""
     return render(request, "inbox/list.html", {"questions": _waiting()})
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the inbox that is asked for anew while it is open."""
     return render(request, "inbox/_waiting.html", {"questions": _waiting()})
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """One question, and the form for its answer while it waits."""
@@ -56,7 +56,7 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     return redirect(question.job)
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def count(request: HttpRequest) -> HttpResponse:
     """The link of every page's head, with how many questions wait now."""

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.forms.limits import read_limits
 from viewer.forms.schedule import read_timing
 from viewer.jobs.execution.cancel import request_cancel
@@ -24,7 +24,7 @@ from viewer.views.limits import limits_of_day
 JOBS_A_PAGE = 50
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every job, the newest first, and above them what waits."""
@@ -44,14 +44,14 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     return redirect("jobs")
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the list that says what waits, and for what."""
     return render(request, "jobs/_waiting.html", {"waiting": waiting()})
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What one job waits for, in words; without any where it waits no more."""
@@ -82,7 +82,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     return {"page": page, "waiting": waiting()}
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One job: its plan, its events so far, and what it came to."""

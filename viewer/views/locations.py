@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import (
     UnknownLocation,
@@ -32,7 +32,7 @@ FAILED_STARTS_SHOWN = 20
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every location with its counts, and the form that adds one."""
@@ -61,7 +61,7 @@ def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpRespons
     return render(request, "locations/list.html", context, status=status)
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """One location: its runs, its problems and its project."""
@@ -79,7 +79,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, f"locations/{'_contents' if part else 'page'}.html", context)
 
 
-@for_readers
+@viewer_allowed
 @require_POST
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Read what is new at a location, and say how much that was."""

@@ -9,7 +9,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.labels import told
 from viewer.models import Run, Sweep
@@ -24,7 +24,7 @@ FILTERS = ("failed",)
 MOST_GROUPS = 5
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The whole page, or the detail alone where only that is swapped."""
@@ -39,7 +39,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return response
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     """More rows of the list, or rows that are shown already, as they are now."""

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.access.permissions import for_readers
+from viewer.access.permissions import viewer_allowed
 from viewer.engines.plan import plain_steps
 from viewer.forms.sweep import read_varying
 from viewer.jobs.execution.protected_paths import conflict_of
@@ -60,7 +60,7 @@ def plan(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"sweeps/{template}", context)
 
 
-@for_readers
+@viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The branches of a group beside each other, and what came of each."""

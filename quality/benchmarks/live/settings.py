@@ -6,4 +6,4 @@ from checkpoint_site.settings import *  # noqa: F403
 
 JOB_RUNNERS = {"crewai": Path(__file__).resolve().parent / "child.py"}
 # Its child is none that a process could wait with.
-WARM_START = False
+PREWARM = False

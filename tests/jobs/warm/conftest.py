@@ -32,8 +32,8 @@ def nothing_from_before(transactional_db: None) -> None:
 @pytest.fixture
 def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
     """Has a process wait for the project, whose jobs run the child that is named; it is ended at the end."""
-    settings.WARM_START, settings.JOB_PRELOADS = True, {"crewai": "tiny_engine"}
-    settings.WARM_PROCESSES, settings.WARM_IDLE_SECONDS = 2, 600
+    settings.PREWARM, settings.PREWARM_MODULES = True, {"crewai": "tiny_engine"}
+    settings.PREWARM_PROCESSES, settings.PREWARM_IDLE_SECONDS = 2, 600
     state = Warming()
     begun: list[subprocess.Popen[bytes]] = []
 

@@ -64,7 +64,7 @@ def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
     make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_job("shows_environment.py")
-    settings.JOB_PRELOADS = {"crewai": "threaded_engine"}
+    settings.PREWARM_MODULES = {"crewai": "threaded_engine"}
     state = wait_warm()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
@@ -80,10 +80,10 @@ def test_it_ends_when_idle_and_when_its_project_is_another(
     make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings
 ) -> None:
     make_job("succeeds.py")
-    settings.WARM_IDLE_SECONDS = 1
+    settings.PREWARM_IDLE_SECONDS = 1
     idle = only(wait_warm())
     assert idle.wait(60) == 0
-    settings.WARM_IDLE_SECONDS = 600
+    settings.PREWARM_IDLE_SECONDS = 600
     state = wait_warm()
     process = only(state)
     Project.objects.update(confirmed_at=None)
@@ -112,7 +112,7 @@ def test_no_more_wait_than_may_and_the_one_wished_for_longest_ago_goes(
     make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
 ) -> None:
     make_job("succeeds.py")
-    settings.WARM_PROCESSES = 1
+    settings.PREWARM_PROCESSES = 1
     first = only(wait_warm())
     other = Project.objects.create(
         folder=str(tmp_path), interpreter=sys.executable, confirmed_at=timezone.now()
@@ -129,7 +129,7 @@ def test_a_worker_has_one_wait_for_a_wish_and_takes_it_along_when_it_dies(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings.WARM_START = True
+    settings.PREWARM = True
     monkeypatch.setenv("TINY_WARM", "1")
     worker = start_worker("shows_environment.py")
     client.wish(project)
@@ -158,7 +158,7 @@ def one_below(worker: int) -> psutil.Process:
 def test_nothing_waits_where_it_is_switched_off(
     make_job: MakeJob, project: Project, settings: Settings
 ) -> None:
-    settings.WARM_START = False
+    settings.PREWARM = False
     make_job("succeeds.py")
     client.wish(project)
     state = Warming()

@@ -28,7 +28,7 @@ def test_a_warm_child_has_all_around_it_that_a_cold_one_has(
     make_job("shows_environment.py")
     wait_warm()
     hot = told(make_job, project)
-    settings.WARM_START = False
+    settings.PREWARM = False
     cold = told(make_job, project)
     assert (hot.pop("is_warm"), cold.pop("is_warm")) == (True, False)
     assert hot["environment"].pop("TINY_MADE") == "by the engine"

@@ -24,7 +24,7 @@ def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
     wait_warm: Warm, project: Project, settings: Settings
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
-    settings.LOOK_SECONDS = 1
+    settings.PREFLIGHT_SECONDS = 1
     file = Path(project.folder) / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     project.environment_file = str(file)
@@ -38,7 +38,8 @@ def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
     # One that hangs is ended, and not the process that it is a copy of.
     (Path(project.folder) / "wait").touch()
     assert (
-        looked(project, "crew:hangs").error == "It took longer than LOOK_SECONDS allows (1), and was ended."
+        looked(project, "crew:hangs").error
+        == "It took longer than PREFLIGHT_SECONDS allows (1), and was ended."
     )
     (Path(project.folder) / "wait").unlink()
     assert looked(project, "crew:again").report["imports"] == ["tiny_engine"]

@@ -153,7 +153,7 @@ def begin(look: PreflightCheck) -> None:
 
 def make(look: PreflightCheck) -> None:
     """Make the look, or return at once where another process does. It waits for its turn: one at a time
-    for a project, and no more than ``LOOKS_AT_ONCE`` in all.
+    for a project, and no more than ``MAX_PREFLIGHTS`` in all.
     """
     make_own_folder(look.folder)
     with locks.held(look.folder / locks.FOLLOWER) as ours, _turn(look):
@@ -191,7 +191,7 @@ def _make_quietly(look: PreflightCheck) -> None:
 def _turn(look: PreflightCheck) -> Iterator[None]:
     """Wait for the project's turn and a place, and hold both."""
     folder = look.folder.parent
-    places = [folder / f"place-{number}.lock" for number in range(settings.LOOKS_AT_ONCE)]
+    places = [folder / f"place-{number}.lock" for number in range(settings.MAX_PREFLIGHTS)]
     while True:
         with ExitStack() as held:
             if held.enter_context(locks.held(folder / f"project-{look.project_id}.lock")) and any(
@@ -236,12 +236,12 @@ def _asked(look: PreflightCheck) -> Request:
 
 def _wait(look: PreflightCheck, child: Child) -> Words | None:
     """Wait until it has ended by itself: then None, else why it has to be ended."""
-    until = time.monotonic() + settings.LOOK_SECONDS
+    until = time.monotonic() + settings.PREFLIGHT_SECONDS
     with suppress(Lost):
         while child.poll() is None:
             if time.monotonic() > until:
-                message = _("It took longer than LOOK_SECONDS allows (%(seconds)d), and was ended.")
-                return Words(message, {"seconds": settings.LOOK_SECONDS})
+                message = _("It took longer than PREFLIGHT_SECONDS allows (%(seconds)d), and was ended.")
+                return Words(message, {"seconds": settings.PREFLIGHT_SECONDS})
             if sum(file.stat().st_size for file in look.folder.glob("*") if file.is_file()) > MOST_BYTES:
                 return Words(_("It wrote without end, and was ended."))
             time.sleep(POLL_SECONDS)

@@ -27,7 +27,7 @@ SECONDS_AFTER_A_COLD_START = 10
 
 def is_possible() -> bool:
     """Whether processes may wait here: it is switched on, and the system tells who connects and who ends."""
-    return bool(settings.WARM_START) and sys.platform == "linux" and hasattr(os, "pidfd_open")
+    return bool(settings.PREWARM) and sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 def folder() -> Path:
@@ -39,7 +39,12 @@ def folder() -> Path:
 
 def name_of(project: Project, engine: str) -> str:
     """The name of the process that waits for this project, with its interpreter, and for no other."""
-    parts = (project.folder, project.interpreter, settings.JOB_RUNNERS[engine], settings.JOB_PRELOADS[engine])
+    parts = (
+        project.folder,
+        project.interpreter,
+        settings.JOB_RUNNERS[engine],
+        settings.PREWARM_MODULES[engine],
+    )
     mark = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:12]
     return f"{project.pk}-{mark}"
 

@@ -93,7 +93,7 @@ def start(state: Warming, project: Project) -> None:
     forget(state, name)
     if not may_wait(state, name, project):
         return
-    while len(state.waiting) >= settings.WARM_PROCESSES:
+    while len(state.waiting) >= settings.PREWARM_PROCESSES:
         end(state, min(state.waiting, key=lambda one: state.waiting[one].wished))
     lock = locks.take(client.folder() / f"{name}.lock")
     if lock is None:
@@ -139,8 +139,8 @@ def started(project: Project, name: str, lock: int, log: Path) -> "subprocess.Po
             return subprocess.Popen(
                 [
                     *(project.interpreter, str(WARM_RUNNER), str(listener.fileno()), str(lock)),
-                    *(str(settings.WARM_IDLE_SECONDS), str(settings.JOB_RUNNERS[ENGINE])),
-                    settings.JOB_PRELOADS[ENGINE],
+                    *(str(settings.PREWARM_IDLE_SECONDS), str(settings.JOB_RUNNERS[ENGINE])),
+                    settings.PREWARM_MODULES[ENGINE],
                 ],
                 cwd=project.folder,
                 env=environment_ahead(project),

@@ -1,4 +1,4 @@
-"""The module that Django looks for in a database's ENGINE."""
+"""The database backend named in ``DATABASES``."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,13 @@ from viewer.data_folder import identity
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Opens a file that is there, once this process has opened it before."""
+    """Opens the database only if it still exists, after this process has opened it once."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Raises OperationalError where the file is gone; SQLite alone would make an empty one."""
+        """Return a connection. Raise OperationalError if the file is missing.
+
+        SQLite alone would create an empty file.
+        """
         path = str(conn_params["database"])
         if identity.is_remembered() and Path(path).is_absolute():
             conn_params = {**conn_params, "database": f"file:{quote(path)}?mode=rw", "uri": True}
