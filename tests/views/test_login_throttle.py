@@ -143,11 +143,11 @@ def test_what_is_remembered_is_bounded(clock: Clock) -> None:
     one = Throttle(clock)
     guessed = [Key("account", "ada")]
     for _ in range(20):
-        one.take(guessed)
+        one.use_attempt(guessed)
     for number in range(2 * MAX_KEYS):
-        one.take([Key("account", str(number))])
+        one.use_attempt([Key("account", str(number))])
     assert len(one.used) <= MAX_KEYS
-    assert one.take(guessed) > 0
+    assert one.use_attempt(guessed) > 0
 
 
 def test_a_page_that_is_only_opened_costs_nothing(db: None) -> None:
