@@ -1,4 +1,4 @@
-"""Writes viewer/redaction/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
+"""Writes viewer/redaction/rules/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
 
 Run it where that package is installed (`pip install kingfisher-secret-scanner`). Forkline does not need it.
 Only rules whose tokens begin with telling letters are taken: those are found in one pass over a text.
@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-TARGET = Path(__file__).resolve().parent.parent / "viewer/redaction/vendor_tokens.toml"
+TARGET = Path(__file__).resolve().parent.parent / "viewer/redaction/rules/vendor_tokens.toml"
 HEADER = """\
 # Tokens of vendors: what each begins with, and its pattern for RE2.
 # Written by scripts/update_vendor_tokens.py from kingfisher-secret-scanner {version} (Apache License 2.0,

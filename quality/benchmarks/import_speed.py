@@ -110,7 +110,7 @@ def measure(folder: str) -> None:
 
     django.setup()
     from viewer.data_folder import make_ready
-    from viewer.importing import expect_import, import_location, open_location
+    from viewer.importing import import_location, open_location, prepare_import
     from viewer.importing.reader import reader_count
     from viewer.models import Location
     from viewer.stores.reader.pool import end_idle_readers
@@ -124,7 +124,7 @@ def measure(folder: str) -> None:
         for _ in range(ROUNDS + 1):
             # As the page does that has the form for adding a location.
             end_idle_readers()
-            expect_import()
+            prepare_import()
             lister.stdin.write(f"{folder}\n")
             lister.stdin.flush()
             count, listed, listed_work = json.loads(lister.stdout.readline())
@@ -149,12 +149,12 @@ def processor_seconds(lister: int) -> float:
 def peak_of_reader(folder: Path) -> int:
     """The kilobytes that a reader of an import needs at most, for half of the files."""
     from viewer.importing.limits import address_at
+    from viewer.stores.location_reader import open_reader
     from viewer.stores.protocol import Entry
     from viewer.stores.reader import pool
-    from viewer.stores.store import opened_store
 
     pool.end_idle_readers()
-    with opened_store(address_at(folder.resolve())) as store:
+    with open_reader(address_at(folder.resolve())) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)][: COUNT // 2]
         assert len(list(store.read_all(entries, 1))) == COUNT // 2
     status = Path(f"/proc/{pool._idle[0].pid}/status").read_text()

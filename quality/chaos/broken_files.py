@@ -102,11 +102,11 @@ def settle(place: Path) -> None:
 
 def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
     from viewer.importing.limits import limits
-    from viewer.stores import provider_for
+    from viewer.stores import store_at
     from viewer.stores.packing import read_packed
     from viewer.stores.protocol import Entry
 
-    with provider_for(place, limits()) as provider:
+    with store_at(place, limits()) as provider:
         for entry in provider.entries():
             if isinstance(entry, Entry) and entry.key in kinds:
                 started = time.monotonic()

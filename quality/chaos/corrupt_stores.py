@@ -114,14 +114,14 @@ def look(path: Path, found: Found) -> None:
 
 def read_rows(path: Path, found: Found) -> set[str]:
     """The ids of the rows that Forkline reads."""
-    from viewer.stores import provider_for
+    from viewer.stores import store_at
     from viewer.stores.packing import Packed, read_packed
     from viewer.stores.protocol import Entry, LocationUnreadable
 
     read: set[str] = set()
 
     try:
-        with timed(found, provider_for, path) as provider:
+        with timed(found, store_at, path) as provider:
             for entry in timed(found, list, provider.entries()):
                 is_row = isinstance(entry, Entry)
                 if is_row and isinstance(timed(found, read_packed, provider, entry), Packed):

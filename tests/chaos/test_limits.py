@@ -10,20 +10,20 @@ from quality.chaos.disappearing import HAPPENINGS, Found, look, made
 from quality.chaos.limits import STORES, looked_at, many_rows, texts, with_state
 from tests.real_stores import write_checkpoint
 from viewer.importing import import_location, open_location
+from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Fault, Limits
-from viewer.stores.store import Address, opened_store
+from viewer.stores.protocol import Entry, Limits, ReadProblem
 
 # What takes long to make.
 LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}
 
 
-def read(folder: Path, limits: Limits) -> tuple[list[str], dict[str, Fault]]:
+def read(folder: Path, limits: Limits) -> tuple[list[str], dict[str, ReadProblem]]:
     """The keys that were read, and the faults by key."""
-    with opened_store(Address(folder, limits)) as store:
+    with open_reader(LocationAddress(folder, limits)) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)]
         results = list(store.read_all(entries, 1))
-    faults = {item.key: item for item in results if isinstance(item, Fault)}
+    faults = {item.key: item for item in results if isinstance(item, ReadProblem)}
     return sorted(item.key for item in results if isinstance(item, Packed)), faults
 
 
@@ -36,7 +36,7 @@ def test_what_takes_too_much_time_is_refused_and_its_neighbours_are_read(tmp_pat
     healthy(tmp_path, 25)
     long = with_state(b"[" + b"{}," * 4_000_000 + b"1]")
     (tmp_path / "main/20270101T000012_z.json").write_bytes(long)
-    found, faults = read(tmp_path, Limits(most_seconds=0.5))
+    found, faults = read(tmp_path, Limits(max_seconds=0.5))
     assert len(found) == 25
     assert [fault.kind for fault in faults.values()] == ["refused"]
     assert "more than 0.5 seconds" in str(*(fault.reason for fault in faults.values()))
@@ -45,7 +45,7 @@ def test_what_takes_too_much_time_is_refused_and_its_neighbours_are_read(tmp_pat
 def test_what_takes_too_much_memory_is_refused_and_its_neighbours_are_read(tmp_path: Path) -> None:
     healthy(tmp_path, 25)
     (tmp_path / "main/20270101T000012_z.json").write_bytes(with_state(b'"' + b"a" * 50_000_000 + b'"'))
-    found, faults = read(tmp_path, Limits(most_memory=90 * 1024 * 1024))
+    found, faults = read(tmp_path, Limits(max_memory=90 * 1024 * 1024))
     assert len(found) == 25
     assert [fault.kind for fault in faults.values()] == ["refused"]
     assert "memory" in str(*(fault.reason for fault in faults.values()))

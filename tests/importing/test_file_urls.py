@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
-from viewer.importing import UnknownLocation, open_location, place_at
+from viewer.importing import UnknownLocation, open_location, write_target_at
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db
@@ -47,9 +47,9 @@ def test_every_command_takes_one(store: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_run_writes_to_one(tmp_path: Path) -> None:
     project = Project.objects.create(folder=str(tmp_path), interpreter="/usr/bin/python3")
-    assert place_at((tmp_path / "new store").as_uri(), project).path == str(tmp_path / "new store")
+    assert write_target_at((tmp_path / "new store").as_uri(), project).path == str(tmp_path / "new store")
     with pytest.raises(UnknownLocation, match="on the host elsewhere"):
-        place_at("file://elsewhere/store", project)
+        write_target_at("file://elsewhere/store", project)
 
 
 def test_the_form_takes_one(store: Path, client: Client, settings: Settings) -> None:

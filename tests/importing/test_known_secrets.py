@@ -17,12 +17,19 @@ from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
 from viewer.access.login_links import teammate
-from viewer.importing import hide_stored, import_location, import_one, open_location, real_place, stored_bytes
+from viewer.importing import (
+    import_location,
+    import_one,
+    open_location,
+    redact_stored,
+    stored_bytes,
+    unredacted_source,
+)
 from viewer.jobs.execution.event_rows import hiding_of
 from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.projects.environment_file import secrets_of
-from viewer.redaction.known import known_secrets
+from viewer.redaction.known_secrets import known_secrets
 
 # No rule would take it for a secret by itself.
 VALUE = "blue whale (north)"
@@ -122,7 +129,7 @@ def test_nothing_shows_it(folder: Path, project: Project, client: Client) -> Non
         raw = client.get(reverse("checkpoint-raw", args=[checkpoint.pk]))
         shown[f"raw {checkpoint.pk}"] = b"".join(raw).decode()
         out = StringIO()
-        call_command("checkpoints", "info", real_place(checkpoint).source, "--json", stdout=out)
+        call_command("checkpoints", "info", unredacted_source(checkpoint).source, "--json", stdout=out)
         shown[f"info {checkpoint.pk}"] = out.getvalue()
     assert {name: found for name, text in shown.items() if (found := found_in(text))} == {}
 
@@ -134,7 +141,7 @@ def test_what_was_stored_before_the_project_was_known_is_redacted_again(
     assert set(found_in(everything_stored())) >= {VALUE, NUMBER}
     location.project = project
     location.save()
-    hide_stored(location)
+    redact_stored(location)
     assert found_in(everything_stored()) == []
     # Its rows are still those of the files: nothing is read again but what bears the value in its name.
     assert import_location(location).pruned == 0
@@ -162,13 +169,13 @@ def test_an_interrupted_redaction_begins_again(
     location = imported(folder, None)
     location.project = project
     location.save()
-    monkeypatch.setattr("viewer.importing.known_secrets.BATCH", 3)
+    monkeypatch.setattr("viewer.importing.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.known_secrets._hide_in_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.importing.project_secrets._hide_in_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            hide_stored(location)
+            redact_stored(location)
     assert Location.objects.get().secrets_mark == ""
-    hide_stored(location)
+    redact_stored(location)
     assert found_in(everything_stored()) == [] and VALUE not in Location.objects.get().secrets_mark
 
 

@@ -18,9 +18,9 @@ from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
-from viewer.stores.json_folder import JsonDirectory
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import read_packed
-from viewer.stores.protocol import Entry, Fault, Limits
+from viewer.stores.protocol import Entry, Limits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
 
@@ -35,41 +35,41 @@ def test_an_error_of_the_system_makes_no_file_broken(
     def fail(name: str, folder: int) -> int:
         raise OSError(code, os.strerror(code))
 
-    with JsonDirectory(tmp_path, Limits()) as provider:
+    with JsonFolder(tmp_path, Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         monkeypatch.setattr(json_folder, "open_file", fail)
         fault = read_packed(provider, entry)
-        assert isinstance(fault, Fault) and fault.kind == "unavailable" and str(fault.reason)
+        assert isinstance(fault, ReadProblem) and fault.kind == "unavailable" and str(fault.reason)
         monkeypatch.setattr(json_folder, "open_folder", fail)
-        with JsonDirectory(tmp_path, Limits()) as again:
+        with JsonFolder(tmp_path, Limits()) as again:
             faults = list(again.entries())
-    assert code == errno.ENOENT or [fault.kind for fault in faults if isinstance(fault, Fault)] == [
+    assert code == errno.ENOENT or [fault.kind for fault in faults if isinstance(fault, ReadProblem)] == [
         "unavailable"
     ]
 
 
 def test_a_file_that_has_become_a_link_since_it_was_listed_is_not_judged(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
-    with JsonDirectory(tmp_path / "store", Limits()) as provider:
+    with JsonFolder(tmp_path / "store", Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
         fault = read_packed(provider, entry)
-    assert isinstance(fault, Fault) and fault.kind == "unavailable"
+    assert isinstance(fault, ReadProblem) and fault.kind == "unavailable"
 
 
 def test_a_fault_is_that_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    with JsonDirectory(tmp_path, Limits()) as provider:
+    with JsonFolder(tmp_path, Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "whole")
         path.write_text("{")
         fault = read_packed(provider, entry)
         (now,) = provider.entries()
-    assert isinstance(fault, Fault) and isinstance(now, Entry)
+    assert isinstance(fault, ReadProblem) and isinstance(now, Entry)
     assert fault.fingerprint == now.fingerprint != entry.fingerprint
 
 
@@ -104,13 +104,13 @@ def test_a_folder_that_was_emptied_while_it_was_listed_prunes_nothing(
 ) -> None:
     location = open_location(copy_of("1.15.30/flow", tmp_path))
     import_location(location)
-    real = JsonDirectory.entries
+    real = JsonFolder.entries
 
-    def deleted_first(folder: JsonDirectory) -> Iterator[Entry | Fault]:
+    def deleted_first(folder: JsonFolder) -> Iterator[Entry | ReadProblem]:
         shutil.rmtree(location.path)
         yield from real(folder)
 
-    monkeypatch.setattr(JsonDirectory, "entries", deleted_first)
+    monkeypatch.setattr(JsonFolder, "entries", deleted_first)
     assert import_location(location).unreadable
     assert set(location.checkpoints.values_list("state", flat=True)) == {"present"}
 
@@ -120,14 +120,14 @@ def test_what_was_not_available_is_read_by_the_next_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    real = JsonDirectory.entries
+    real = JsonFolder.entries
 
-    def vanishes(folder: JsonDirectory) -> Iterator[Entry | Fault]:
+    def vanishes(folder: JsonFolder) -> Iterator[Entry | ReadProblem]:
         yield from list(real(folder))
         if path.exists():
             path.rename(tmp_path / "away")
 
-    monkeypatch.setattr(JsonDirectory, "entries", vanishes)
+    monkeypatch.setattr(JsonFolder, "entries", vanishes)
     with pytest.raises(SystemExit, match="1"):
         call_command("import_checkpoints", str(tmp_path), "--json")
     assert json.loads(capsys.readouterr().out)["unavailable"] == [path.relative_to(tmp_path).as_posix()]

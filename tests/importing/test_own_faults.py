@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import write_checkpoint
-from viewer.stores import packing, provider_for
+from viewer.stores import packing, store_at
 from viewer.stores.packing import Packed, read_packed
-from viewer.stores.protocol import Entry, Fault
+from viewer.stores.protocol import Entry, ReadProblem
 
 
 class PanicException(BaseException):
@@ -27,9 +27,9 @@ class FailingCompressor:
         return data
 
 
-def read_in(folder: Path) -> list[Packed | Fault]:
+def read_in(folder: Path) -> list[Packed | ReadProblem]:
     """What a reader process makes of the files in a folder."""
-    with provider_for(folder) as provider:
+    with store_at(folder) as provider:
         entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
         return [read_packed(provider, entry) for entry in sorted(entries, key=lambda entry: entry.key)]
 
@@ -44,7 +44,7 @@ def test_an_unexpected_error_is_listed_and_its_neighbours_are_read(
     with caplog.at_level(logging.ERROR):
         first, fault, last = read_in(tmp_path)
     assert isinstance(first, Packed) and isinstance(last, Packed)
-    assert isinstance(fault, Fault) and "20260101T000001_00000001" in fault.key
+    assert isinstance(fault, ReadProblem) and "20260101T000001_00000001" in fault.key
     assert type(error).__name__ in str(fault.reason)
     assert fault.key in caplog.text and "POISON" not in caplog.text
 
@@ -53,7 +53,7 @@ def test_memory_that_runs_out_refuses_the_file(tmp_path: Path, monkeypatch: pyte
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
     monkeypatch.setattr(packing, "_compress", FailingCompressor(MemoryError()))
     (fault,) = read_in(tmp_path)
-    assert isinstance(fault, Fault) and fault.kind == "refused" and "memory" in str(fault.reason)
+    assert isinstance(fault, ReadProblem) and fault.kind == "refused" and "memory" in str(fault.reason)
 
 
 def test_somebody_who_stops_a_reader_does_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from viewer.importing import UnknownLocation, import_location, open_location, open_place, place_at, place_of
+from viewer.importing import (
+    UnknownLocation,
+    import_location,
+    open_location,
+    open_write_target,
+    write_target_at,
+    write_target_of,
+)
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db
@@ -20,32 +27,32 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_new_folder_is_made_only_when_it_is_opened(project: Project) -> None:
-    place = place_at("runs/new", project, [Path(project.folder)])
+    place = write_target_at("runs/new", project, [Path(project.folder)])
     folder = Path(project.folder, "runs/new")
     assert (place.path, place.provider) == (str(folder), "json")
     assert not folder.exists()
     assert not Location.objects.exists()
-    location = open_place(place, project)
+    location = open_write_target(place, project)
     assert folder.is_dir()
     assert (location.project, location.provider) == (project, "json")
-    assert open_place(place, project) == location
+    assert open_write_target(place, project) == location
     assert import_location(location).unreadable is None
 
 
 def test_a_new_store_is_an_empty_file_until_its_first_checkpoint(project: Project) -> None:
-    place = place_at("stores/runs.db", project)
-    location = open_place(place, project)
+    place = write_target_at("stores/runs.db", project)
+    location = open_write_target(place, project)
     assert location.provider == "sqlite"
     assert Path(location.path).read_bytes() == b""
     assert "with its first checkpoint" in str(import_location(location).unreadable)
-    assert place_at("stores/runs.db", project) == place
+    assert write_target_at("stores/runs.db", project) == place
 
 
 def test_what_stands_there_already_is_left_as_it_is(project: Project) -> None:
     folder = Path(project.folder, "mine")
     folder.mkdir()
     (folder / "notes.json").write_text("{}")
-    open_place(place_at("mine", project), project)
+    open_write_target(write_target_at("mine", project), project)
     assert (folder / "notes.json").read_text() == "{}"
     Path(project.folder, "notes.txt").write_text("not a store")
     with closing(sqlite3.connect(Path(project.folder, "theirs.db"))) as connection, connection:
@@ -53,17 +60,17 @@ def test_what_stands_there_already_is_left_as_it_is(project: Project) -> None:
     open_location(Path(project.folder, "theirs.db"))
     for text in ("notes.txt", "notes.txt/below", "theirs.db"):
         with pytest.raises(UnknownLocation):
-            place_at(text, project)
+            write_target_at(text, project)
 
 
 def test_a_location_that_became_a_link_is_no_place_any_more(project: Project, tmp_path: Path) -> None:
-    location = open_place(place_at("mine", project), project)
-    assert place_of(location, project).path == location.path
+    location = open_write_target(write_target_at("mine", project), project)
+    assert write_target_of(location, project).path == location.path
     Path(location.path).rmdir()
     (tmp_path / "elsewhere").mkdir()
     Path(location.path).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnknownLocation, match="by now"):
-        place_of(location, project)
+        write_target_of(location, project)
     assert Location.objects.count() == 1
 
 
@@ -74,11 +81,11 @@ def test_nothing_outside_the_permitted_folders_and_no_others_location(
     Path(project.folder, "out").symlink_to(tmp_path)
     for text in ("../beside", "/etc/forkline", "out/beside", "a\0b"):
         with pytest.raises(UnknownLocation):
-            place_at(text, project, roots)
+            write_target_at(text, project, roots)
     theirs = Path(project.folder, "theirs")
     theirs.mkdir()
     location = open_location(theirs)
     location.project = Project.objects.create(folder="/elsewhere")
     location.save()
     with pytest.raises(UnknownLocation, match="another project"):
-        place_at("theirs", project, roots)
+        write_target_at("theirs", project, roots)

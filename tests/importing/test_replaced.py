@@ -9,7 +9,13 @@ import pytest
 from pytest_django import Settings
 
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.importing import UnknownLocation, import_location, open_location, open_place, place_at
+from viewer.importing import (
+    UnknownLocation,
+    import_location,
+    open_location,
+    open_write_target,
+    write_target_at,
+)
 from viewer.models import Location, Project
 from viewer.stores.protocol import LocationReplaced, LocationUnreadable
 from viewer.stores.safe_open import Identity, found_at
@@ -131,14 +137,14 @@ def test_a_root_that_is_a_link_itself_is_the_administrators(tmp_path: Path) -> N
 def test_a_new_run_may_make_a_folder_again_but_not_take_another(roots: Path) -> None:
     project = Project.objects.create(folder=str(roots), interpreter="/usr/bin/python3")
     location = added(roots)
-    place = place_at(location.path, project)
+    place = write_target_at(location.path, project)
     shutil.rmtree(location.path)
-    location = open_place(place, project)
+    location = open_write_target(place, project)
     assert import_location(location).unreadable is None
     Path(location.path).rename(roots / "moved")
     Path(location.path).mkdir()
     with pytest.raises(UnknownLocation, match="replaced"):
-        open_place(place, project)
+        open_write_target(place, project)
 
 
 def test_a_link_that_comes_and_goes_while_it_is_read_leads_nowhere(roots: Path) -> None:

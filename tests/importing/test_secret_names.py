@@ -9,7 +9,7 @@ import pytest
 from django.core import serializers
 
 from tests.real_stores import one_checkpoint, write_checkpoint
-from viewer.importing import import_location, open_location, real_place
+from viewer.importing import import_location, open_location, unredacted_source
 from viewer.models import Checkpoint, Location, Problem, Run
 
 KEY = "sk-proj-CANARY0123456789abcdef"
@@ -74,7 +74,7 @@ def test_branches_that_differ_only_in_a_key_stay_different_and_are_found_again(t
     assert len(branches) == 2 and all(branch.startswith("fork/[redacted] (") for branch in branches)
     for checkpoint in location.checkpoints.all():
         assert not Path(checkpoint.source).exists()
-        real = real_place(checkpoint)
+        real = unredacted_source(checkpoint)
         assert Path(real.source).is_file() and real.branch.startswith(f"fork/{KEY}")
     assert "CANARY" not in stored()
     assert import_location(location).read == 0

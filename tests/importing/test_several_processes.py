@@ -13,15 +13,15 @@ from pytest_django import Settings
 from zstandard import decompress
 
 from tests.real_stores import hashes_below, one_checkpoint
-from viewer.importing import expect_import, import_location, open_location
+from viewer.importing import import_location, open_location, prepare_import
 from viewer.importing.reader import reader_count
 from viewer.models import Location
-from viewer.stores import store
+from viewer.stores import location_reader
+from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Fault, Limits
+from viewer.stores.protocol import Entry, Limits, ReadProblem
 from viewer.stores.reader import pool
 from viewer.stores.reader.pool import end_idle_readers
-from viewer.stores.store import Address, opened_store
 
 COUNT = 90
 
@@ -29,8 +29,8 @@ COUNT = 90
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of enough checkpoints for several readers, some of them broken."""
-    monkeypatch.setattr(store, "WORTH_READERS", 10)
-    monkeypatch.setattr(store, "ENTRIES_A_BATCH", 3)
+    monkeypatch.setattr(location_reader, "WORTH_READERS", 10)
+    monkeypatch.setattr(location_reader, "ENTRIES_A_BATCH", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(COUNT):
@@ -56,8 +56,8 @@ def test_it_comes_to_the_same_as_one_process(many: Path) -> None:
     assert hashes_below(many) == before
 
 
-def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | Fault]:
-    with opened_store(Address(folder, Limits())) as store:
+def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | ReadProblem]:
+    with open_reader(LocationAddress(folder, Limits())) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)]
         yield from store.read_all(entries, most_readers)
 
@@ -86,24 +86,24 @@ def test_secrets_do_not_leave_a_reader(many: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_where_a_reader_is_killed_nothing_is_lost(count: int, many: Path) -> None:
     end_idle_readers()
-    found: list[Packed | Fault] = []
+    found: list[Packed | ReadProblem] = []
     for result in read(many, count):
         found.append(result)
         if len(found) == 10:
             reader_processes()[-1].kill()
     assert sorted(result.key for result in found) == keys_in(many)
-    assert sum(isinstance(result, Fault) for result in found) == 3
+    assert sum(isinstance(result, ReadProblem) for result in found) == 3
 
 
 def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(many: Path) -> None:
     end_idle_readers()
-    found: list[Packed | Fault] = []
+    found: list[Packed | ReadProblem] = []
     for result in read(many, 1):
         found.append(result)
         for child in reader_processes():
             child.kill()
     assert sorted(result.key for result in found) == keys_in(many)
-    given_up = [result for result in found if isinstance(result, Fault) and result.kind != "writing"]
+    given_up = [result for result in found if isinstance(result, ReadProblem) and result.kind != "writing"]
     assert all(fault.kind == "unavailable" for fault in given_up)
 
 
@@ -131,8 +131,8 @@ def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) 
 
 def test_readers_that_were_started_ahead_are_those_that_read(many: Path) -> None:
     end_idle_readers()
-    expect_import()
-    expect_import()
+    prepare_import()
+    prepare_import()
     waiting = {reader.pid for reader in pool._idle}
     assert len(waiting) == reader_count()
     assert len(list(read(many))) == COUNT

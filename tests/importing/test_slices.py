@@ -6,14 +6,14 @@ import pytest
 
 from tests.real_stores import STORES
 from viewer.importing import importing
-from viewer.stores import provider_for
+from viewer.stores import store_at
 from viewer.stores.packing import Packed, read_packed
-from viewer.stores.protocol import Entry, Fault
+from viewer.stores.protocol import Entry, ReadProblem
 
 
-def read(store: str) -> list[Packed | Fault]:
+def read(store: str) -> list[Packed | ReadProblem]:
     """A real store's checkpoints, in the order of their names."""
-    with provider_for(STORES / store) as provider:
+    with store_at(STORES / store) as provider:
         entries = [item for item in provider.entries() if isinstance(item, Entry)]
         entries.sort(key=lambda entry: entry.key.rpartition("/")[2])
         return [read_packed(provider, entry) for entry in entries]

@@ -12,7 +12,7 @@ from viewer.jobs.execution.event_rows import LOG_END_CHARACTERS, end_of_log, hid
 from viewer.jobs.spool import LOG, Spool, read_events
 from viewer.models import Job, Project
 from viewer.projects.environment_file import secrets_of
-from viewer.redaction.known import known_secrets
+from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact
 
 KEY = "canary-0123456789-canary"

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from viewer.redaction.json_bytes import redacted_json
-from viewer.redaction.scanning import scan
+from viewer.redaction.json.document import redacted_json
+from viewer.redaction.json.scan import scan
 from viewer.redaction.values import redact
 
 # Put together here, so that no scanner takes this file itself for a leak.

@@ -14,7 +14,7 @@ from django.conf import settings
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.redaction.marker import MARKER
-from viewer.redaction.names import secrecy_of
+from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 from viewer.stores.parsing import Outside, snapshot_of

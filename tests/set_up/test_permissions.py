@@ -12,8 +12,8 @@ from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from viewer.data_folder.permissions import restrict
-from viewer.importing import open_place
-from viewer.importing.write_targets import Place
+from viewer.importing import open_write_target
+from viewer.importing.write_targets import WriteTarget
 from viewer.management.command import WARNED, warn_of_root
 from viewer.models import Location, Project
 
@@ -142,7 +142,7 @@ def test_a_new_location_is_made_as_the_users_programs_would(
         ("new/store", Location.Provider.JSON),
         ("other/store.db", Location.Provider.SQLITE),
     ):
-        open_place(Place(str(tmp_path / name), provider), project)
+        open_write_target(WriteTarget(str(tmp_path / name), provider), project)
         assert mode((tmp_path / name).parent) == 0o775
     assert (mode(tmp_path / "new/store"), mode(tmp_path / "other/store.db")) == (0o775, 0o664)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import copy_of, hashes_below, one_checkpoint, write_checkpoint
-from viewer.stores import provider_for
-from viewer.stores.protocol import Entry, Fault, Limits, Unreadable
+from viewer.stores import store_at
+from viewer.stores.protocol import Entry, Limits, ReadProblem, Unreadable
 
 WHOLE = json.dumps(one_checkpoint()).encode()
-LIMITS = Limits(most_bytes=2 * 1024 * 1024, most_depth=100, most_seconds=5)
+LIMITS = Limits(max_bytes=2 * 1024 * 1024, max_depth=100, max_seconds=5)
 
 
 def deep(levels: int) -> bytes:
@@ -45,7 +45,7 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
     "too_deep": (deep(150), "refused", "levels deep"),
     "far_too_deep": (deep(100_000), "refused", "levels deep"),
     "deep_and_half": (b'{"a":' * 100_000, "refused", "levels deep"),
-    "too_large": (WHOLE + b" " * LIMITS.most_bytes, "refused", "bytes"),
+    "too_large": (WHOLE + b" " * LIMITS.max_bytes, "refused", "bytes"),
     "zeros": (b"\0" * 4096, "writing", "zero bytes"),
     "package_json": (b'{"name": "web", "version": "1.0.0"}', "foreign", "no checkpoint"),
     "a_list": (b"[1, 2, 3]", "foreign", "no checkpoint"),
@@ -55,11 +55,11 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-def looked_at(folder: Path) -> tuple[dict[str, Fault], list[str]]:
+def looked_at(folder: Path) -> tuple[dict[str, ReadProblem], list[str]]:
     """The faults of a folder by key, those met while reading among them, and the keys that were read."""
-    faults: dict[str, Fault] = {}
+    faults: dict[str, ReadProblem] = {}
     read: list[str] = []
-    with provider_for(folder, LIMITS) as provider:
+    with store_at(folder, LIMITS) as provider:
         for item in provider.entries():
             if isinstance(item, Entry):
                 try:
@@ -67,7 +67,7 @@ def looked_at(folder: Path) -> tuple[dict[str, Fault], list[str]]:
                     read.append(item.key)
                     continue
                 except Unreadable as error:
-                    item = Fault(item.key, error.words, error.kind)
+                    item = ReadProblem(item.key, error.words, error.kind)
             faults[item.key] = item
     return faults, read
 
@@ -122,7 +122,7 @@ def test_a_field_of_another_type_does_not_cost_the_checkpoint(
     body = json.loads(path.read_text()) | {field: value}
     body["entities"][0]["checkpoint_completed_methods"] = value
     path.write_text(json.dumps(body))
-    with provider_for(tmp_path) as provider:
+    with store_at(tmp_path) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         assert provider.read(entry).name == "MyFlow"
@@ -131,7 +131,7 @@ def test_a_field_of_another_type_does_not_cost_the_checkpoint(
 def test_old_encodings_are_read(tmp_path: Path) -> None:
     text = json.dumps(one_checkpoint(), ensure_ascii=False).replace("MyFlow", "Überflug “neu”")
     (tmp_path / "20260401T101010_aaaaaaaa.json").write_bytes(text.encode("cp1252"))
-    with provider_for(tmp_path) as provider:
+    with store_at(tmp_path) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         assert provider.read(entry).name == "Überflug “neu”"
@@ -194,7 +194,7 @@ def test_a_key_that_leads_outside_finds_nothing(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "outside.json").write_bytes(WHOLE)
     (folder / "link").symlink_to(tmp_path)
-    with provider_for(folder) as provider:
+    with store_at(folder) as provider:
         for key in (
             "../outside.json",
             "link/outside.json",

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import STORES, VERSIONS, copy_of
-from viewer.stores import provider_for
+from viewer.stores import store_at
 from viewer.stores.protocol import Entry, LocationUnreadable, Snapshot
 
 
 def snapshots(path: Path) -> dict[str, Snapshot]:
     """Everything that a location holds, by checkpoint id. Fails where anything is no checkpoint."""
     found: dict[str, Snapshot] = {}
-    with provider_for(path) as provider:
+    with store_at(path) as provider:
         for entry in provider.entries():
             assert isinstance(entry, Entry), entry
             snapshot = provider.read(entry)
@@ -90,11 +90,11 @@ def test_rows_of_a_store_read_like_files(version: str, count: int, tmp_path: Pat
 def test_the_content_tells_the_provider_and_the_name_does_not(tmp_path: Path) -> None:
     store = copy_of("1.15.30/cp.db", tmp_path)
     disguised = store.rename(tmp_path / "notes.json")
-    with provider_for(disguised) as provider:
+    with store_at(disguised) as provider:
         assert provider.kind == "sqlite"
     folder = tmp_path / "store.db"
     folder.mkdir()
-    with provider_for(folder) as provider:
+    with store_at(folder) as provider:
         assert provider.kind == "json"
 
 
@@ -103,6 +103,6 @@ def test_other_files_are_no_location(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(content)
     with pytest.raises(LocationUnreadable):
-        provider_for(path)
+        store_at(path)
     with pytest.raises(LocationUnreadable):
-        provider_for(tmp_path / "absent")
+        store_at(tmp_path / "absent")

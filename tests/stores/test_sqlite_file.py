@@ -12,9 +12,9 @@ import pytest
 
 import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
 from tests.real_stores import copy_of, hashes_below
+from viewer.stores.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Fault, Limits, LocationRefused, LocationUnreadable
-from viewer.stores.store import Address, Store, opened_store
+from viewer.stores.protocol import Entry, Limits, LocationRefused, LocationUnreadable, ReadProblem
 
 # A statement that writes a row with this id, and the data of another.
 ONE_MORE = (
@@ -23,9 +23,9 @@ ONE_MORE = (
 
 
 @contextmanager
-def opened(path: Path, limits: Limits | None = None) -> Iterator[Store]:
+def opened(path: Path, limits: Limits | None = None) -> Iterator[LocationReader]:
     """The store, read by another process: two libraries of SQLite in one would end each other's locks."""
-    with opened_store(Address(path.resolve(), limits or Limits())) as store:
+    with open_reader(LocationAddress(path.resolve(), limits or Limits())) as store:
         yield store
 
 
@@ -35,7 +35,7 @@ def read_all(path: Path, limits: Limits | None = None) -> tuple[list[str], dict[
         listed = list(store.entries())
         found = [*listed, *store.read_all([item for item in listed if isinstance(item, Entry)], 1)]
     read = [item.snapshot.checkpoint_id for item in found if isinstance(item, Packed)]
-    return sorted(read), {item.key: str(item.reason) for item in found if isinstance(item, Fault)}
+    return sorted(read), {item.key: str(item.reason) for item in found if isinstance(item, ReadProblem)}
 
 
 def edit(path: Path, *statements: str) -> None:
@@ -225,13 +225,13 @@ def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
     )
     started = time.monotonic()
     with pytest.raises(LocationRefused, match=r"more than 0\.01 seconds"):
-        read_all(path, Limits(most_seconds=0.01))
+        read_all(path, Limits(max_seconds=0.01))
     assert time.monotonic() - started < 10
 
 
 def read_or_refused(path: Path) -> None:
     try:
-        read, faults = read_all(path, Limits(most_seconds=1))
+        read, faults = read_all(path, Limits(max_seconds=1))
     except LocationUnreadable as error:
         assert str(error)
     else:

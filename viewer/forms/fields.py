@@ -21,7 +21,7 @@ from viewer.launching.values import (
 )
 from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
-from viewer.redaction.names import secrecy_of
+from viewer.redaction.names.secrecy import secrecy_of
 
 # What a form sent: names and texts. None where it is shown for the first time.
 Sent = Mapping[str, str] | None

@@ -1,35 +1,35 @@
 """Checkpoints at a location -> rows, again and again. What is there is only ever read."""
 
 from viewer.importing.file_urls import NotLocal, path_of
-from viewer.importing.importing import ImportSummary, hide_stored, import_location, import_one
-from viewer.importing.known_secrets import key_of
+from viewer.importing.importing import ImportSummary, import_location, import_one, redact_stored
 from viewer.importing.locations import UnknownLocation, open_location
-from viewer.importing.reader import expect_import
-from viewer.importing.remove import WouldBeLost, forget_location, what_would_be_lost
+from viewer.importing.project_secrets import key_of
+from viewer.importing.reader import prepare_import
+from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.stored import stored_body, stored_bytes
-from viewer.importing.unredacted_names import RealPlace, real_place
-from viewer.importing.write_targets import Place, open_place, place_at, place_of
+from viewer.importing.unredacted_source import UnredactedSource, unredacted_source
+from viewer.importing.write_targets import WriteTarget, open_write_target, write_target_at, write_target_of
 
 __all__ = [
     "ImportSummary",
     "NotLocal",
-    "Place",
-    "RealPlace",
     "UnknownLocation",
+    "UnredactedSource",
     "WouldBeLost",
-    "expect_import",
-    "forget_location",
-    "hide_stored",
+    "WriteTarget",
     "import_location",
     "import_one",
     "key_of",
     "open_location",
-    "open_place",
+    "open_write_target",
     "path_of",
-    "place_at",
-    "place_of",
-    "real_place",
+    "prepare_import",
+    "redact_stored",
+    "removal_blocker",
+    "remove_location",
     "stored_body",
     "stored_bytes",
-    "what_would_be_lost",
+    "unredacted_source",
+    "write_target_at",
+    "write_target_of",
 ]

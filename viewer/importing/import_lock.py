@@ -12,7 +12,7 @@ from viewer.models import Location
 
 
 @contextmanager
-def turn_at(location: Location) -> Iterator[None]:
+def import_lock(location: Location) -> Iterator[None]:
     """Wait until nobody else imports this location, and keep others waiting meanwhile."""
     folder = Path(settings.DATA_DIR) / "imports"
     folder.mkdir(exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""An import: look what stands there, read what is new or has changed, settle where it hangs."""
+"""An import: look what stands there, read what is new or has changed, reconcile where it hangs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,19 +9,26 @@ from django.db import transaction
 from django.utils import timezone
 
 from viewer.importing.garbage_collection import only_new_garbage
-from viewer.importing.import_lock import turn_at
-from viewer.importing.known_secrets import hide_known_secrets
+from viewer.importing.import_lock import import_lock
 from viewer.importing.limits import address_of
 from viewer.importing.problems import Problems
+from viewer.importing.project_secrets import redact_known_secrets
 from viewer.importing.reader import reader_count
-from viewer.importing.reconcile import settle
+from viewer.importing.reconcile import reconcile
 from viewer.importing.rows import Known, known_rows, mark_states
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Checkpoint, Location
+from viewer.stores.location_reader import LocationReader, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import TABLE, Entry, Fault, LocationRefused, LocationReplaced, LocationUnreadable
-from viewer.stores.store import Store, opened_store
+from viewer.stores.protocol import (
+    TABLE,
+    Entry,
+    LocationRefused,
+    LocationReplaced,
+    LocationUnreadable,
+    ReadProblem,
+)
 
 # So many are read, or so many bytes of them are to be stored, before they are: that bounds memory.
 SLICE, SLICE_BYTES = 2_000, 16 * 1024 * 1024
@@ -60,17 +67,17 @@ class _Look:
 
     entries: list[Entry] = field(default_factory=list)
     due: list[Entry] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ReadProblem] = field(default_factory=list)
 
 
 def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
     try:
-        with turn_at(location):
+        with import_lock(location):
             if not location.refresh_if_listed():
                 return ImportSummary()
             location.refresh_from_db(fields=["project", "secrets_mark"])
-            hide_known_secrets(location)
+            redact_known_secrets(location)
             summary = _within_store(location, lambda store: _import(location, store))
             _note(location, summary)
     except OSError as error:
@@ -79,11 +86,11 @@ def import_location(location: Location) -> ImportSummary:
     return summary
 
 
-def _within_store(location: Location, run: Callable[[Store], ImportSummary]) -> ImportSummary:
+def _within_store(location: Location, run: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
     """What ``run`` returns of the location's store, or why that could not be read."""
     mark = ""
     try:
-        with opened_store(address_of(location)) as store:
+        with open_reader(address_of(location)) as store:
             if not location.identity:
                 location.pin(str(store.identity))
             mark = store.mark
@@ -111,11 +118,11 @@ def import_one(location: Location, source: str) -> ImportSummary:
     Nothing else there is looked at. Where there is no such checkpoint, nothing happens.
     """
     key = _key_of(location, source)
-    with turn_at(location):
+    with import_lock(location):
         if not location.refresh_if_listed():
             return ImportSummary()
         location.refresh_from_db(fields=["project", "secrets_mark"])
-        hide_known_secrets(location)
+        redact_known_secrets(location)
         summary = _within_store(location, lambda store: _import_these(location, store, key))
         if not summary.unreadable:
             _note(location, summary)
@@ -136,7 +143,7 @@ def _key_of(location: Location, source: str) -> str:
     return source
 
 
-def _import(location: Location, store: Store) -> ImportSummary:
+def _import(location: Location, store: LocationReader) -> ImportSummary:
     known = known_rows(location)
     problems = Problems(location)
     look = _look(store.entries(), known, problems)
@@ -159,7 +166,7 @@ def _import(location: Location, store: Store) -> ImportSummary:
     return summary
 
 
-def _import_these(location: Location, store: Store, key: str) -> ImportSummary:
+def _import_these(location: Location, store: LocationReader, key: str) -> ImportSummary:
     found = store.entry(key)
     # A name may hide a secret.
     key = found.key if found else key
@@ -178,10 +185,10 @@ def _import_these(location: Location, store: Store, key: str) -> ImportSummary:
     return summary
 
 
-def _look(found: Iterator[Entry | Fault], known: dict[str, Known], problems: Problems) -> _Look:
+def _look(found: Iterator[Entry | ReadProblem], known: dict[str, Known], problems: Problems) -> _Look:
     look = _Look()
     for item in found:
-        if isinstance(item, Fault):
+        if isinstance(item, ReadProblem):
             look.faults.append(item)
             continue
         look.entries.append(item)
@@ -198,7 +205,7 @@ def _is_back(row: Known | None, entry: Entry, problems: Problems) -> bool:
     return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
 
 
-def _is_hidden(key: str, faults: Iterable[Fault]) -> bool:
+def _is_hidden(key: str, faults: Iterable[ReadProblem]) -> bool:
     """Whether the part of the location that this stood in could not be looked at."""
     return any(
         fault.hides_others and (fault.key in (".", TABLE, key) or key.startswith(f"{fault.key}/"))
@@ -207,7 +214,7 @@ def _is_hidden(key: str, faults: Iterable[Fault]) -> bool:
 
 
 def _store(
-    location: Location, store: Store, due: list[Entry], known: dict[str, Known], problems: Problems
+    location: Location, store: LocationReader, due: list[Entry], known: dict[str, Known], problems: Problems
 ) -> ImportSummary:
     """Read what is due and store it, slice by slice."""
     summary = ImportSummary(read=len(due))
@@ -215,13 +222,13 @@ def _store(
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     for batch in _slices(store.read_all(due, reader_count())):
         read = [result for result in batch if isinstance(result, Packed)]
-        failed = [result for result in batch if isinstance(result, Fault)]
+        failed = [result for result in batch if isinstance(result, ReadProblem)]
         for fault in failed:
             problems.found(fault)
         summary.unavailable += [fault.key for fault in failed if fault.kind == "unavailable"]
         with transaction.atomic():
             if read:
-                settle(location, read)
+                reconcile(location, read)
             for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
                 keys = [f.key for f in failed if f.key in known and problems.state_after(f) == state]
                 summary.changed += mark_states(location, keys, state)
@@ -231,9 +238,9 @@ def _store(
     return summary
 
 
-def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]:
+def _slices(results: Iterator[Packed | ReadProblem]) -> Iterator[list[Packed | ReadProblem]]:
     """The results that are stored together."""
-    some: list[Packed | Fault] = []
+    some: list[Packed | ReadProblem] = []
     size, kickoffs, ids = 0, set[str](), set[str]()
     for result in results:
         is_full = len(some) >= SLICE or size >= SLICE_BYTES
@@ -250,7 +257,7 @@ def _slices(results: Iterator[Packed | Fault]) -> Iterator[list[Packed | Fault]]
         yield some
 
 
-def _begins_a_run(result: Packed | Fault, kickoffs: set[str], ids: set[str]) -> bool:
+def _begins_a_run(result: Packed | ReadProblem, kickoffs: set[str], ids: set[str]) -> bool:
     """Whether it continues none of these, nor is of a kickoff of theirs: old versions tell no parents."""
     if not isinstance(result, Packed):
         return False
@@ -269,9 +276,9 @@ def _note(location: Location, summary: ImportSummary) -> None:
     location.note_import(now, summary.unreadable, summary.is_news)
 
 
-def hide_stored(location: Location) -> None:
+def redact_stored(location: Location) -> None:
     """Hide the project's secrets in what is stored of a location, as its next import would."""
-    with turn_at(location):
+    with import_lock(location):
         if location.refresh_if_listed():
             location.refresh_from_db(fields=["project", "secrets_mark"])
-            hide_known_secrets(location)
+            redact_known_secrets(location)

@@ -10,9 +10,9 @@ from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
 from viewer.messages.labels import told
 from viewer.models import Location
+from viewer.stores.location_reader import open_reader
 from viewer.stores.protocol import LocationUnreadable
 from viewer.stores.safe_open import Identity
-from viewer.stores.store import opened_store
 
 
 class UnknownLocation(Exception):
@@ -45,7 +45,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
 
 def what_is_at(path: Path) -> tuple[str, str]:
     """Which provider reads what is at a path, and its identity. Raises LocationUnreadable."""
-    with opened_store(address_at(path)) as store:
+    with open_reader(address_at(path)) as store:
         return store.kind, str(store.identity)
 
 

@@ -13,7 +13,7 @@ from viewer.importing.rows import in_slices
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Checkpoint, Location, Problem
-from viewer.stores.protocol import Entry, Fault
+from viewer.stores.protocol import Entry, ReadProblem
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Problems:
         self._after[entry.key] = known
         return True
 
-    def found(self, fault: Fault) -> None:
+    def found(self, fault: ReadProblem) -> None:
         """Note what was found. What does not parse counts as being written until it has stood for a while."""
         before = self._before.get(fault.key)
         mark = _mark(fault.fingerprint, fault.kind)
@@ -81,7 +81,7 @@ class Problems:
             before.pk if before else 0, str(reason), reason.plain(), kind, mark, first_seen_at
         )
 
-    def _stands(self, fault: Fault, first_seen_at: datetime) -> bool:
+    def _stands(self, fault: ReadProblem, first_seen_at: datetime) -> bool:
         """Whether it has not changed for as long as the settings ask."""
         now = self._now.timestamp()
         since = first_seen_at.timestamp()
@@ -89,7 +89,7 @@ class Problems:
             since = min(since, fault.changed_at)
         return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
 
-    def state_after(self, fault: Fault) -> Checkpoint.State | None:
+    def state_after(self, fault: ReadProblem) -> Checkpoint.State | None:
         """The state of a checkpoint that was fine and has this fault now; None where it stays."""
         kind = self._after[fault.key].kind
         if kind == Problem.Kind.UNAVAILABLE:

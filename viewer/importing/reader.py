@@ -2,14 +2,14 @@
 
 import os
 
-from viewer.stores.reader.pool import MOST_READERS, start_ahead
+from viewer.stores.reader.pool import MAX_READERS, start_ahead
 
 
-def expect_import() -> None:
+def prepare_import() -> None:
     """Be ready for a large import that may come soon: have the other processes started by then."""
     start_ahead(reader_count())
 
 
 def reader_count() -> int:
     """How many processes read at once: one for each core. This one writes to the database meanwhile."""
-    return min(MOST_READERS, len(os.sched_getaffinity(0)))
+    return min(MAX_READERS, len(os.sched_getaffinity(0)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from viewer.importing import rows, runs
-from viewer.importing.rows import Standing, in_slices
+from viewer.importing.rows import LineageColumns, in_slices
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location
@@ -30,7 +30,7 @@ class Member:
     tasks_done: int
     tasks_total: int
     read: Packed | None = None
-    before: Standing | None = None
+    before: LineageColumns | None = None
 
 
 @dataclass(slots=True)
@@ -41,14 +41,14 @@ class Touched:
     run_ids: set[int] = field(default_factory=set)
 
 
-def settle(location: Location, read: Sequence[Packed]) -> None:
-    """Store what was read, and settle the runs that it belongs to or connects. Inside a transaction."""
+def reconcile(location: Location, read: Sequence[Packed]) -> None:
+    """Store what was read, and reconcile the runs that it belongs to or connects. Inside a transaction."""
     touched = _touched(location, read)
     forest = build_forest(_nodes(touched))
     laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
-    new: list[tuple[int, Packed, Standing]] = []
+    new: list[tuple[int, Packed, LineageColumns]] = []
     again: list[tuple[int, Packed]] = []
-    moved: list[tuple[int, Standing]] = []
+    moved: list[tuple[int, LineageColumns]] = []
     stored_runs = runs.stored_runs(location, laid_out, touched.members)
     for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
         for member, standing in _standings(lineage, positions, touched.members, run_id):
@@ -120,11 +120,11 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
             member = Member(*row[:12])
-            member.parent_id, member.before = member.parent_id or None, Standing(*row[12:])
+            member.parent_id, member.before = member.parent_id or None, LineageColumns(*row[12:])
             yield member
 
 
-def _member(pk: int, read: Packed, before: Standing | None) -> Member:
+def _member(pk: int, read: Packed, before: LineageColumns | None) -> Member:
     told = read.snapshot
     return Member(
         pk,
@@ -181,12 +181,14 @@ def _events_for_inference(touched: Touched) -> dict[str, tuple[bytes, ...]]:
 
 def _standings(
     lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
-) -> Iterator[tuple[Member, Standing]]:
+) -> Iterator[tuple[Member, LineageColumns]]:
     """Each member of a lineage with where it hangs now, parents before children."""
     for place in lineage.places:
         position = positions[place.key]
         parent_id = members[place.parent].pk if place.parent is not None else None
         yield (
             members[place.key],
-            Standing(run_id, parent_id, place.edge.value, position.lane, position.row, place.is_branch_head),
+            LineageColumns(
+                run_id, parent_id, place.edge.value, position.lane, position.row, place.is_branch_head
+            ),
         )

@@ -3,7 +3,7 @@
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from viewer.importing.import_lock import turn_at
+from viewer.importing.import_lock import import_lock
 from viewer.importing.importing import import_location
 from viewer.models import Checkpoint, Location
 
@@ -12,20 +12,20 @@ class WouldBeLost(Exception):
     """Something is kept of the location that stands nowhere else. Its message says what."""
 
 
-def forget_location(location: Location) -> None:
+def remove_location(location: Location) -> None:
     """Delete the rows and stored copies of a location. What stands at its path is not touched.
 
     Raises WouldBeLost where some of it could not be read there again.
     """
     import_location(location)
-    with turn_at(location), transaction.atomic():
+    with import_lock(location), transaction.atomic():
         location.refresh_from_db()
-        if reason := what_would_be_lost(location):
+        if reason := removal_blocker(location):
             raise WouldBeLost(reason)
         location.delete()
 
 
-def what_would_be_lost(location: Location) -> str:
+def removal_blocker(location: Location) -> str:
     """Why the location has to stay, as far as its last import tells; empty where it need not."""
     if location.jobs.exists():
         return _("Jobs ran here, and what is kept of them would go with it.")

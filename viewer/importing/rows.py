@@ -13,7 +13,7 @@ from viewer.models import Checkpoint, CheckpointBody, Location
 from viewer.stores.packing import Packed
 
 # So many values in one statement.
-MOST_VALUES = 500
+MAX_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def mark_states(location: Location, keys: Sequence[str], state: Checkpoint.State
 
 def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
     """The values, so many at a time as one statement takes."""
-    return (values[at : at + MOST_VALUES] for at in range(0, len(values), MOST_VALUES))
+    return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
 def last_key(model: type[models.Model]) -> int:
@@ -53,7 +53,7 @@ def last_key(model: type[models.Model]) -> int:
 
 
 @dataclass(slots=True)
-class Standing:
+class LineageColumns:
     """Where a checkpoint hangs: the settled columns of its row."""
 
     run_id: int
@@ -64,7 +64,7 @@ class Standing:
     is_branch_head: bool
 
 
-def insert(location: Location, new: Sequence[tuple[int, Packed, Standing]]) -> None:
+def insert(location: Location, new: Sequence[tuple[int, Packed, LineageColumns]]) -> None:
     """Store checkpoints that were not there, parents before children, with their bodies."""
     location_id, present = location.pk, Checkpoint.State.PRESENT.value
     insert_many(
@@ -86,7 +86,7 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     update_many(CheckpointBody, _BODY_COLUMNS[1:], bodies)
 
 
-def move(moved: Sequence[tuple[int, Standing]]) -> None:
+def move(moved: Sequence[tuple[int, LineageColumns]]) -> None:
     """Give checkpoints that are there another standing."""
     update_many(Checkpoint, _SETTLED, [(*_settled(standing), pk) for pk, standing in moved])
 
@@ -133,7 +133,7 @@ def _told(read: Packed) -> tuple[Any, ...]:
     )
 
 
-def _settled(standing: Standing) -> tuple[Any, ...]:
+def _settled(standing: LineageColumns) -> tuple[Any, ...]:
     return (
         standing.run_id,
         standing.parent_id,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viewer.importing.reconcile import Member
 
 # Of a fault's checkpoints so many are named, and the others counted.
-MOST_IDS_NAMED = 10
+MAX_IDS_NAMED = 10
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints tell, and their values.
@@ -103,7 +103,7 @@ def _as_stored(told: Told) -> tuple[Any, ...]:
 
 def _stored_fault(fault: LineageFault) -> dict[str, Any]:
     ids = fault.checkpoint_ids
-    return {"code": fault.code.value, "ids": list(ids[:MOST_IDS_NAMED]), "count": len(ids)}
+    return {"code": fault.code.value, "ids": list(ids[:MAX_IDS_NAMED]), "count": len(ids)}
 
 
 def drop_empty(run_ids: Iterable[int]) -> None:

@@ -7,10 +7,10 @@ from django.conf import settings
 
 from viewer.importing.limits import limits
 from viewer.models import Checkpoint
-from viewer.redaction.json_bytes import decoded
+from viewer.redaction.json.document import decoded
 
 # What the decoded values of one checkpoint may take of a web process's memory.
-MOST_MEMORY_OF_VALUES = 256 * 1024 * 1024
+MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024
 _BYTES_A_VALUE = 64
 
 
@@ -28,13 +28,13 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}
     data = stored_bytes(checkpoint)
-    if memory_of_values(data) > MOST_MEMORY_OF_VALUES:
+    if memory_of_values(data) > MAX_MEMORY_OF_VALUES:
         return {}
     try:
         body = decoded(data)
     except RecursionError:
         return {}
-    return body if isinstance(body, dict) and not nests_deeper(body, limits().most_depth) else {}
+    return body if isinstance(body, dict) and not nests_deeper(body, limits().max_depth) else {}
 
 
 def memory_of_values(data: bytes) -> int:

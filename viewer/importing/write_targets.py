@@ -13,23 +13,23 @@ from viewer.importing.limits import address_at
 from viewer.importing.locations import UnknownLocation, is_same, permitted_path
 from viewer.messages.labels import told
 from viewer.models import Location, Project
+from viewer.stores.location_reader import open_reader
 from viewer.stores.protocol import LocationUnreadable
 from viewer.stores.safe_open import found_at
-from viewer.stores.store import opened_store
 
 # What a new SQLite file's name ends with; anything else is a folder.
 STORES = {".db", ".sqlite", ".sqlite3"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WriteTarget:
     """A path that can be written to, and in which form."""
 
     path: str
     provider: Location.Provider
 
 
-def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> Place:
+def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> WriteTarget:
     """The place that a person names, from the project's folder on. Nothing is made yet.
 
     Without roots any path is trusted. Raises UnknownLocation where nothing may be written there.
@@ -49,17 +49,17 @@ def place_at(text: str, project: Project, roots: Sequence[Path] | None = None) -
     if found.exists() and not (is_store and found.is_file() and found.stat().st_size == 0):
         try:
             # Opened, as nobody's database is to get a table of checkpoints that it has not had.
-            with opened_store(address_at(found)) as store:
+            with open_reader(address_at(found)) as store:
                 store.check()
-                return Place(str(found), Location.Provider(store.kind))
+                return WriteTarget(str(found), Location.Provider(store.kind))
         except LocationUnreadable as error:
             raise UnknownLocation(told(error)) from None
-    return Place(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
+    return WriteTarget(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
 
 
-def place_of(location: Location, project: Project) -> Place:
+def write_target_of(location: Location, project: Project) -> WriteTarget:
     """The place of a location that is there. Raises UnknownLocation, too, where it leads elsewhere by now."""
-    place = place_at(location.path, project)
+    place = write_target_at(location.path, project)
     if place.path != location.path:
         raise UnknownLocation(
             _("%(path)s leads to %(place)s by now.") % {"path": location.path, "place": place.path}
@@ -67,7 +67,7 @@ def place_of(location: Location, project: Project) -> Place:
     return place
 
 
-def open_place(place: Place, project: Project) -> Location:
+def open_write_target(place: WriteTarget, project: Project) -> Location:
     """The location at this place, made and added where it is new. Raises UnknownLocation, where it cannot be.
 
     A new store is an empty file until its first checkpoint, a new folder is an empty one.

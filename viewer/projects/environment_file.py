@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dotenv import dotenv_values
 
-from viewer.redaction.names import secrecy_of
-from viewer.redaction.shapes import is_mixed, is_placeholder, is_told_apart, is_words
+from viewer.redaction.names.secrecy import secrecy_of
+from viewer.redaction.names.shapes import has_known_format, is_mixed, is_placeholder, is_words
 
 # Shorter values, and words shorter than that, would be hidden everywhere.
 MIN_SECRET, MIN_WORD = 5, 8
@@ -63,7 +63,7 @@ def _is_telling(value: str) -> bool:
     if len(value) < MIN_UNNAMED or is_placeholder(value) or is_words(value):
         return False
     # Names of models, versions, dates, paths, numbers and flags are not.
-    return not (value.isdigit() or is_told_apart(value) or _is_name(value)) and is_mixed(value)
+    return not (value.isdigit() or has_known_format(value) or _is_name(value)) and is_mixed(value)
 
 
 def _is_name(value: str) -> bool:

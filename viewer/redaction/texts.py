@@ -2,16 +2,16 @@
 
 import zlib
 
-from viewer.redaction.addresses import address_spans
-from viewer.redaction.blocks import block_spans
-from viewer.redaction.credentials import credential_spans
-from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.named_values import named_spans
-from viewer.redaction.pairs import pair_spans
 from viewer.redaction.patterns import Span, merged
-from viewer.redaction.signs import may_hold_secret
-from viewer.redaction.vendor_tokens import token_spans
+from viewer.redaction.rules.credentials import credential_spans
+from viewer.redaction.rules.keywords import may_hold_secret
+from viewer.redaction.rules.named_values import named_spans
+from viewer.redaction.rules.pairs import pair_spans
+from viewer.redaction.rules.private_keys import block_spans
+from viewer.redaction.rules.urls import address_spans
+from viewer.redaction.rules.vendor_tokens import token_spans
 
 _MARKER = MARKER.encode()
 # No rule finds anything in fewer bytes.
@@ -50,7 +50,7 @@ def redact_text(text: str, known: KnownSecrets = NONE_KNOWN) -> str:
     return text if clean == data else clean.decode("utf-8", "surrogatepass")
 
 
-def shown_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
+def redacted_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
     """The name of a file or row without what looks like a secret in it, still another for another name."""
     shown = redact_text(name, known)
     return name if shown == name else f"{shown} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"

@@ -10,12 +10,12 @@ where it is a known secret; elsewhere numbers stay, as they are counters. Boolea
 import zlib
 from typing import Any
 
-from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.json.nested import MAX_NESTING, json_inside, rewritten
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.names import HARMLESS_HEADERS, Secrecy, is_secret_text, secrecy_of
-from viewer.redaction.nested_json import MAX_NESTING, json_inside, rewritten
-from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
-from viewer.redaction.shapes import is_echo, is_ordinary, looks_random
+from viewer.redaction.names.secrecy import HARMLESS_HEADERS, Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.shapes import is_distinctive, is_ordinary, looks_random
+from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
 from viewer.redaction.texts import redact_text
 
 
@@ -58,7 +58,7 @@ def secrets_in(value: Any) -> set[str]:
             waiting += [(inner, inner_secrecy, depth) for inner, inner_secrecy in _items(item, secrecy)]
         elif isinstance(item, str):
             if secrecy and is_secret_text(item, secrecy):
-                found |= {item} if is_echo(item) else set()
+                found |= {item} if is_distinctive(item) else set()
             elif depth < MAX_NESTING and (inner := json_inside(item)) is not None:
                 waiting.append((inner, secrecy, depth + 1))
     return found

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from viewer.stores.json_folder import JsonDirectory
-from viewer.stores.protocol import Limits, Provider
+from viewer.stores.json_folder import JsonFolder
+from viewer.stores.location_reader import check_file
+from viewer.stores.protocol import Limits, Store
 from viewer.stores.safe_open import found_at
-from viewer.stores.store import check_file
 
 
-def provider_for(path: Path, limits: Limits | None = None) -> Provider:
+def store_at(path: Path, limits: Limits | None = None) -> Store:
     """The provider for what stands there, told by its content, to be read in this process.
 
     Raises LocationUnreadable.
@@ -16,10 +16,10 @@ def provider_for(path: Path, limits: Limits | None = None) -> Provider:
     limits = limits or Limits()
     with found_at(path.resolve()) as found:
         if found.is_folder:
-            return JsonDirectory(path, limits)
+            return JsonFolder(path, limits)
         check_file(found)
     # Imported only where it is used: it brings an SQLite of its own, and two of them in one process would end
     # each other's locks.
-    from viewer.stores.sqlite import SqliteFile
+    from viewer.stores.sqlite import SqliteStore
 
-    return SqliteFile(path, limits)
+    return SqliteStore(path, limits)

@@ -17,16 +17,24 @@ from typing import Literal, Self
 from viewer.engines.crewai.format import id_and_parent
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.known import NONE_KNOWN
-from viewer.redaction.texts import shown_name
+from viewer.redaction.known_secrets import NONE_KNOWN
+from viewer.redaction.texts import redacted_name
 from viewer.stores.parsing import Outside, snapshot_of, too_large
-from viewer.stores.protocol import Entry, Fault, Limits, LocationUnreadable, Snapshot, Unavailable, Unreadable
+from viewer.stores.protocol import (
+    Entry,
+    Limits,
+    LocationUnreadable,
+    ReadProblem,
+    Snapshot,
+    Unavailable,
+    Unreadable,
+)
 from viewer.stores.safe_open import open_file, open_folder
 
 # Folders below folders: branch names hold slashes, but not this many.
-MOST_FOLDERS_DEEP = 40
+MAX_FOLDERS_DEEP = 40
 # Branches whose folders stay open at once.
-MOST_OPEN_FOLDERS = 16
+MAX_OPEN_FOLDERS = 16
 _KINDS = (
     (stat.S_ISFIFO, _("It is a pipe, not a file.")),
     (stat.S_ISSOCK, _("It is a socket, not a file.")),
@@ -36,7 +44,7 @@ _KINDS = (
 )
 
 
-class JsonDirectory:
+class JsonFolder:
     """Every ``*.json`` below a folder, given by its path or an open descriptor. Links are not followed."""
 
     kind: Literal["json"] = "json"
@@ -56,7 +64,7 @@ class JsonDirectory:
     ) -> None:
         self._close_folders()
 
-    def entries(self) -> Iterator[Entry | Fault]:
+    def entries(self) -> Iterator[Entry | ReadProblem]:
         """Each file once. Raises LocationUnreadable where the folder itself cannot be listed."""
         try:
             os.scandir(self._root()).close()
@@ -67,7 +75,9 @@ class JsonDirectory:
             folder, depth = waiting.pop()
             yield from self._in_folder(folder, depth, waiting)
 
-    def _in_folder(self, folder: str, depth: int, waiting: list[tuple[str, int]]) -> Iterator[Entry | Fault]:
+    def _in_folder(
+        self, folder: str, depth: int, waiting: list[tuple[str, int]]
+    ) -> Iterator[Entry | ReadProblem]:
         try:
             with os.scandir(self._descriptor(folder.rstrip("/"))) as found:
                 files = list(found)
@@ -75,7 +85,7 @@ class JsonDirectory:
             return
         except OSError as error:
             reason = _no_folder(error).words
-            yield Fault(_shown(folder.rstrip("/")) or ".", reason, "unavailable", hides_others=True)
+            yield ReadProblem(_shown(folder.rstrip("/")) or ".", reason, "unavailable", hides_others=True)
             return
         for file in files:
             key = folder + file.name
@@ -83,16 +93,16 @@ class JsonDirectory:
                 if not file.is_dir(follow_symlinks=False):
                     if file.name.endswith(".json"):
                         yield _judged(key, file.stat(follow_symlinks=False))
-                elif depth < MOST_FOLDERS_DEEP:
+                elif depth < MAX_FOLDERS_DEEP:
                     waiting.append((f"{key}/", depth + 1))
                 else:
-                    yield Fault(_shown(key), Words(_("Its folders are nested too deep.")), "foreign")
+                    yield ReadProblem(_shown(key), Words(_("Its folders are nested too deep.")), "foreign")
             except FileNotFoundError:
                 continue
             except OSError as error:
-                yield Fault(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
+                yield ReadProblem(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
 
-    def entry(self, key: str) -> Entry | Fault | None:
+    def entry(self, key: str) -> Entry | ReadProblem | None:
         """The file with this relative path; None where there is none, or where it lies outside."""
         folder, _slash, name = key.rpartition("/")
         if not key.endswith(".json") or any(part in ("", ".", "..") for part in key.split("/")):
@@ -104,7 +114,7 @@ class JsonDirectory:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return None
-            return Fault(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
+            return ReadProblem(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
 
     def read(self, entry: Entry) -> Snapshot:
         """The checkpoint. Raises Unreadable."""
@@ -121,7 +131,7 @@ class JsonDirectory:
 
     def _bytes(self, entry: Entry, folder: str, name: str) -> tuple[Entry, bytes]:
         """The file's bytes, and the entry that they are of: the file may have changed since it was listed."""
-        if entry.size > self.limits.most_bytes:
+        if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
             file = open_file(name, self._descriptor(folder))
@@ -141,13 +151,13 @@ class JsonDirectory:
 
     def _whole(self, file: int, size: int) -> bytes:
         # One byte more than it had, to see whether it has grown.
-        most = self.limits.most_bytes
+        most = self.limits.max_bytes
         data = os.read(file, min(size, most) + 1)
         if len(data) == size:
             return data
         parts, total, started = [data], len(data), time.monotonic()
         while data and total <= most:
-            if time.monotonic() - started > self.limits.most_seconds:
+            if time.monotonic() - started > self.limits.max_seconds:
                 raise Unavailable(_("Its bytes came too slowly."))
             data = os.read(file, 1024 * 1024)
             parts.append(data)
@@ -167,7 +177,7 @@ class JsonDirectory:
         if not folder:
             return root
         if folder not in self._open:
-            if len(self._open) >= MOST_OPEN_FOLDERS:
+            if len(self._open) >= MAX_OPEN_FOLDERS:
                 self._close_folders(but="")
             self._open[folder] = _descend(root, folder.split("/"))
         return self._open[folder]
@@ -202,7 +212,7 @@ def _mark(status: os.stat_result) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
-def _judged(key: str, status: os.stat_result) -> Entry | Fault:
+def _judged(key: str, status: os.stat_result) -> Entry | ReadProblem:
     """What stands there, by its kind: a file is an entry, anything else a fault."""
     mark = _mark(status)
     if stat.S_ISREG(status.st_mode):
@@ -215,12 +225,12 @@ def _judged(key: str, status: os.stat_result) -> Entry | Fault:
     return _foreign(key, reason, mark)
 
 
-def _foreign(key: str, reason: str, mark: str) -> Fault:
-    return Fault(_shown(key), Words(reason), "foreign", mark)
+def _foreign(key: str, reason: str, mark: str) -> ReadProblem:
+    return ReadProblem(_shown(key), Words(reason), "foreign", mark)
 
 
 def _shown(key: str) -> str:
-    return shown_name(key.encode("utf-8", "backslashreplace").decode())
+    return redacted_name(key.encode("utf-8", "backslashreplace").decode())
 
 
 def _no_folder(error: OSError) -> LocationUnreadable:

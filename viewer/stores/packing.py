@@ -15,7 +15,7 @@ import zstandard
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.stores.parsing import too_much_memory
-from viewer.stores.protocol import Entry, Fault, Provider, Snapshot, Unreadable
+from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -49,23 +49,23 @@ class Packed:
         return sum(tokens for _event, tokens in self.calls)
 
 
-def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
+def read_packed(provider: Store, entry: Entry) -> Packed | ReadProblem:
     """The checkpoint, or why it cannot be read."""
     try:
         return packed(provider.read(entry))
     except Unreadable as error:
         read = error.entry or entry
-        return Fault(entry.key, error.words, error.kind, read.fingerprint, read.changed_at)
+        return ReadProblem(entry.key, error.words, error.kind, read.fingerprint, read.changed_at)
     except MemoryError:
         words = too_much_memory(provider.limits).words
-        return Fault(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
+        return ReadProblem(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         if _is_short_of_memory():
             # A library that is not given what it needs may say so in any way.
             words = too_much_memory(provider.limits).words
-            return Fault(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
+            return ReadProblem(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
         # A fault of ours (a library's panic is no Exception) must not cost the others. Without the error's
         # own text, which may quote what was read.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
@@ -74,7 +74,7 @@ def read_packed(provider: Provider, entry: Entry) -> Packed | Fault:
             _("Forkline failed to read it (%(kind)s), which is no fault of the file's. Its log tells more."),
             {"kind": kind},
         )
-        return Fault(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
+        return ReadProblem(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
 
 
 def _is_short_of_memory() -> bool:

@@ -8,17 +8,17 @@ import msgspec
 
 from viewer.engines.crewai import format, summary
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.json_bytes import redacted_json
-from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.json.document import redacted_json
+from viewer.redaction.json.scan import scan
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.scanning import scan
-from viewer.redaction.texts import shown_name
+from viewer.redaction.texts import redacted_name
 from viewer.stores.protocol import Broken, Entry, Foreign, Limits, Refused, Snapshot, StillWritten
 
 # Python itself refuses longer ones.
-MOST_DIGITS = 4000
+MAX_DIGITS = 4000
 _DIGIT = re.compile(rb"[0-9]")
-_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MOST_DIGITS)
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MAX_DIGITS)
 # One that does not end goes up to the end, so that it is looked at once.
 _STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
@@ -40,8 +40,8 @@ class Outside:
 
     def shown(self, known: KnownSecrets) -> "Outside":
         """The same without secrets, still different for different ones."""
-        parent = shown_name(self.parent_id, known) if self.parent_id else None
-        return Outside(shown_name(self.checkpoint_id, known), parent, shown_name(self.branch, known))
+        parent = redacted_name(self.parent_id, known) if self.parent_id else None
+        return Outside(redacted_name(self.checkpoint_id, known), parent, redacted_name(self.branch, known))
 
 
 def snapshot_of(
@@ -105,7 +105,7 @@ def _told(inside: str | None, outside: str | None) -> str | None:
 
 def checked_text(data: bytes, limits: Limits) -> bytes:
     """The bytes as UTF-8, whatever they were written in. Raises Unreadable."""
-    if len(data) > limits.most_bytes:
+    if len(data) > limits.max_bytes:
         raise too_large(len(data), limits)
     if not data.startswith(b"{"):
         _check_start(data)
@@ -144,13 +144,13 @@ def _utf8(data: bytes) -> bytes:
 
 def _check_numbers(data: bytes) -> None:
     """Raise Broken for a number that nobody can read: one so long spans one of the probed bytes."""
-    probed = MOST_DIGITS // 2
+    probed = MAX_DIGITS // 2
     for digit in _DIGIT.finditer(data[::probed]):
         step = digit.start() * probed
         if not data[step : step + 16].isdigit():
             continue
         if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
-            raise Broken(_("It holds a number of more than %(most)d digits."), most=MOST_DIGITS)
+            raise Broken(_("It holds a number of more than %(most)d digits."), most=MAX_DIGITS)
 
 
 def _check_depth(data: bytes, limits: Limits, started: float) -> None:
@@ -159,7 +159,7 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
         sign = data[match.start()]
         if sign in b"[{":
             depth += 1
-            if depth > limits.most_depth:
+            if depth > limits.max_depth:
                 raise _too_deep(limits)
         elif sign in b"]}":
             depth -= 1
@@ -168,13 +168,13 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
 
 
 def _check_time(limits: Limits, started: float) -> None:
-    if time.process_time() - started > limits.most_seconds:
+    if time.process_time() - started > limits.max_seconds:
         raise too_slow(limits)
 
 
 def too_slow(limits: Limits) -> Refused:
     """Why a file is not read to its end."""
-    return Refused(_("Reading it took more than %(most)s seconds."), most=f"{limits.most_seconds:g}")
+    return Refused(_("Reading it took more than %(most)s seconds."), most=f"{limits.max_seconds:g}")
 
 
 def too_large(size: int, limits: Limits) -> Refused:
@@ -182,17 +182,17 @@ def too_large(size: int, limits: Limits) -> Refused:
     return Refused(
         _("It has %(size)s bytes, more than the %(most)s that are read."),
         size=f"{size:,}",
-        most=f"{limits.most_bytes:,}",
+        most=f"{limits.max_bytes:,}",
     )
 
 
 def too_much_memory(limits: Limits) -> Refused:
     """Why a file whose reading needs this much is not read."""
-    return Refused(_("Reading it takes more than %(most)d MB of memory."), most=limits.most_memory // 2**20)
+    return Refused(_("Reading it takes more than %(most)d MB of memory."), most=limits.max_memory // 2**20)
 
 
 def _too_deep(limits: Limits) -> Refused:
-    return Refused(_("It is nested more than %(most)d levels deep."), most=limits.most_depth)
+    return Refused(_("It is nested more than %(most)d levels deep."), most=limits.max_depth)
 
 
 def _broken_off(error: Exception) -> StillWritten:

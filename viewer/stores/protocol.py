@@ -21,14 +21,14 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from viewer.messages.message import Worded, Words
-from viewer.redaction.known import NONE_KNOWN, KnownSecrets
-from viewer.redaction.texts import shown_name
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
+from viewer.redaction.texts import redacted_name
 
 # What an SQLite file begins with, and its table of checkpoints.
 SQLITE_MAGIC, TABLE = b"SQLite format 3\x00", "checkpoints"
 
 EntityType = Literal["crew", "flow", "agent", "unknown"]
-FaultKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
+ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
 # A name as the engine gives it, in which nothing else fits.
@@ -37,17 +37,17 @@ _PLAIN_NAME = re.compile(
 )
 
 
-def shown_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
+def redacted_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
     """A key without secrets, still different for different ones."""
     folder, _, name = key.rpartition("/")
     if _PLAIN_NAME.fullmatch(name) and not known.is_in(name.encode()):
         return f"{_shown_folder(folder, known)}/{name}" if folder else key
-    return shown_name(key, known)
+    return redacted_name(key, known)
 
 
 @lru_cache(maxsize=1024)
 def _shown_folder(folder: str, known: KnownSecrets) -> str:
-    return shown_name(folder, known)
+    return redacted_name(folder, known)
 
 
 class Unreadable(Worded):
@@ -56,14 +56,14 @@ class Unreadable(Worded):
     ``entry`` is what was read, where that is newer than what was listed.
     """
 
-    kind: FaultKind = "broken"
+    kind: ProblemKind = "broken"
     entry: "Entry | None" = None
 
 
 class StillWritten(Unreadable):
     """It does not parse. It may still be being written; whoever knows how long it stands decides."""
 
-    kind: FaultKind = "writing"
+    kind: ProblemKind = "writing"
 
 
 class Broken(Unreadable):
@@ -73,19 +73,19 @@ class Broken(Unreadable):
 class Refused(Unreadable):
     """It is larger or deeper, or takes more time or memory, than the limits allow."""
 
-    kind: FaultKind = "refused"
+    kind: ProblemKind = "refused"
 
 
 class Foreign(Unreadable):
     """It is whole, and no checkpoint."""
 
-    kind: FaultKind = "foreign"
+    kind: ProblemKind = "foreign"
 
 
 class Unavailable(Unreadable):
     """Its bytes could not be had just now. Only content makes it broken, so that is tried again."""
 
-    kind: FaultKind = "unavailable"
+    kind: ProblemKind = "unavailable"
 
 
 class LocationUnreadable(Worded):
@@ -109,17 +109,17 @@ class LocationReplaced(LocationUnreadable):
 class Limits:
     """Bounds for each file or row: bytes, levels of nesting, seconds, and bytes of memory."""
 
-    most_bytes: int = 64 * 1024 * 1024
-    most_depth: int = 200
-    most_seconds: float = 5
-    most_memory: int = 448 * 1024 * 1024
+    max_bytes: int = 64 * 1024 * 1024
+    max_depth: int = 200
+    max_seconds: float = 5
+    max_memory: int = 448 * 1024 * 1024
     # How long to wait where a writer holds a store locked.
     lock_seconds: float = 5
 
     @property
     def mark(self) -> str:
         """Differs where a file that was refused might be read."""
-        return f"{self.most_bytes}:{self.most_depth}:{self.most_seconds:g}:{self.most_memory}"
+        return f"{self.max_bytes}:{self.max_depth}:{self.max_seconds:g}:{self.max_memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,27 +145,27 @@ class Entry:
 
     def shown(self, known: KnownSecrets) -> "Entry":
         """The same with a key without secrets, still different for different ones."""
-        key = shown_key(self.key, known)
+        key = redacted_key(self.key, known)
         return self if key == self.key else dataclasses.replace(self, key=key, source=self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ReadProblem:
     """Something at a location that is not a readable checkpoint, and why."""
 
     key: str
     reason: Words
     # writing: it may still become whole. broken: it will not. refused: it is beyond a limit. foreign: it is
     # something else. unavailable: it could not be opened or read, and is tried again.
-    kind: FaultKind
+    kind: ProblemKind
     fingerprint: str = ""
     changed_at: float | None = None
     # What stands below this key, or in the whole location, could not be looked at.
     hides_others: bool = False
 
-    def shown(self, known: KnownSecrets) -> "Fault":
+    def shown(self, known: KnownSecrets) -> "ReadProblem":
         """The same with a key without secrets."""
-        key = shown_key(self.key, known)
+        key = redacted_key(self.key, known)
         return self if key == self.key else dataclasses.replace(self, key=key)
 
 
@@ -202,7 +202,7 @@ class Snapshot:
         return sum(self.calls.values())
 
 
-class Provider(Protocol):
+class Store(Protocol):
     """A location that can be read. Used as a context manager, so that nothing stays open."""
 
     limits: Limits
@@ -221,10 +221,10 @@ class Provider(Protocol):
     ) -> None:
         """Close what was opened."""
 
-    def entries(self) -> Iterator[Entry | Fault]:
+    def entries(self) -> Iterator[Entry | ReadProblem]:
         """What stands there now, each key once, without reading it. Raises LocationUnreadable."""
 
-    def entry(self, key: str) -> Entry | Fault | None:
+    def entry(self, key: str) -> Entry | ReadProblem | None:
         """The one with this key; None where there is none."""
 
     def read(self, entry: Entry) -> Snapshot:

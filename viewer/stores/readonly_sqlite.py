@@ -33,7 +33,7 @@ from viewer.stores.safe_open import Identity, open_file
 # File systems date writes this coarsely.
 CLOCK_TICK_NANOSECONDS = 20_000_000
 # A log longer than this is not read: without its index, SQLite reads all of it before the first row.
-MOST_LOG_BYTES = 1024**3
+MAX_LOG_BYTES = 1024**3
 _OPTIONS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
 # What one value may have beyond a checkpoint's bytes, for the rest of its row.
 _REST_OF_ROW = 1024 * 1024
@@ -47,7 +47,7 @@ class Changed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreFile:
+class DatabaseFile:
     """A store: a descriptor of its folder, and its name there. ``scratch`` is where a copy may be made."""
 
     folder: int
@@ -57,10 +57,10 @@ class StoreFile:
     identity: Identity | None = None
 
 
-class UntouchedDatabase:
+class ReadonlyDatabase:
     """One short connection at a time, bounded by the limits. Does not close the store's folder."""
 
-    def __init__(self, store: StoreFile, limits: Limits) -> None:
+    def __init__(self, store: DatabaseFile, limits: Limits) -> None:
         self._store = store
         self._limits = limits
         self._connection: apsw.Connection | None = None
@@ -90,7 +90,7 @@ class UntouchedDatabase:
 
     def _set_up(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(int(self._limits.lock_seconds * 1000))
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._limits.most_bytes + _REST_OF_ROW)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, self._limits.max_bytes + _REST_OF_ROW)
         connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -99,7 +99,7 @@ class UntouchedDatabase:
         connection.set_progress_handler(self._is_late, 2000)
         for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
-        self._deadline = time.process_time() + self._limits.most_seconds
+        self._deadline = time.process_time() + self._limits.max_seconds
         # The files are opened by the first statement that reads.
         connection.execute("PRAGMA schema_version").fetchall()
 
@@ -133,7 +133,7 @@ class UntouchedDatabase:
     def run(self, statement: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement, one by one. Raises apsw.Error."""
         assert self._connection is not None, "The database is not open."
-        self._deadline = time.process_time() + self._limits.most_seconds
+        self._deadline = time.process_time() + self._limits.max_seconds
         cursor = self._connection.cursor()
         try:
             yield from cursor.execute(statement, values)
@@ -194,19 +194,19 @@ class UntouchedDatabase:
                 raise LocationUnreadable(
                     _("“%(name)s” beside it is no plain file, so the store is not opened."), name=name
                 )
-            if end != "-shm" and status is not None and status.st_size > MOST_LOG_BYTES:
+            if end != "-shm" and status is not None and status.st_size > MAX_LOG_BYTES:
                 raise LocationUnreadable(
                     _("“%(name)s” beside it has %(size)s bytes, more than the %(most)s that are read."),
                     name=name,
                     size=f"{status.st_size:,}",
-                    most=f"{MOST_LOG_BYTES:,}",
+                    most=f"{MAX_LOG_BYTES:,}",
                 )
 
     def _copy_of(self, end: str, target: str) -> None:
         source = open_file(self._store.name + end, self._store.folder)
         try:
             status = os.fstat(source)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_LOG_BYTES:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LOG_BYTES:
                 raise LocationUnreadable(
                     _("A writer left its log beside it, and the file is too large to be read with that.")
                 )

@@ -13,22 +13,22 @@ import apsw
 from viewer.engines.crewai.format import id_and_parent
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.known import NONE_KNOWN
+from viewer.redaction.known_secrets import NONE_KNOWN
 from viewer.stores.parsing import Outside, snapshot_of, too_large
 from viewer.stores.protocol import (
     TABLE,
     Broken,
     Entry,
-    Fault,
     Limits,
     LocationRefused,
     LocationUnreadable,
+    ReadProblem,
     Refused,
     Snapshot,
     Unavailable,
     Unreadable,
 )
-from viewer.stores.readonly_sqlite import Changed, StoreFile, UntouchedDatabase
+from viewer.stores.readonly_sqlite import Changed, DatabaseFile, ReadonlyDatabase
 from viewer.stores.sqlite_errors import HalfDone, is_damage, location_error, row_error
 
 NO_ROWS = _(
@@ -36,26 +36,26 @@ NO_ROWS = _(
     "which cannot store them: it only logs the failure."
 )
 # Rows that a damaged page hides are looked for one by one, this many at most.
-MOST_PROBES = 20_000
+MAX_PROBES = 20_000
 # Beside busy writers it is read again so many times.
-MOST_ATTEMPTS = 50
+MAX_ATTEMPTS = 50
 _COLUMNS = {"id", "data"}
 # What an id, a date or a branch may have: far more than any has.
-MOST_SHORT_BYTES = 4096
+MAX_SHORT_BYTES = 4096
 
 
-class SqliteFile:
+class SqliteStore:
     """The rows of one store."""
 
     kind: Literal["sqlite"] = "sqlite"
 
-    def __init__(self, store: Path | StoreFile, limits: Limits) -> None:
+    def __init__(self, store: Path | DatabaseFile, limits: Limits) -> None:
         self.limits = limits
         self.known = NONE_KNOWN
         self._given = store
         # The store's folder, where only its path was given.
         self._folder: int | None = None
-        self._database: UntouchedDatabase
+        self._database: ReadonlyDatabase
         self._columns: frozenset[str] = frozenset()
         self._rowid = "rowid"
 
@@ -66,8 +66,8 @@ class SqliteFile:
                 self._folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
                 raise location_error(error, self.limits) from None
-            store = StoreFile(self._folder, store.name)
-        self._database = UntouchedDatabase(store, self.limits)
+            store = DatabaseFile(self._folder, store.name)
+        self._database = ReadonlyDatabase(store, self.limits)
         try:
             self._columns = self._retried(self._known_columns)
         except BaseException:
@@ -86,14 +86,14 @@ class SqliteFile:
             os.close(self._folder)
             self._folder = None
 
-    def entries(self) -> Iterator[Entry | Fault]:
+    def entries(self) -> Iterator[Entry | ReadProblem]:
         """Each row once, by its id. Raises LocationUnreadable."""
         found = self._retried(self._listed)
         if not found:
-            yield Fault(TABLE, Words(NO_ROWS), "foreign", "empty")
+            yield ReadProblem(TABLE, Words(NO_ROWS), "foreign", "empty")
         yield from found
 
-    def entry(self, key: str) -> Entry | Fault | None:
+    def entry(self, key: str) -> Entry | ReadProblem | None:
         """The row with this id; None where there is none."""
         rows = self._retried(lambda: self._query(f"{self._select_entry()} WHERE id = ?", key))
         return self._judged(rows[0]) if rows else None
@@ -101,7 +101,7 @@ class SqliteFile:
     def read(self, entry: Entry) -> Snapshot:
         """The checkpoint. Raises Unreadable."""
         started = time.process_time()
-        if entry.size > self.limits.most_bytes:
+        if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
             data, parent_id, branch = self._retried(lambda: self._row(entry))
@@ -168,24 +168,24 @@ class SqliteFile:
             return "NULL"
         # An expression has no declared type, which may be damaged. Texts may be no UTF-8.
         return (
-            f"CASE WHEN octet_length({column}) > {MOST_SHORT_BYTES} THEN NULL "
+            f"CASE WHEN octet_length({column}) > {MAX_SHORT_BYTES} THEN NULL "
             f"WHEN typeof({column}) = 'text' THEN CAST({column} AS BLOB) "
             f"WHEN typeof({column}) = 'blob' THEN NULL ELSE +{column} END"
         )
 
-    def _listed(self) -> list[Entry | Fault]:
+    def _listed(self) -> list[Entry | ReadProblem]:
         """Every row that can be listed: from both ends, where a page in between is damaged."""
         rows, whole = self._walk("ASC")
         if not whole:
             rows += self._walk("DESC")[0]
             rows += self._probed({row[0] for row in rows})
-        found: dict[str, Entry | Fault] = {}
+        found: dict[str, Entry | ReadProblem] = {}
         for row in rows:
             judged = self._judged(row)
             found[judged.key] = judged
         if not whole:
             reason = Words(_("A part of the table is damaged: rows may be missing."))
-            found[TABLE] = Fault(TABLE, reason, "broken", hides_others=True)
+            found[TABLE] = ReadProblem(TABLE, reason, "broken", hides_others=True)
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
@@ -206,7 +206,7 @@ class SqliteFile:
         rows: list[tuple[Any, ...]] = []
         last = max(known, default=0)
         first = min(known, default=1)
-        for rowid in range(first, min(last, first + MOST_PROBES)):
+        for rowid in range(first, min(last, first + MAX_PROBES)):
             if rowid not in known:
                 try:
                     rows += self._query(f"{self._select_entry()} WHERE {self._rowid} = ?", rowid)
@@ -215,14 +215,16 @@ class SqliteFile:
                         raise
         return rows
 
-    def _judged(self, row: tuple[Any, ...]) -> Entry | Fault:
+    def _judged(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
         rowid, key, size, kind, written = row
         written = _text(written) if isinstance(written, bytes) else written
         # Whatever stands in that column, none of it is kept.
         mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode(errors='backslashreplace')):08x}"
         name = _text(key)
         if not name or not name.isprintable() or len(name) > 300:
-            return Fault(f"row {rowid}", Words(_("The row has no id that could be shown.")), "broken", mark)
+            return ReadProblem(
+                f"row {rowid}", Words(_("The row has no id that could be shown.")), "broken", mark
+            )
         return Entry(name, mark, size or 0)
 
     def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -230,7 +232,7 @@ class SqliteFile:
 
     def _retried(self, read: Any) -> Any:
         """What ``read`` returns, read again where a writer was at work meanwhile."""
-        for attempt in range(MOST_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             try:
                 if not self._database.is_open:
                     self._database.open()

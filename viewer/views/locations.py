@@ -17,11 +17,11 @@ from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
-    expect_import,
-    forget_location,
     import_location,
     open_location,
-    what_would_be_lost,
+    prepare_import,
+    removal_blocker,
+    remove_location,
 )
 from viewer.messages.labels import told
 from viewer.models import Location, Problem
@@ -36,7 +36,7 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Every location with its counts, and the form that adds one."""
-    expect_import()
+    prepare_import()
     return _index(request, LocationForm(), 200)
 
 
@@ -72,7 +72,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
-        "would_be_lost": what_would_be_lost(location),
+        "would_be_lost": removal_blocker(location),
         "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
     }
     part = request.headers.get("HX-Target") == "location-contents"
@@ -114,7 +114,7 @@ def forget(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Take a location off the list, where nothing is lost by it."""
     location = get_object_or_404(Location, uid=uid)
     try:
-        forget_location(location)
+        remove_location(location)
     except WouldBeLost as refused:
         messages.error(request, str(refused))
         return redirect(location)

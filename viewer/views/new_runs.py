@@ -20,7 +20,7 @@ from viewer.forms.location import roots_in_words
 from viewer.forms.new_run import NewRunDraft, read_new_run
 from viewer.forms.preflight import CHECK, shown_look
 from viewer.forms.retry import retry_of_run
-from viewer.importing import Place, UnknownLocation, open_place, place_at, place_of
+from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.execution.start import JobRefused
@@ -78,7 +78,7 @@ def again(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def _drafted(
     request: HttpRequest, location: Location, project: Project
-) -> tuple[NewRunDraft, Place | None, dict[str, str]]:
+) -> tuple[NewRunDraft, WriteTarget | None, dict[str, str]]:
     """The draft with its look, where it would write, and what each entry point gives."""
     kinds = entry_point_kinds(Path(project.folder), project.entry_points)
     draft = _draft(request, location, project, kinds)
@@ -127,7 +127,7 @@ def _draft(request: HttpRequest, location: Location, project: Project, kinds: di
     return draft
 
 
-def _started(request: HttpRequest, draft: NewRunDraft, place: Place | None) -> Job | None:
+def _started(request: HttpRequest, draft: NewRunDraft, place: WriteTarget | None) -> Job | None:
     """The job of this form: the one it started already, else a new one. None where it may not start."""
     if place is None or not draft.can_start:
         return None
@@ -146,7 +146,7 @@ def _started(request: HttpRequest, draft: NewRunDraft, place: Place | None) -> J
     if draft.notice:
         return None
     try:
-        location = open_place(place, draft.project)
+        location = open_write_target(place, draft.project)
         user = request.user if request.user.is_authenticated else None
         return start_run(location, draft.project, asked, user, draft.key, draft.terms)
     except (JobRefused, UnknownLocation) as refused:
@@ -165,15 +165,15 @@ def _why_once_more(request: HttpRequest, draft: NewRunDraft, earlier: Job | None
     return ""
 
 
-def _place(draft: NewRunDraft) -> Place | None:
+def _place(draft: NewRunDraft) -> WriteTarget | None:
     """Where it is to write; None, with the reason beside the field, where nothing may be written there."""
     form = draft.form
     try:
         if form.place:
-            return place_at(form.place, draft.project, settings.CHECKPOINT_ROOTS)
+            return write_target_at(form.place, draft.project, settings.CHECKPOINT_ROOTS)
         location = draft.project.locations.filter(uid=UUID(form.location or str(draft.location.uid))).first()
         if location:
-            return place_of(location, draft.project)
+            return write_target_of(location, draft.project)
         form.place_error = _("This location is not the project's any more. Choose another one.")
     except UnknownLocation as error:
         form.place_error = str(error)

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
-from viewer.importing import hide_stored
+from viewer.importing import redact_stored
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
 from viewer.messages.labels import told
@@ -154,7 +154,7 @@ def _hide_secrets_of(location: Location) -> None:
     assert project is not None, "It was just confirmed."
     hide_known_secrets_of_jobs(project)
     for one in project.locations.all():
-        hide_stored(one)
+        redact_stored(one)
 
 
 def _safe_next(request: HttpRequest) -> str:

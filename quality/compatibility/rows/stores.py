@@ -11,7 +11,7 @@ from quality.compatibility.rows.crews import ENTRY_POINT, after
 from quality.compatibility.stage import Failed, Stage, grown, holds, same, succeeded, tasks_called
 from tests.runners.children import KEY, PRESS, Saved, marks, request_for, saved_in
 from tests.runners.reading import rows
-from viewer.stores import provider_for
+from viewer.stores import store_at
 from viewer.stores.protocol import Entry
 
 OLD_STORES = Path(__file__).resolve().parents[3] / "tests/recorded_stores/1.14.1"
@@ -96,7 +96,7 @@ def old_store(stage: Stage) -> None:
 
 def redacted(location: Path, identifier: str, copy: Path) -> Path:
     """The copy of a checkpoint as it is stored at import."""
-    with provider_for(location) as provider:
+    with store_at(location) as provider:
         entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
         snapshots = [provider.read(entry) for entry in entries]
     copy.write_bytes(next(one.body for one in snapshots if one.checkpoint_id == identifier))

@@ -19,7 +19,7 @@ from viewer.cli.output import Answer
 from viewer.cli.starting import outcome_of, refusal
 from viewer.engines.crewai.entry_points import entry_point_kinds, title_of
 from viewer.forms.new_run import MESSAGES
-from viewer.importing import UnknownLocation, open_place, place_at
+from viewer.importing import UnknownLocation, open_write_target, write_target_at
 from viewer.jobs.execution.request import FIRST_BRANCH, request_for_run
 from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.spool import LocationTarget
@@ -66,11 +66,11 @@ def answer(options: Mapping[str, Any]) -> Answer:
     if settings:
         choices["checkpoints"] = settings
     try:
-        place = place_at(str(path), project)
+        place = write_target_at(str(path), project)
         target = LocationTarget(path=place.path, provider="sqlite" if place.provider == "sqlite" else "json")
         name = title_of(entry_point)
         request = request_for_run(target, entity, name, entry_point, inputs, choices)
-        job = start_run(open_place(place, project), project, request, terms=terms)
+        job = start_run(open_write_target(place, project), project, request, terms=terms)
     except (UnknownLocation, JobRefused) as refused:
         return refusal(FIRST_BRANCH, [], told(refused))
     return outcome_of(job, [], options["wait"])

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from viewer.importing.known_secrets import secrets_for
+from viewer.importing.project_secrets import secrets_for
 from viewer.jobs.spool import LOG, SpoolEvent
 from viewer.messages.message import Words, words_from
 from viewer.models import Job, JobEvent, Project
-from viewer.redaction.known import known_secrets
+from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact
 
 # What a line says in English, where words can stand beside it.

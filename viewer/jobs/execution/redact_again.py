@@ -5,9 +5,9 @@ from typing import Any
 
 from django.db import models, transaction
 
-from viewer.importing.known_secrets import BATCH, mark_of, secrets_for
+from viewer.importing.project_secrets import BATCH, mark_of, secrets_for
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question
-from viewer.redaction.known import KnownSecrets, known_secrets
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets
 from viewer.redaction.values import redact
 
 _JOB = ("request", "plan", "variation", "result", "error", "error_words", "traceback", "log_end")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from viewer.engines.plan import Edits, Step
-from viewer.importing import real_place
+from viewer.importing import unredacted_source
 from viewer.jobs.execution.protected_paths import protected_paths
 from viewer.jobs.spool import (
     STORED,
@@ -100,7 +100,7 @@ def request_of(job: Job) -> Request:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
     if job.checkpoint and MARKER in job.checkpoint.source_key and not is_stored(request):
         # The row's names hide a secret: only the location has the real ones.
-        real = real_place(job.checkpoint)
+        real = unredacted_source(job.checkpoint)
         request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}
         if request["kind"] == "resume":
             request["branch"] = real.branch or request["branch"]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from viewer.redaction.names import secrecy_of
+from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.values import is_clean
 
 PLACEHOLDER = "placeholder-of-a-preflight-check"

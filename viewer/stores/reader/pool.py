@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Room for some answers, so that the child need not wait for the parent.
 PIPE_BYTES = 1024 * 1024
 # So many read for one import, or wait for the next: each takes some 60 MB.
-MOST_READERS = 3
+MAX_READERS = 3
 # How long to wait for an answer: for disks, for locks, and so many times the limit of processor time.
 PATIENCE_SECONDS, PATIENCE_TIMES = 10, 6
 SECONDS_TO_CLOSE = 2
@@ -123,7 +123,7 @@ class ReaderProcess:
 
 def patience(limits: Limits) -> float:
     """How many seconds an answer may take: a disk may hang, or a lock be held."""
-    return PATIENCE_SECONDS + PATIENCE_TIMES * limits.most_seconds
+    return PATIENCE_SECONDS + PATIENCE_TIMES * limits.max_seconds
 
 
 _COMMAND = "import checkpoint_site; from viewer.stores.reader.program import serve; serve()"
@@ -184,7 +184,7 @@ class Readers:
         closed = [reader for reader in self.all if reader.is_ready() and reader.close()]
         with _lock:
             ready = [reader for reader in closed if reader.is_ready()]
-            kept = ready[: max(0, MOST_READERS - len(_idle))]
+            kept = ready[: max(0, MAX_READERS - len(_idle))]
             _idle.extend(kept)
         for reader in self.all:
             if reader not in kept:

@@ -12,14 +12,14 @@ import signal
 import socket
 from collections.abc import Iterator
 
-from viewer.redaction.known import known_secrets
-from viewer.stores.json_folder import JsonDirectory
+from viewer.redaction.known_secrets import known_secrets
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed, most_memory, read_packed
-from viewer.stores.protocol import Entry, Fault, FaultKind, LocationRefused, LocationUnreadable, Provider
+from viewer.stores.protocol import Entry, LocationRefused, LocationUnreadable, ProblemKind, ReadProblem, Store
 from viewer.stores.reader.wire import Answer, Batch, Close, Find, List, Message, Open, decode_message, framed
-from viewer.stores.readonly_sqlite import StoreFile
+from viewer.stores.readonly_sqlite import DatabaseFile
 from viewer.stores.safe_open import Identity
-from viewer.stores.sqlite import SqliteFile
+from viewer.stores.sqlite import SqliteStore
 
 # A reader that nobody asked for so long ends.
 IDLE_SECONDS = 300
@@ -48,7 +48,7 @@ class Reader:
     def __init__(self) -> None:
         self._opened: Open | None = None
         self._folder = -1
-        self._provider: Provider | None = None
+        self._provider: Store | None = None
         self._seconds = 0.0
 
     def handle(self, message: Message, folder: int | None) -> None:
@@ -69,8 +69,8 @@ class Reader:
     def _open(self, message: Open, folder: int) -> None:
         self._close()
         self._opened, self._folder = message, folder
-        _limit_memory(message.limits.most_memory)
-        self._seconds = message.limits.most_seconds
+        _limit_memory(message.limits.max_memory)
+        self._seconds = message.limits.max_seconds
 
     def _close(self) -> None:
         if self._provider is not None:
@@ -80,18 +80,18 @@ class Reader:
             os.close(self._folder)
             self._folder = -1
 
-    def _ready(self) -> Provider:
+    def _ready(self) -> Store:
         """The store, opened when it is first needed. Raises LocationUnreadable."""
         if self._provider is None:
             assert self._opened is not None, "A store is opened before anything is asked of it."
             limits, name = self._opened.limits, self._opened.name
-            provider: Provider
+            provider: Store
             if name:
                 identity = Identity.parse(self._opened.identity)
-                store = StoreFile(self._folder, name, self._opened.scratch or None, identity)
-                provider = SqliteFile(store, limits)
+                store = DatabaseFile(self._folder, name, self._opened.scratch or None, identity)
+                provider = SqliteStore(store, limits)
             else:
-                provider = JsonDirectory(self._folder, limits)
+                provider = JsonFolder(self._folder, limits)
             provider.known = known_secrets(self._opened.secrets)
             self._provider = provider.__enter__()
         return self._provider
@@ -109,7 +109,7 @@ class Reader:
         for at in range(0, len(items), LISTED_AT_ONCE):
             some = items[at : at + LISTED_AT_ONCE]
             entries = [item for item in some if isinstance(item, Entry)]
-            _write(Answer(entries=entries, faults=[item for item in some if isinstance(item, Fault)]))
+            _write(Answer(entries=entries, faults=[item for item in some if isinstance(item, ReadProblem)]))
         _write(Answer(is_last=True))
 
     def _read(self, entry: Entry) -> None:
@@ -117,8 +117,8 @@ class Reader:
             with self._timed():
                 result = read_packed(self._ready(), entry)
         except LocationUnreadable as error:
-            kind: FaultKind = "refused" if isinstance(error, LocationRefused) else "unavailable"
-            result = Fault(entry.key, error.words, kind, entry.fingerprint, entry.changed_at)
+            kind: ProblemKind = "refused" if isinstance(error, LocationRefused) else "unavailable"
+            result = ReadProblem(entry.key, error.words, kind, entry.fingerprint, entry.changed_at)
         _write(Answer(read=result) if isinstance(result, Packed) else Answer(fault=result))
         if _most_memory_used() > RETIRE_BYTES:
             # No more than a new process costs.

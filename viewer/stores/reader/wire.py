@@ -12,7 +12,7 @@ import msgspec
 
 from viewer.messages.message import Words
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Fault, Limits
+from viewer.stores.protocol import Entry, Limits, ReadProblem
 
 # How much of the answers is read at once.
 CHUNK_BYTES = 1024 * 1024
@@ -63,9 +63,9 @@ class Answer(msgspec.Struct, omit_defaults=True):
     """
 
     read: Packed | None = None
-    fault: Fault | None = None
+    fault: ReadProblem | None = None
     entries: list[Entry] = []
-    faults: list[Fault] = []
+    faults: list[ReadProblem] = []
     is_last: bool = False
     unreadable: Words | None = None
     is_refused: bool = False

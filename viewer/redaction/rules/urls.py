@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from viewer.redaction.names.shapes import is_placeholder
 from viewer.redaction.patterns import Span, compiled
-from viewer.redaction.shapes import is_placeholder
 
 _LOGIN = compiled(
     r"[A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:([^\s/\"'<>\\]{1,500})@"

@@ -7,7 +7,7 @@ can hold where none is.
 
 from dataclasses import dataclass
 
-from viewer.redaction.signs import searches, signs
+from viewer.redaction.rules.keywords import searches, signs
 
 
 @dataclass(slots=True)

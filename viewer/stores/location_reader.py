@@ -19,20 +19,20 @@ import msgspec
 
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.known import known_secrets
+from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.marker import MARKER
-from viewer.stores.json_folder import JsonDirectory
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
 from viewer.stores.parsing import too_slow
 from viewer.stores.protocol import (
     SQLITE_MAGIC,
     Entry,
-    Fault,
-    FaultKind,
     Limits,
     LocationRefused,
     LocationReplaced,
     LocationUnreadable,
+    ProblemKind,
+    ReadProblem,
 )
 from viewer.stores.reader.pool import (
     ENDED_BY_OTHERS,
@@ -53,7 +53,7 @@ ENTRIES_A_BATCH, ENTRIES_AHEAD = 10, 120
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class LocationAddress:
     """Where a location is, and what bounds reading it.
 
     ``identity`` is what has to be there, where that is known. ``secrets`` are hidden wherever they are.
@@ -66,10 +66,10 @@ class Address:
     secrets: tuple[str, ...] = ()
 
 
-class Store:
+class LocationReader:
     """One location while it is open."""
 
-    def __init__(self, address: Address, found: Found, readers: Readers) -> None:
+    def __init__(self, address: LocationAddress, found: Found, readers: Readers) -> None:
         self.kind: Literal["json", "sqlite"] = "json" if found.is_folder else "sqlite"
         self.identity = found.identity
         self._address, self._found, self._readers = address, found, readers
@@ -87,13 +87,13 @@ class Store:
                 marks.append("-")
         return " ".join([*marks, self._address.limits.mark])
 
-    def entries(self) -> Iterator[Entry | Fault]:
+    def entries(self) -> Iterator[Entry | ReadProblem]:
         """Each checkpoint that is there once. Raises LocationUnreadable, also after the last one.
 
         Nothing is missing there unless this ends: a location that was moved away looks like an empty one.
         """
         if self.kind == "json":
-            with JsonDirectory(self._found.folder, self._address.limits) as folder:
+            with JsonFolder(self._found.folder, self._address.limits) as folder:
                 yield from (item.shown(self._known) for item in folder.entries())
         else:
             yield from (item.shown(self._known) for item in self._asked(List()))
@@ -101,13 +101,13 @@ class Store:
             if not now.identity.matches(self.identity):
                 raise LocationUnreadable(_("It disappeared, or was replaced, while it was read. Try again."))
 
-    def entry(self, key: str) -> Entry | Fault | None:
+    def entry(self, key: str) -> Entry | ReadProblem | None:
         """The one with this key; None where there is none. Raises LocationUnreadable."""
         if MARKER in key:
             # Only its name tells which one that is.
             return next((item for item in self.entries() if item.key == key), None)
         if self.kind == "json":
-            with JsonDirectory(self._found.folder, self._address.limits) as folder:
+            with JsonFolder(self._found.folder, self._address.limits) as folder:
                 item = folder.entry(key)
         else:
             item = next(iter(self._asked(Find(key))), None)
@@ -118,12 +118,12 @@ class Store:
         if self.kind == "sqlite":
             self.entry("")
 
-    def read_all(self, entries: Sequence[Entry], most_readers: int) -> Iterator[Packed | Fault]:
+    def read_all(self, entries: Sequence[Entry], most_readers: int) -> Iterator[Packed | ReadProblem]:
         """Each entry's checkpoint or fault, about in order."""
         worth = len(entries) >= WORTH_READERS and self.kind == "json"
         yield from _Reading(self._readers, self._address.limits, entries, most_readers if worth else 1).all()
 
-    def _asked(self, message: List | Find) -> list[Entry | Fault]:
+    def _asked(self, message: List | Find) -> list[Entry | ReadProblem]:
         """What a reader answers. Raises LocationUnreadable."""
         limits = self._address.limits
         for _attempt in range(2):
@@ -149,7 +149,7 @@ class Store:
 
 
 @contextmanager
-def opened_store(address: Address) -> Iterator[Store]:
+def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
     """What is at a location, to be listed and read. Raises LocationUnreadable."""
     with ExitStack() as stack:
         found = stack.enter_context(found_at(address.path, address.roots))
@@ -170,7 +170,7 @@ def opened_store(address: Address) -> Iterator[Store]:
                 message, name=found.name, identity=str(found.identity), scratch=scratch
             )
         readers = stack.enter_context(readers_on(message, found.folder))
-        yield Store(address, found, readers)
+        yield LocationReader(address, found, readers)
 
 
 def check_file(found: Found) -> None:
@@ -194,8 +194,8 @@ def check_file(found: Found) -> None:
         raise LocationUnreadable(_("It is neither a folder nor an SQLite file."))
 
 
-def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | Fault]:
-    found: list[Entry | Fault] = []
+def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
+    found: list[Entry | ReadProblem] = []
     while True:
         answer = reader.answer(seconds)
         if answer is None:
@@ -227,7 +227,7 @@ class _Reading:
         # At which a reader was ended by somebody.
         self._ended_at: set[str] = set()
 
-    def all(self) -> Iterator[Packed | Fault]:
+    def all(self) -> Iterator[Packed | ReadProblem]:
         while self._todo or any(reader.unanswered for reader in self._readers.all):
             try:
                 yield from self._send()
@@ -242,7 +242,7 @@ class _Reading:
                 if reader in self._readers.all:
                     yield from self._hung(reader)
 
-    def _send(self) -> Iterator[Fault]:
+    def _send(self) -> Iterator[ReadProblem]:
         """Give each reader some more, in turns. Raises OSError where there can be no reader."""
         has_sent = True
         while self._todo and has_sent:
@@ -258,7 +258,7 @@ class _Reading:
                     except OSError:
                         yield from self._lost(reader)
 
-    def _answers(self, reader: ReaderProcess) -> Iterator[Packed | Fault]:
+    def _answers(self, reader: ReaderProcess) -> Iterator[Packed | ReadProblem]:
         try:
             while reader.unanswered and (answer := reader.answer(0)) is not None:
                 if result := answer.read or answer.fault:
@@ -266,7 +266,7 @@ class _Reading:
         except (OSError, EOFError, msgspec.MsgspecError):
             yield from self._lost(reader)
 
-    def _lost(self, reader: ReaderProcess) -> Iterator[Fault]:
+    def _lost(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
         """Have another read what this one had not, but for what has ended it."""
         status, unanswered = reader.status(), list(reader.unanswered)
         self._readers.drop(reader)
@@ -281,7 +281,7 @@ class _Reading:
                 unanswered.insert(0, entry)
         self._todo.extendleft(reversed(unanswered))
 
-    def _hung(self, reader: ReaderProcess) -> Iterator[Fault]:
+    def _hung(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
         most = patience(self._limits)
         if reader.quiet_since is None or time.monotonic() - reader.quiet_since < most:
             return
@@ -292,7 +292,7 @@ class _Reading:
         )
         self._todo.extendleft(reversed(rest))
 
-    def _given_up(self, error: OSError) -> Iterator[Fault]:
+    def _given_up(self, error: OSError) -> Iterator[ReadProblem]:
         words = Words(
             _("No process could be started to read it: %(why)s."), {"why": str(error.strerror or error)}
         )
@@ -303,5 +303,5 @@ class _Reading:
         self._most = len(self._readers.all)
 
 
-def _fault(entry: Entry, kind: FaultKind, words: Words) -> Fault:
-    return Fault(entry.key, words, kind, entry.fingerprint, entry.changed_at)
+def _fault(entry: Entry, kind: ProblemKind, words: Words) -> ReadProblem:
+    return ReadProblem(entry.key, words, kind, entry.fingerprint, entry.changed_at)

@@ -6,8 +6,8 @@ from typing import Literal
 import re2
 
 from viewer.redaction.marker import MARKER
-from viewer.redaction.shapes import is_machine_made, is_path, is_placeholder, is_words
-from viewer.redaction.signs import may_hold_secret
+from viewer.redaction.names.shapes import is_machine_made, is_path, is_placeholder, is_words
+from viewer.redaction.rules.keywords import may_hold_secret
 
 # hard: only null, booleans and placeholders stay. soft: numbers stay too. shaped: so do plain words.
 # random: only machine-made texts go.

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction.patterns import words
-from viewer.redaction.vendor_tokens import prefixes
+from viewer.redaction.rules.vendor_tokens import prefixes
 
 
 def cased(*texts: str) -> tuple[str, ...]:

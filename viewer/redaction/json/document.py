@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.known import NONE_KNOWN, KnownSecrets
+from viewer.redaction.json.scan import Findings
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
-from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS
-from viewer.redaction.scanning import Findings
-from viewer.redaction.shapes import is_echo
+from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.shapes import is_distinctive
+from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS
 from viewer.redaction.values import is_clean, redact
 
 _MARKER = MARKER.encode()
@@ -94,11 +94,11 @@ class _Judged(NamedTuple):
 
 # And in the next checkpoint: what was judged by nothing but the bytes around a place.
 _judged: dict[bytes, _Judged] = {}
-MOST_JUDGED = 2000
+MAX_JUDGED = 2000
 
 
 def _keep(around: bytes, known: _Judged) -> None:
-    if len(_judged) >= MOST_JUDGED:
+    if len(_judged) >= MAX_JUDGED:
         _judged.clear()
     _judged[around] = known
 
@@ -191,7 +191,7 @@ def _check_short_text(text: bytes) -> None:
 def _without_spans(data: bytes, spans: list[tuple[int, int]]) -> bytes:
     """The document without these spans, and without what stood in them wherever else it stands."""
     secrets = {data[start:end] for start, end in spans}
-    echoes = frozenset(secret for secret in secrets if is_echo(secret.decode()))
+    echoes = frozenset(secret for secret in secrets if is_distinctive(secret.decode()))
     if any(b"/" in secret for secret in echoes) and b"\\/" in data:
         raise _NotPlain
     if echoes:

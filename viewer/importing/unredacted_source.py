@@ -6,12 +6,12 @@ from pathlib import Path
 from viewer.engines.crewai.format import id_and_parent
 from viewer.importing.limits import address_of
 from viewer.models import Checkpoint, Location
+from viewer.stores.location_reader import open_reader
 from viewer.stores.protocol import Entry, LocationUnreadable
-from viewer.stores.store import opened_store
 
 
 @dataclass(frozen=True, slots=True)
-class RealPlace:
+class UnredactedSource:
     """Where the engine finds a checkpoint. ``branch`` is empty where only the checkpoint says it."""
 
     checkpoint_id: str
@@ -19,19 +19,19 @@ class RealPlace:
     branch: str = ""
 
 
-def real_place(checkpoint: Checkpoint) -> RealPlace:
+def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
     """The checkpoint's place in its location; as its row shows it where it is not there any more."""
     location = checkpoint.location
     try:
-        with opened_store(address_of(location)) as store:
+        with open_reader(address_of(location)) as store:
             found = store.entry(checkpoint.source_key)
     except LocationUnreadable:
         found = None
     if not isinstance(found, Entry):
-        return RealPlace(checkpoint.checkpoint_id, checkpoint.source)
+        return UnredactedSource(checkpoint.checkpoint_id, checkpoint.source)
     if location.provider == Location.Provider.SQLITE:
         checkpoint_id, _parent = id_and_parent(found.place)
-        return RealPlace(checkpoint_id, f"{location.path}#{found.place}")
+        return UnredactedSource(checkpoint_id, f"{location.path}#{found.place}")
     folder, _, name = found.place.rpartition("/")
     checkpoint_id, _parent = id_and_parent(name.removesuffix(".json"))
-    return RealPlace(checkpoint_id, str(Path(location.path) / found.place), folder)
+    return UnredactedSource(checkpoint_id, str(Path(location.path) / found.place), folder)

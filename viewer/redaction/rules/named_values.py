@@ -6,19 +6,19 @@ Names are found by the word in them that tells of a secret, in one pass over the
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
-from viewer.redaction.patterns import Span, compiled, words_search
-from viewer.redaction.shapes import (
+from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.shapes import (
     has_digit,
+    has_known_format,
     is_machine_made,
     is_mixed,
     is_ordinary,
     is_placeholder,
-    is_told_apart,
     is_words,
     looks_random,
 )
-from viewer.redaction.value_forms import MAX_VALUE, Value, bare_at, value_at, whole
+from viewer.redaction.patterns import Span, compiled, words_search
+from viewer.redaction.rules.value_spans import MAX_VALUE, Value, bare_at, value_at, whole
 
 # What a name of a secret holds, in lower case. Longer ones come first where several fit.
 TELLING = (
@@ -126,7 +126,7 @@ def _next_word(data: bytes, name: Name, at: int) -> Span | None:
     if value is None or name.secrecy == "random":
         return None
     text = data[value.start : value.end].decode("utf-8", "replace").rstrip(".,")
-    if not is_secret_text(text, name.secrecy) or is_told_apart(text) or " " in text:
+    if not is_secret_text(text, name.secrecy) or has_known_format(text) or " " in text:
         return None
     is_password = name.secrecy == "hard" and len(text) >= 6 and has_digit(text) and not is_ordinary(text)
     is_quoted_key = value.form == "quoted" and len(text) >= 16 and is_mixed(text) and not is_ordinary(text)
@@ -234,7 +234,7 @@ def _is_telling(text: str, name: Name) -> bool:
     if len(text) < 5 or is_words(text):
         return False
     if name.secrecy == "hard":
-        return is_mixed(text) and not is_told_apart(text)
+        return is_mixed(text) and not has_known_format(text)
     return looks_random(text) and not is_ordinary(text) and is_mixed(text)
 
 

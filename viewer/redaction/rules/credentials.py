@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from viewer.redaction.names import is_secret_text
+from viewer.redaction.names.secrecy import is_secret_text
+from viewer.redaction.names.shapes import is_mixed, is_ordinary, is_placeholder, is_words
 from viewer.redaction.patterns import Span, compiled
-from viewer.redaction.shapes import is_mixed, is_ordinary, is_placeholder, is_words
 
 _SCHEME = compiled(
     r"\b(?:[Bb]earer|BEARER|[Tt]oken|[Aa]pi[Kk]ey|ApiKey-v1|Bot|GenieKey|SSWS|Splunk|DeepL-Auth-Key)"

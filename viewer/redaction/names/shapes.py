@@ -90,7 +90,7 @@ def looks_random(text: str) -> bool:
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
 
 
-def is_told_apart(text: str) -> bool:
+def has_known_format(text: str) -> bool:
     """Whether its shape alone says what it is: a date, version, UUID, path or plain address."""
     shapes = (_MOMENT, _UUID, _PATH)
     return any(shape.search(text[:_MAX_JUDGED]) for shape in shapes) or (
@@ -98,7 +98,7 @@ def is_told_apart(text: str) -> bool:
     )
 
 
-def is_echo(text: str) -> bool:
+def is_distinctive(text: str) -> bool:
     """Whether a secret is telling enough to be looked for elsewhere: no word, path or plain address."""
     return (
         looks_random(text) and not is_path(text) and not (_URL.search(text[:_MAX_JUDGED]) and "@" not in text)

@@ -9,13 +9,13 @@ from django.utils.crypto import salted_hmac
 
 from viewer.models import Checkpoint, CheckpointBody, Location, Problem, Project, Run
 from viewer.projects.environment_file import secrets_at
-from viewer.redaction.json_bytes import redacted_json
-from viewer.redaction.known import KnownSecrets, known_secrets
-from viewer.redaction.scanning import scan
-from viewer.redaction.texts import shown_name
+from viewer.redaction.json.document import redacted_json
+from viewer.redaction.json.scan import scan
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets
+from viewer.redaction.texts import redacted_name
 from viewer.redaction.values import redact
 from viewer.stores.packing import compressed
-from viewer.stores.protocol import shown_key
+from viewer.stores.protocol import redacted_key
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def secrets_for(project: Project | None) -> tuple[str, ...]:
 
 def key_of(location: Location, key: str) -> str:
     """The key by which the rows of a location know this one: without secrets."""
-    return shown_key(key, known_secrets(secrets_for(location.project)))
+    return redacted_key(key, known_secrets(secrets_for(location.project)))
 
 
 def mark_of(secrets: tuple[str, ...]) -> str:
@@ -63,7 +63,7 @@ def mark_of(secrets: tuple[str, ...]) -> str:
     return salted_hmac("known secrets", "\0".join(secrets), algorithm="sha256").hexdigest() if secrets else ""
 
 
-def hide_known_secrets(location: Location) -> None:
+def redact_known_secrets(location: Location) -> None:
     """Hide the project's secrets in what was stored before they were known. Only with the import's lock.
 
     Done in batches. Where it is interrupted, the next import begins it again.
@@ -110,7 +110,7 @@ def _shown(row: models.Model, name: str, known: KnownSecrets) -> str | None:
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None
     field = row._meta.get_field(name)
-    shown = shown_key(text, known) if name == "source_key" else shown_name(text, known)
+    shown = redacted_key(text, known) if name == "source_key" else redacted_name(text, known)
     return shown[: getattr(field, "max_length", None)]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
+from viewer.redaction.names.shapes import has_digit, has_upper, is_ordinary
 from viewer.redaction.patterns import Span, compiled, words
-from viewer.redaction.shapes import has_digit, has_upper, is_ordinary
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
 # A token is matched no further than this.

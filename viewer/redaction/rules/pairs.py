@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.shapes import is_mixed, is_ordinary, is_words, looks_random
 from viewer.redaction.patterns import Span, compiled
-from viewer.redaction.shapes import is_mixed, is_ordinary, is_words, looks_random
-from viewer.redaction.value_forms import value_at
+from viewer.redaction.rules.value_spans import value_at
 
 NAME_FIELDS = frozenset(
     [

@@ -1,0 +1,1 @@
+"""JSON: redacted as bytes where possible, and as texts that hold JSON themselves."""

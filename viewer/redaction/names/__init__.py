@@ -1,0 +1,1 @@
+"""What the name of a field and the form of a value say about secrecy."""
