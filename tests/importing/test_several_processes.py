@@ -67,7 +67,7 @@ def reader_processes() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.Error):
-            if any("reader_child" in argument for argument in child.cmdline()):
+            if any("stores.reader.program" in argument for argument in child.cmdline()):
                 found.append(child)
     return found
 
