@@ -1,15 +1,15 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check lock reference bench battery matrix matrix-new screenshots clean-demo web development
+.PHONY: help setup demo up test check lock reference bench chaos fuzz matrix matrix-new screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
-help: ## Say what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
 
-setup: web ## Make both environments and install what they need
+setup: web ## Create both environments and install the requirements
 	@scripts/environment demo/.venv requirements.txt
 
-demo: setup ## Run the demo project for real, and serve the dashboard
+demo: setup ## Run the demo project and serve the dashboard
 	@scripts/system-packages dot
 	@exec .venv/bin/python -m scripts.demo --parent $$PPID
 
@@ -21,7 +21,7 @@ test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 
-check: development ## Lint, check the format and the types
+check: development ## Lint, check formatting and types
 	@scripts/check
 
 lock: development ## Pin the web application's packages, with hashes
@@ -34,21 +34,24 @@ bench: setup development ## Measure, and print the tables
 	@scripts/system-packages dot browser
 	@.venv/bin/python -m scripts.bench
 
-battery: development ## Kill writers and jobs, break files and stores, and show hostile texts, thousands of times
-	@scripts/system-packages browser
+chaos: development ## Kill writers, workers and jobs thousands of times, and check that nothing is lost
 	@.venv/bin/python -m quality.chaos
 
-matrix: development ## Run every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
+fuzz: development ## Read thousands of broken files and stores, and show script injection payloads in a browser
+	@scripts/system-packages browser
+	@.venv/bin/python -m quality.fuzz
+
+matrix: development ## Test every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
 	@.venv/bin/python -m quality.compatibility
 
-matrix-new: development ## Run them on a CrewAI release that docs/matrix.md does not have, and print what changed
+matrix-new: development ## Test the newest CrewAI release and print what changed in the compatibility matrix
 	@.venv/bin/python -m quality.compatibility --new
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font
 	@.venv/bin/python -m scripts.screenshots
 
-clean-demo: web ## Take back what the demo made
+clean-demo: web ## Delete what the demo created
 	@.venv/bin/python -m scripts.demo --clean
 
 web:

@@ -12,7 +12,7 @@ MEASUREMENTS = (
     "live_latency",
     "new_checkpoint",
     "many_pages",
-    "warm_start",
+    "prewarmed_start",
     "serving",
     "idle",
 )

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quality.chaos.broken_files import SAMPLE, settle
-from quality.chaos.own_data import own_data
+from quality.fuzz.broken_files import SAMPLE, settle
+from quality.temporary_data_folder import own_data
 
 if TYPE_CHECKING:
     from viewer.models import Location

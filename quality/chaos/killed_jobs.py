@@ -18,12 +18,12 @@ from typing import Any
 
 import psutil
 
-from quality.chaos.own_data import own_data
+from quality.temporary_data_folder import own_data
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS, WORKERS = 1_000, 2
 WORKER = [sys.executable, "manage.py", "worker"]
-ASKER = [sys.executable, "-m", "quality.chaos.asker", str(JOBS)]
+ASKER = [sys.executable, "-m", "quality.chaos.job_requests", str(JOBS)]
 # Of ten kills; a worker takes long to start.
 TARGETS = ("children",) * 6 + ("workers",) * 2 + ("askers",) * 2
 RECOVERY_SECONDS = 15

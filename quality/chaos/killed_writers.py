@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quality.chaos.own_data import own_data
+from quality.temporary_data_folder import own_data
 
 if TYPE_CHECKING:
     from viewer.models import Location

@@ -42,7 +42,7 @@ def main() -> int:
     """Print a table; 1 where it does not hold."""
     os.umask(0o022)
     chance, found = random.Random(5), Found()
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         for number in range(FOLDERS):
             try_one(Path(folder) / str(number), chance, found)
     print("| data folders | files | links | left open | others' touched |")

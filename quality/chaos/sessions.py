@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quality.chaos.own_data import own_data
+from quality.temporary_data_folder import own_data
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS, PEOPLE, SOCKETS_EACH = 20, 4, 5

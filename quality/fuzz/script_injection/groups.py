@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from quality.chaos.hostile_checkpoints import TOGETHER, Texts, write_crew, write_flow
-from quality.chaos.hostile_rows import look_report, make_jobs
+from quality.fuzz.script_injection.checkpoints import TOGETHER, Texts, write_crew, write_flow
+from quality.fuzz.script_injection.rows import look_report, make_jobs
 
 if TYPE_CHECKING:
     from viewer.models import Checkpoint, Location, Project

@@ -19,8 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from quality.chaos.broken_files import SAMPLE
-from quality.chaos.damages import FREQUENT, RARE, kind_of
+from quality.fuzz.broken_files import SAMPLE
+from quality.fuzz.corruptions import FREQUENT, RARE, kind_of
 from tests.real_stores import hashes_below
 
 STORES, ROWS, SEED = 5_000, 40, 20261120
@@ -51,7 +51,7 @@ def main() -> int:
     """Print a table; 1 where it does not hold."""
     # Puts the newer SQLite in the place of Python's own.
     import_module("checkpoint_site")
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         found = tried(Path(folder))
     print("| damage | stores | rows readable | of them read | refused whole | slowest call | changed |")
     print("|---|---:|---:|---:|---:|---:|---:|")

@@ -1,4 +1,4 @@
-"""The battery's payloads are as many as it says, and a few of them stay texts in a real browser."""
+"""The script injection payloads are complete, and a sample of them stays text in a real browser."""
 
 import asyncio
 from pathlib import Path
@@ -10,10 +10,10 @@ from django.test import Client
 from playwright.async_api import async_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from quality.chaos.hostile_browser import Seen, look_at, watched_context
-from quality.chaos.hostile_groups import Group, made_groups
-from quality.chaos.hostile_pages import chromium
-from quality.chaos.payloads import filled, payload_forms
+from quality.fuzz.script_injection.browser import Seen, look_at, watched_context
+from quality.fuzz.script_injection.groups import Group, made_groups
+from quality.fuzz.script_injection.pages import chromium
+from quality.fuzz.script_injection.payloads import filled, payload_forms
 
 # One of each kind.
 EVERY = 40

@@ -17,8 +17,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.chaos.broken_files import SAMPLE, settle
-from quality.chaos.own_data import own_data
+from quality.fuzz.broken_files import SAMPLE, settle
+from quality.temporary_data_folder import own_data
 
 MOST_SECONDS, MOST_MEGABYTES = 5.0, 500
 MEGABYTE = 1024 * 1024

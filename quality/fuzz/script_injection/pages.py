@@ -21,10 +21,10 @@ from asgiref.sync import sync_to_async
 from playwright.async_api import Dialog, Page, async_playwright
 
 from quality.benchmarks.live_latency import served
-from quality.chaos.hostile_browser import Seen, look_at, look_at_tabs, read, watched_context
-from quality.chaos.hostile_groups import Group, made_groups
-from quality.chaos.hostile_rows import make_events
-from quality.chaos.payloads import filled, payload_forms
+from quality.fuzz.script_injection.browser import Seen, look_at, look_at_tabs, read, watched_context
+from quality.fuzz.script_injection.groups import Group, made_groups
+from quality.fuzz.script_injection.payloads import filled, payload_forms
+from quality.fuzz.script_injection.rows import make_events
 
 if TYPE_CHECKING:
     from viewer.models import Job
@@ -44,7 +44,7 @@ UNESCAPED = (
 
 def main() -> int:
     """Print the tables; 1 where something ran, was asked for, or was not to be read."""
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder, listener() as (host, asked):
+    with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder, listener() as (host, asked):
         payloads = {n: filled(form, n, host) for n, form in enumerate(payload_forms(), 1)}
         (Path(folder) / "data").mkdir()
         with served(f"{folder}/data") as link:

@@ -1,4 +1,4 @@
-"""A data folder for one run of the battery, and Django on it."""
+"""A temporary data folder, with Django set up on it."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ from pathlib import Path
 @contextmanager
 def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
     """A folder that is thrown away at the end. Django is set up with a data folder in it, and only then."""
-    with tempfile.TemporaryDirectory(prefix="forkline-battery-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         os.environ |= {"DATA_DIR": f"{folder}/data", "DJANGO_SETTINGS_MODULE": settings}
         import django
 

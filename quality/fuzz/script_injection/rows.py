@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quality.chaos.hostile_checkpoints import Texts
+from quality.fuzz.script_injection.checkpoints import Texts
 
 if TYPE_CHECKING:
     from viewer.models import Checkpoint, Job

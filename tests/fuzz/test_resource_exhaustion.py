@@ -1,4 +1,4 @@
-"""The battery's files that exhaust whoever reads them, smaller, and what ends the process that reads one."""
+"""Smaller versions of the files that exhaust a reader, and how a reader process ends."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from quality.chaos.disappearing import HAPPENINGS, Found, look, made
-from quality.chaos.limits import STORES, looked_at, many_rows, texts, with_state
+from quality.fuzz.resource_exhaustion import STORES, looked_at, many_rows, texts, with_state
 from tests.real_stores import write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.stores.location_reader import LocationAddress, open_reader

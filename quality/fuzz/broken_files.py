@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quality.chaos.malformed import make_no_files, malformed_files
-from quality.chaos.own_data import own_data
+from quality.fuzz.malformed_files import make_no_files, malformed_files
+from quality.temporary_data_folder import own_data
 from tests.real_stores import hashes_below
 
 if TYPE_CHECKING:

@@ -1,0 +1,16 @@
+"""Runs every fuzz test, each in its own process. Exits with 1 if one fails."""
+
+import sys
+
+from quality.processes import run_modules
+
+TESTS = (
+    "broken_files",
+    "corrupt_stores",
+    "resource_exhaustion",
+    "random_lineages",
+    "script_injection.pages",
+)
+
+if __name__ == "__main__":
+    sys.exit(run_modules("quality.fuzz", TESTS))
