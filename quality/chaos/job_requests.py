@@ -1,4 +1,4 @@
-"""Asks for jobs one after the other, as the web server does for a person: asker.py MOST.
+"""Requests jobs one after the other, as the web server does for a person: job_requests.py COUNT.
 
 It stops once there are so many, whoever asked for them. Its settings are those of who starts it.
 """
