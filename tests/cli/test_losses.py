@@ -43,5 +43,7 @@ def test_a_match_without_sense_is_refused(text: str, words: str) -> None:
 
 def test_each_loss_has_a_line() -> None:
     part: dict[str, Any] = {"what": "tools", "name": "search", "task": 2, "agent": "", "fate": "lost"}
-    assert list(loss_lines({"parts": [part, {**part, "fate": "project"}]})) == ["Lost: task 2: tool search"]
+    assert list(loss_lines({"components": [part, {**part, "fate": "project"}]})) == [
+        "Lost: task 2: tool search"
+    ]
     assert list(loss_lines(None)) == []

@@ -44,7 +44,7 @@ def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
     assert job.request["options"] == {
         "checkpoints": {"events": events, "most": 3},
         "models": {"Writer": "o3"},
-        "preload": "parallel",
+        "cache_warmup": "parallel",
         "accepted": [],
     }
     assert (job.request["entity"], job.request["entry_point"]) == ("crew", "press_crew:make_crew")

@@ -56,7 +56,7 @@ def test_all_combinations_are_queued_under_one_limit(vary: Any, tmp_path: Path) 
         "tone/milk.gpt-41",
     ]
     assert jobs[1].request["options"] == {"models": {"Agent 2": "gpt-4.1"}, "accepted": []}
-    assert jobs[0].request["options"]["preload"] == "parallel"
+    assert jobs[0].request["options"]["cache_warmup"] == "parallel"
     assert {job.request["outputs"]["task-1"]["text"] for job in jobs} == {"From a file"}
     assert {branch["status"] for branch in document["branches"]} == {"queued"}
 

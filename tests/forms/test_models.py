@@ -35,7 +35,7 @@ def test_each_role_and_all_have_a_field_with_the_model_that_stands(two: Contents
 def test_only_what_differs_is_chosen(two: Contents) -> None:
     sent = {"model:Writer": " o3 ", "model:Researcher of AI": "gpt-4o", "preload": "shared_prefix"}
     form = read_models(two, sent)
-    assert form.options == {"models": {"Writer": "o3"}, "preload": "shared_prefix"} and form.is_open
+    assert form.options == {"models": {"Writer": "o3"}, "cache_warmup": "shared_prefix"} and form.is_open
 
 
 @pytest.mark.parametrize("name", ["gpt 4", "x" * 201, "gpt\u202e4", MARKER])
@@ -55,7 +55,7 @@ def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "preload": "parallel"}
     assert choices_of(options, two) == {
         "models": {"*": "gpt-4.1", "Writer": "azure/o3"},
-        "preload": "parallel",
+        "cache_warmup": "parallel",
     }
     assert choices_of({"model": ["o3"]}, agent("Hello")) == {"models": {"Interviewer": "o3"}}
     for wrong in ("Writer=", "=o3", "Printer=o3", "gpt 4"):
@@ -67,13 +67,13 @@ def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() 
     sent = {"model:*": "gpt-4.1", "model:Writer": "o3", "preload": "parallel"}
     form = read_new_models(["Researcher of AI", f"Friend of {MARKER}", "Writer"], sent)
     assert [one.role for one in form.fields] == ["*", "Researcher of AI", "Writer"]
-    assert form.options == {"models": {"*": "gpt-4.1", "Writer": "o3"}, "preload": "parallel"}
+    assert form.options == {"models": {"*": "gpt-4.1", "Writer": "o3"}, "cache_warmup": "parallel"}
     assert [one.role for one in read_new_models([], None).fields] == ["*"]
 
 
 def test_the_terminal_chooses_for_a_new_crew_and_for_nothing_else() -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "preload": "parallel"}
-    chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "preload": "parallel"}
+    chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "cache_warmup": "parallel"}
     assert new_choices_of(options, "crew") == chosen
     assert new_choices_of({}, "flow") == {}
     for wrong, entity in (("Writer=", "crew"), ("gpt 4", "crew"), ("o3", "flow"), ("o3", "agent")):

@@ -45,7 +45,7 @@ def ended(look: PreflightCheck) -> PreflightCheck:
 def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, project: Project) -> None:
     look = ended(look_at(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.DONE
-    assert look.report["parts"][0]["name"] == "search [redacted]"
+    assert look.report["components"][0]["name"] == "search [redacted]"
     assert KEY not in str(look.report)
     # It was given none of the project's keys.
     assert look.report["given"] == "sk-placeholder-of-a-preflight-check"
@@ -228,7 +228,7 @@ def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
         status=PreflightCheck.Status.CHECKING,
     )
     left.folder.mkdir(parents=True)
-    (left.folder / REQUEST).write_text('{"kind": "look"}')
+    (left.folder / REQUEST).write_text('{"kind": "preflight"}')
     (Path(project.folder) / "wait").touch()
     child = start_child(left.folder, project)
     wait_until(lambda: len(marks(project)) == 1)

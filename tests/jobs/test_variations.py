@@ -42,7 +42,7 @@ def test_with_one_the_others_are_offered_once_the_first_has_warmed_the_cache(
     assert start_variations(checkpoint, project, "again", FORKS, key) == group
     assert offered() == ["try/a"] and offer_lost() == 0
     first = Job.objects.get(branch="try/a")
-    JobEvent.objects.create(job=first, seq=1, kind="preloaded", at=timezone.now())
+    JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=timezone.now())
     assert offer_lost() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
 
 

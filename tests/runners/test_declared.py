@@ -73,12 +73,12 @@ def test_a_look_at_a_declared_crew_names_what_its_files_bring(
     engine: Engine, model: ModelServer, stores: Path
 ) -> None:
     start = after_task(stores / "desk", 1)
-    request = request_for(start, stores / "desk", kind="look", entry_point="crew.jsonc", folder=DESK)
+    request = request_for(start, stores / "desk", kind="preflight", entry_point="crew.jsonc", folder=DESK)
     run = engine.run(request)
     assert run.end["status"] == "succeeded", run.end
-    [report] = [line["report"] for line in run.of("look")]
+    [report] = [line["report"] for line in run.of("preflight")]
     assert (report["blocks"], report["questions"]) == ([], [])
-    parts = {(part["what"], part["name"], part["fate"]) for part in report["parts"]}
+    parts = {(part["what"], part["name"], part["fate"]) for part in report["components"]}
     assert {
         ("tools", "archive", "project"),
         ("callbacks", "heard", "project"),

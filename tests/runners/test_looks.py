@@ -18,16 +18,18 @@ CREW = "press_crew:make_crew"
 def look_at(engine: Engine, start: Saved, location: Path, **more: Any) -> dict[str, Any]:
     """The report of a look, which has written nothing where the checkpoint stands."""
     before = marks(location)
-    run = engine.run({**request_for(start, location, steps=[], **more), "kind": "look"})
+    run = engine.run({**request_for(start, location, steps=[], **more), "kind": "preflight"})
     assert run.end["status"] == "succeeded", run.end
     assert marks(location) == before
-    assert [line["kind"] for line in run.lines][-2:] == ["look", "ended"]
-    report: dict[str, Any] = run.of("look")[0]["report"]
+    assert [line["kind"] for line in run.lines][-2:] == ["preflight", "ended"]
+    report: dict[str, Any] = run.of("preflight")[0]["report"]
     return report
 
 
 def named(report: dict[str, Any], fate: str) -> set[tuple[str, str, int]]:
-    return {(part["what"], part["name"], part["task"]) for part in report["parts"] if part["fate"] == fate}
+    return {
+        (part["what"], part["name"], part["task"]) for part in report["components"] if part["fate"] == fate
+    }
 
 
 def test_without_an_entry_point_it_says_what_is_restored_and_what_is_lost(
@@ -87,13 +89,13 @@ def test_a_crew_that_has_changed_is_asked_about_and_a_missing_entry_point_blocks
 def test_before_a_new_run_it_makes_the_entry_point_and_says_what_blocks(
     engine: Engine, model: ModelServer, tmp_path: Path
 ) -> None:
-    asked = {**new_run_request(tmp_path / "new.db", "crew", CREW, {}, provider="sqlite"), "kind": "look"}
-    report = engine.run(asked).of("look")[0]["report"]
+    asked = {**new_run_request(tmp_path / "new.db", "crew", CREW, {}, provider="sqlite"), "kind": "preflight"}
+    report = engine.run(asked).of("preflight")[0]["report"]
     assert report["blocks"] == [] and report["checkpoint_version"] == ""
     assert report["imports"] == ["press_crew"] and report["sqlite_version"] >= "3.45"
     assert named(report, "project") >= {("tools", "search_archive", 3), ("guardrails", "no_shouting", 3)}
     assert named(report, "lost") == set()
-    blocked = engine.run({**asked, "entity": "flow"}).of("look")[0]["report"]
+    blocked = engine.run({**asked, "entity": "flow"}).of("preflight")[0]["report"]
     assert len(blocked["blocks"]) == 1 and "press_crew:make_crew" in blocked["blocks"][0]
     assert model.requests == [] and list(tmp_path.glob("new*")) == []
 

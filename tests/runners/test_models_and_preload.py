@@ -37,7 +37,7 @@ def test_an_agents_role_gets_another_model_and_each_agent_is_asked_for_one_token
     engine: Engine, model: ModelServer, stores: Path
 ) -> None:
     before = marks(stores / "crew")
-    run = engine.run(request(stores, models={"Writer": "gpt-4.1"}, preload="sequential"))
+    run = engine.run(request(stores, models={"Writer": "gpt-4.1"}, cache_warmup="sequential"))
     assert run.end["status"] == "succeeded", run.end
     assert probes(model) == [True, True, False, False, False]
     assert [body["model"] for body in model.requests] == [
@@ -51,7 +51,7 @@ def test_an_agents_role_gets_another_model_and_each_agent_is_asked_for_one_token
     assert systems(model)[:2] == systems(model)[2:4]
     assert [body["messages"][0]["role"] for body in model.requests[:2]] == ["system", "system"]
     assert set(model.keys) == {f"Bearer {KEY}"}
-    assert run.of("preloaded") == [
+    assert run.of("cache_warmed") == [
         {
             "agents": ["Researcher of AI", "Writer"],
             "strategy": "sequential",
@@ -60,7 +60,7 @@ def test_an_agents_role_gets_another_model_and_each_agent_is_asked_for_one_token
         }
     ]
     kinds = [line["kind"] for line in run.lines]
-    assert kinds.index("preloaded") < kinds.index("task_started")
+    assert kinds.index("cache_warmed") < kinds.index("task_started")
     assert run.of("model_completed")[-1]["total_tokens"] == 5 * EACH
     # The record tells of the run's own calls alone, and the branch goes on with the chosen model.
     last = written(stores / "crew", before)[-1]
@@ -74,7 +74,7 @@ def test_what_the_agents_have_in_common_is_sent_first_and_all_get_the_model_with
 ) -> None:
     researcher, writer = after_task(stores / "crew", 1).root["agents"]
     matches = {researcher["id"]: RULES + "Researcher of {topic}", writer["id"]: RULES + "Writer"}
-    asked = request(stores, models={"*": "gpt-4.1"}, preload="shared_prefix", matches=matches)
+    asked = request(stores, models={"*": "gpt-4.1"}, cache_warmup="shared_prefix", matches=matches)
     run = engine.run({**asked, "entry_point": "press_rules:with_rules"})
     assert run.end["status"] == "succeeded", run.end
     assert probes(model) == [True, True, True, False, False, False]
@@ -86,7 +86,7 @@ def test_what_the_agents_have_in_common_is_sent_first_and_all_get_the_model_with
     assert any("Researcher of tea" in text for text in whole)
     assert {body["model"] for body in model.requests} == {"gpt-4.1"}
     assert {body["temperature"] for body in model.requests} == {0.3}
-    (line,) = run.of("preloaded")
+    (line,) = run.of("cache_warmed")
     assert (len(line["agents"]), line["tokens"]) == (2, 3 * EACH)
 
 
@@ -95,12 +95,12 @@ def test_a_call_to_warm_the_cache_that_fails_is_told_and_stops_nothing(
 ) -> None:
     model.refusals["one word: ready"] = 400
     # Too little in common to be sent by itself.
-    run = engine.run(request(stores, preload="shared_prefix"))
+    run = engine.run(request(stores, cache_warmup="shared_prefix"))
     assert run.end["status"] == "succeeded", run.end
     assert probes(model) == [True, True, False, False, False]
     told = [line["message"] for line in run.of("warning") if "prompt cache" in line["message"]]
     assert len(told) == 2 and "'Writer'" in told[0] + told[1]
-    assert run.of("preloaded")[0]["agents"] == []
+    assert run.of("cache_warmed")[0]["agents"] == []
     assert ["Current Task: " in prompt for prompt in model.prompts()] == [False, False, True, True, True]
 
 

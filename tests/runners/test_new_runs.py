@@ -83,7 +83,7 @@ def test_a_new_crew_has_the_chosen_models_and_warms_the_cache_first(
 ) -> None:
     asked = new_run_request(tmp_path / "cp", "crew", "press_crew:make_crew", INPUTS)
     # By the role that an earlier run's input had made.
-    chosen = {"models": {"*": "gpt-4.1-mini", "Researcher of AI": "gpt-4.1"}, "preload": "sequential"}
+    chosen = {"models": {"*": "gpt-4.1-mini", "Researcher of AI": "gpt-4.1"}, "cache_warmup": "sequential"}
     run = engine.run(asked | {"options": chosen})
     assert run.end["status"] == "succeeded", run.end
     assert [body.get("max_tokens") == 1 for body in model.requests] == [True] * 2 + [False] * 4
@@ -93,7 +93,7 @@ def test_a_new_crew_has_the_chosen_models_and_warms_the_cache_first(
     ]
     systems = [body["messages"][0]["content"] for body in model.requests]
     assert systems[:2] == [systems[2], systems[4]] and "Researcher of bees" in systems[0]
-    assert run.of("preloaded")[0]["agents"] == ["Researcher of bees", "Writer"]
+    assert run.of("cache_warmed")[0]["agents"] == ["Researcher of bees", "Writer"]
     unknown = engine.run(asked | {"options": {"models": {"Printer": "gpt-4.1"}}})
     assert unknown.end["status"] == "failed" and "'Printer'" in unknown.end["error"]
     assert len(model.requests) == 6

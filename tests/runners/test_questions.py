@@ -48,7 +48,7 @@ def test_a_password_is_never_asked_for(engine: Engine, model: ModelServer, tmp_p
 
 def test_a_preflight_asks_nobody(engine: Engine, tmp_path: Path) -> None:
     request = new_run_request(tmp_path / "store", "crew", "press_input:crew_of_a_word", {})
-    run = engine.run({**request, "kind": "look"})
+    run = engine.run({**request, "kind": "preflight"})
 
     assert run.end["status"] == "failed"
     assert "The run will ask you" in run.end["error"]

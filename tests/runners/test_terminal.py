@@ -196,7 +196,10 @@ def test_nothing_runs_that_would_lose_something_before_that_is_accepted(
     told = document(refused)
     assert (told["status"], told["checkpoints"]) == ("failed", [])
     assert "nobody has accepted it: links/task 4; unseen" in told["error"]
-    assert [part["what"] for part in told["look"]["parts"] if part["fate"] == "lost"] == ["links", "unseen"]
+    assert [part["what"] for part in told["look"]["components"] if part["fate"] == "lost"] == [
+        "links",
+        "unseen",
+    ]
     assert model.requests == [] and marks(location) == before
     done = terminal(*arguments, "--accept-losses")
     assert done.returncode == 0, done.stderr

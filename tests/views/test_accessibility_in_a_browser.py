@@ -143,7 +143,7 @@ def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) ->
 @pytest.mark.parametrize("name", ["fork", "vary", "resume"])
 def test_a_form_that_was_refused(open_page: Open, checkpoint: Checkpoint, name: str) -> None:
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    looked(checkpoint, parts=[part])
+    looked(checkpoint, components=[part])
     page = open_page(reverse(name, args=[checkpoint.pk]))
     open_everything(page)
     assert findings(page) == ""

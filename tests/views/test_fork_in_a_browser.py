@@ -83,7 +83,7 @@ def test_a_double_click_starts_one_run(fork_page: Page) -> None:
 def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     checkpoint = Checkpoint.objects.get()
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    look = looked(checkpoint, parts=[part])
+    look = looked(checkpoint, components=[part])
     # As it is while the look is under way: the page asks by itself, and shows what came back.
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     with locks.held(made_folder(look) / locks.FOLLOWER):

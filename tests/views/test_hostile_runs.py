@@ -92,7 +92,9 @@ def test_no_script_of_a_look_becomes_markup(client: Client, person: User, checkp
     asked = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
     looked(
         checkpoint,
-        parts=[{"what": SCRIPT, "name": SCRIPT, "task": 1, "agent": SCRIPT, "fate": fate} for fate in fates],
+        components=[
+            {"what": SCRIPT, "name": SCRIPT, "task": 1, "agent": SCRIPT, "fate": fate} for fate in fates
+        ],
         questions=[{**asked, "choices": [[SCRIPT, SCRIPT]]}],
         blocks=[SCRIPT],
         notes=[{"what": "unwritten", "detail": SCRIPT}, {"what": SCRIPT, "detail": SCRIPT}],

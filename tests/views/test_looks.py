@@ -36,7 +36,7 @@ QUESTION = {
 def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, parts=[GUARDRAIL, part("tools", "project", "search", 1)])
+    looked(checkpoint, components=[GUARDRAIL, part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "task 3: guardrail no_shouting" in text and "1 part comes from the project" in text
     assert "CrewAI 1.15.30, Python 3.11.7" in text and not is_startable(text)
@@ -48,9 +48,9 @@ def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
         assert client.post(page(checkpoint, name), sent | {"accepted": forged}).status_code == 422
     assert not Job.objects.exists()
     # What was agreed to is not what is lost now.
-    looked(checkpoint, parts=[GUARDRAIL, part("callbacks", "lost", "note", 1)])
+    looked(checkpoint, components=[GUARDRAIL, part("callbacks", "lost", "note", 1)])
     assert client.post(page(checkpoint, name), sent | {"accepted": accepted}).status_code == 422
-    looked(checkpoint, parts=[GUARDRAIL])
+    looked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": accepted}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
 
@@ -59,7 +59,7 @@ def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
 def test_where_nothing_is_lost_nothing_is_asked(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, parts=[part("tools", "project", "search", 1)])
+    looked(checkpoint, components=[part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "Nothing is lost." in text and is_startable(text) and 'name="accepted"' not in text
     assert client.post(page(checkpoint, name), filled(client, checkpoint, name)).status_code == 302
@@ -71,7 +71,7 @@ def test_where_nothing_is_lost_nothing_is_asked(
 def test_what_blocks_cannot_be_accepted(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, blocks=["The entry point is <not> there."], parts=[GUARDRAIL])
+    looked(checkpoint, blocks=["The entry point is <not> there."], components=[GUARDRAIL])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "The entry point is &lt;not&gt; there." in text and not is_startable(text)
     assert client.post(page(checkpoint, name), filled(client, checkpoint, name)).status_code == 422
@@ -96,7 +96,7 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     assert "It took longer than 60 seconds" in failed and "what is lost is not known" in failed
     assert not Job.objects.exists()
     # It came back after all: not knowing is not what the person agrees to any more.
-    looked(checkpoint, parts=[GUARDRAIL])
+    looked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 422
     look.fail(Words("again"))
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 302

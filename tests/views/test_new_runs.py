@@ -207,7 +207,7 @@ def test_a_crew_is_given_models_and_warms_the_cache_and_a_flow_does_not(
     refused = client.post(page, sent | {"model:*": "gpt 4"}).content.decode()
     assert 'href="#model-all"' in refused and not Job.objects.exists()
     client.post(page, sent)
-    assert Job.objects.get().request["options"] == {"models": {"Writer": "o3"}, "preload": "sequential"}
+    assert Job.objects.get().request["options"] == {"models": {"Writer": "o3"}, "cache_warmup": "sequential"}
     assert 'name="model:*"' not in client.get(f"{page}?entry_point=flow:Desk").content.decode()
 
 

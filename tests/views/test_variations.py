@@ -171,13 +171,13 @@ def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"preload": "shared_prefix"}
     client.post(vary(checkpoint), form)
     first, second, third = Sweep.objects.get().jobs.order_by("created_at")
-    assert [job.request["options"].get("preload") for job in (first, second, third)] == [
+    assert [job.request["options"].get("cache_warmup") for job in (first, second, third)] == [
         "shared_prefix",
         None,
         None,
     ]
     assert [waits_for_cache(job) for job in (first, second, third)] == [False, True, True]
-    event = JobEvent.objects.create(job=first, seq=1, kind="preloaded", at=first.created_at)
+    event = JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=first.created_at)
     assert not waits_for_cache(second)
     event.delete()
     first.end(Job.Status.FAILED)
@@ -207,7 +207,7 @@ def test_what_is_lost_has_to_be_accepted_for_all_of_them(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     lost = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    looked(checkpoint, parts=[lost])
+    looked(checkpoint, components=[lost])
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
     answer = client.post(vary(checkpoint), form)
     assert answer.status_code == 422 and not Job.objects.exists()

@@ -64,7 +64,7 @@ class ModelChoices:
         if self.chosen:
             found["models"] = self.chosen
         if self.preload:
-            found["preload"] = self.preload
+            found["cache_warmup"] = self.preload
         return found
 
     @property

@@ -158,7 +158,7 @@ def shown_look(look: PreflightCheck, sent: Sent) -> ShownLook:
     questions = look.report.get("questions") or []
     for number, question in enumerate(questions, 1):
         shown.questions.append(_question(number, question, sent))
-    for part in look.report.get("parts") or []:
+    for part in look.report.get("components") or []:
         if part["fate"] == "lost":
             shown.losses[loss_name(part)] = loss_words(part)
         else:

@@ -77,7 +77,7 @@ def _options(job: Job, models: ModelChoices) -> dict[str, str]:
     options = job.request.get("options") or {}
     chosen = options.get("models") or {}
     sent = {one.html_name: chosen[one.role] for one in models.fields if one.role in chosen}
-    sent["preload"] = options.get("preload", "")
+    sent["preload"] = options.get("cache_warmup", "")
     most = (options.get("checkpoints") or {}).get("most")
     sent |= {MOST: str(most)} if most else {}
     for measure, value in job.limits.items():

@@ -1,14 +1,14 @@
-"""The lines that a child writes of its run, and that a follower reads. Standard library only.
+"""A job's folder: the request that a runner reads, and the events that it writes. Standard library only.
 
-A job's folder holds ``request.json`` (what to do, see ``Request``), ``events.jsonl`` (one JSON
-object a line: ``seq``, ``at`` in seconds, ``kind``, ``data``), ``log.txt`` (what the run printed)
-and ``lock`` (held by the child for as long as it lives).
+``request.json`` says what to do (see ``Request``). The runner appends to ``events.jsonl``, one JSON object
+a line: ``seq`` (from 1), ``at`` (seconds since the epoch), ``kind``, ``data``. ``log.txt`` is what the run
+printed, and the runner holds ``lock`` until it exits.
 
-The kinds, and what their data hold:
+The kinds of events and their data:
 
 =====================  =====================================================================
 started                pid, engine, engine_version, python_version
-steps                  steps: the plan as the child found it (see ``Step`` in plan.py)
+steps                  steps: the plan as the runner found it (see ``Step`` in plan.py)
 task_started           task (id), position (from 1), description, agent
 task_completed         task, position, agent, output (its first 2,000 characters)
 task_failed            task, position, agent, error
@@ -21,24 +21,24 @@ model_failed           model, agent, error
 tool_started           tool, agent, arguments
 tool_completed         tool, agent
 tool_failed            tool, agent, error
-text                   text (streamed since the last such line), agent
+text                   text (streamed since the last event of this kind), agent
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger
 checkpoint_failed      error, moved (whether the location was renamed or replaced)
-warning                message; also words, as ``ended`` has them
+warning                message; also words, as for ``ended``
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
-withdrawn              number (what asked has gone on without an answer)
-limit                  whose, measure, most (see Limit in viewer/jobs/limits/usage.py): it stops at it
-preloaded              agents (their roles), strategy, tokens
-look                   report: what was found without running anything (see viewer/jobs/preflight/checks.py)
-ended                  status (succeeded, failed, cancelled), result, error, traceback; also words, of
-                       which the error was made: text and values (see viewer/messages/message.py)
+withdrawn              number (the run went on without an answer)
+limit                  whose, measure, most: the limit that stopped the run (viewer/jobs/limits/usage.py)
+cache_warmed           agents (their roles), strategy, tokens
+preflight              report: the findings of a preflight check (viewer/jobs/preflight/checks.py)
+ended                  status (succeeded, failed, cancelled), result, error, traceback; also words: the
+                       text and values of the error (see viewer/messages/message.py)
 =====================  =====================================================================
 
-``ended`` is always the last line; a spool without it belongs to a child that was cut off.
+``ended`` is always the last event. A spool without it belongs to a runner that was killed.
 
-A question's answer is a file that the web's side writes whole (``answer-1.json``: ``{"text": …}``); the
-child waits for it as long as it takes.
+The web process writes the answer to a question atomically to a file (``answer-1.json``: ``{"text": …}``);
+the runner waits for it without a time limit.
 """
 
 import json
@@ -52,22 +52,25 @@ REQUEST = "request.json"
 EVENTS = "events.jsonl"
 LOG = "log.txt"
 LOCK = "lock"
-# The copy of a checkpoint that is no more at its location; it goes when the job has ended.
+# A copy of a checkpoint that was pruned from its location. Deleted when the job has ended.
 STORED = "checkpoint.json"
-# Where the child puts the copy that its engine restores from, while it does.
+# Holds the copy that the engine restores from, while it does.
 SCRATCH = "scratch"
-# Stands there where a limit is reached that the run shares with others: what a ``limit`` line says of it.
+# Written when a limit that the run shares with others is reached: the data of a ``limit`` event.
 STOP = "stop"
 ANSWER = "answer-{number}.json"
 HIDDEN = "[hidden]"
-# Shorter texts are words that would be hidden everywhere.
-SHORTEST_HIDDEN = 8
-# A line longer than this is cut by its writer, so that a reader's memory is bounded.
+# Shorter texts are common words, which would be hidden everywhere.
+MIN_HIDDEN = 8
+# The writer replaces a longer event, so that a reader's memory is bounded.
 MAX_EVENT_BYTES = 256 * 1024
-# As much is read at once.
+# Read at once.
 MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
-# The end of the year 9999, for clocks that went mad.
+# The end of the year 9999: a clock may be wrong.
 MAX_SECONDS = 253402300799
+# A runner of the version before may still be writing: its kinds are read by their present names. Migration
+# 0011 renames those that are stored.
+RENAMED_KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
 
 
 class CheckpointReference(TypedDict):
@@ -78,8 +81,8 @@ class CheckpointReference(TypedDict):
 class CheckpointSource(CheckpointReference, total=False):
     """``source`` is a file's absolute path, or ``/absolute/store.db#id``.
 
-    ``stored`` says that it stands there no more: then ``source`` is the copy in the job's folder, without
-    its secrets, and the run needs an entry point.
+    ``stored``: the checkpoint was pruned, and ``source`` is the redacted copy in the job's folder. The run
+    then needs an entry point.
     """
 
     stored: bool
@@ -105,9 +108,9 @@ class StepRequest(TypedDict):
 
 
 class CheckpointSettings(TypedDict, total=False):
-    """How a run writes checkpoints. What is missing stays as the project or the checkpoint has it.
+    """How a run writes checkpoints. Missing keys: as the project or the checkpoint has it.
 
-    ``most`` keeps so many of those that this very run writes; no other is ever touched.
+    ``most`` is how many of the checkpoints that this run writes are kept; others are never deleted.
     """
 
     events: list[str]
@@ -115,28 +118,30 @@ class CheckpointSettings(TypedDict, total=False):
 
 
 class Options(TypedDict, total=False):
-    """What a person chose for a run beside its edits.
+    """What a person chose for a run, apart from edits.
 
-    ``matches`` names the project's own task (its number from 1) or agent (its role) for a saved one's id,
-    or ``-`` where it is gone; ``accepted`` are the losses that a person has agreed to, ``*`` being whatever
-    is lost: where it is there, nothing runs unless each loss is among them;
-    ``models`` the model for an agent's role, or for all under ``*``; ``preload`` is parallel, sequential or
-    shared_prefix. ``limits`` are the run's own: so many tokens, seconds and steps at most.
+    ``matches``: by a saved task's or agent's id, the project's own task (its number from 1) or agent (its
+    role), or ``-`` if the project no longer has it.
+    ``accepted``: the losses that a person accepted, ``*`` for any. If the key is present, the run is refused
+    unless each loss is in the list.
+    ``models``: the model for an agent's role, or for all under ``*``.
+    ``cache_warmup``: parallel, sequential or shared_prefix.
+    ``limits``: the run's own maximum of tokens, seconds and steps.
     """
 
     checkpoints: CheckpointSettings
     matches: dict[str, str]
     models: dict[str, str]
-    preload: str
+    cache_warmup: str
     limits: dict[str, float]
     accepted: list[str]
 
 
 class Permissions(TypedDict, total=False):
-    """What a person allows a child. ``protected`` are the paths that nothing is imported from.
+    """What a runner may do. Nothing is imported from the ``protected`` paths.
 
     ``accepted_effects`` are the keys of the effects that were accepted for the project (``*``: any); a
-    checkpoint's other effects are refused. ``entry_points`` are all of the project's own.
+    checkpoint with other effects is refused. ``entry_points`` are all of the project's.
     """
 
     protected: list[str]
@@ -145,14 +150,14 @@ class Permissions(TypedDict, total=False):
 
 
 class Request(Permissions):
-    """What a child is asked to do. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
+    """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
-    A new run has all its inputs, and a checkpoint without id and source. A ``look`` runs nothing, and
-    ``effects`` lists only the effects, which imports nothing.
+    A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
+    checks and runs nothing. ``effects`` only lists the effects, and imports nothing.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "look", "effects"]
+    kind: Literal["resume", "fork", "run", "preflight", "effects"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: Literal["crew", "flow", "agent"]
@@ -175,28 +180,28 @@ class SpoolEvent(TypedDict):
 
 
 class Spool:
-    """Appends lines to a job's spool; ``hide`` are texts, such as keys, that never go into one."""
+    """Appends events to a job's spool, with the texts in ``hide``, such as keys, replaced."""
 
     def __init__(self, folder: Path, hide: Iterable[str] = ()) -> None:
-        self._hide = sorted((text for text in hide if len(text) >= SHORTEST_HIDDEN), key=len, reverse=True)
+        self._hide = sorted((text for text in hide if len(text) >= MIN_HIDDEN), key=len, reverse=True)
         self._seq = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / EVENTS, flags, 0o600)
 
     def write(self, kind: str, /, **data: Any) -> None:
-        """Append one whole line in one write. Not for several threads at once: callers hold a lock."""
+        """Append one event in one write. Not thread-safe: the caller holds a lock."""
         self._seq += 1
-        line = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
-        text = json.dumps(line, default=str)
+        event = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
+        text = json.dumps(event, default=str)
         if len(text) > MAX_EVENT_BYTES:
-            line["data"] = {"message": "This line was too long to keep.", "length": len(text)}
-            text = json.dumps(line)
+            event["data"] = {"message": "This event was too long to keep.", "length": len(text)}
+            text = json.dumps(event)
         os.write(self._file, text.encode() + b"\n")
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
             for hidden in self._hide:
-                value = _without_beginning(value.replace(hidden, HIDDEN), hidden)
+                value = _without_partial(value.replace(hidden, HIDDEN), hidden)
             return value
         if isinstance(value, dict):
             return {str(key): self._masked(item) for key, item in value.items()}
@@ -205,24 +210,24 @@ class Spool:
         return value
 
 
-def _without_beginning(text: str, hidden: str) -> str:
-    """The text without the first part of a key at its end, where it was cut."""
-    for length in range(len(hidden) - 1, SHORTEST_HIDDEN - 1, -1):
+def _without_partial(text: str, hidden: str) -> str:
+    """Return the text without the start of a hidden text at its end, where it was cut."""
+    for length in range(len(hidden) - 1, MIN_HIDDEN - 1, -1):
         if text.endswith(hidden[:length]):
             return text[:-length] + HIDDEN
     return text
 
 
 def answer_name(number: int) -> str:
-    """The file in a job's folder that holds the answer to its question of this number."""
+    """Return the name of the file that holds the answer to a question."""
     return ANSWER.format(number=number)
 
 
 def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
-    """The whole lines that stand after ``offset`` bytes, and the offset behind them.
+    """Return the complete events after ``offset`` bytes, and the offset after them.
 
-    A line that is still being written is left for the next call; one that is none of ours is skipped.
-    No more than ``MAX_READ_BYTES`` are read: call again until the offset stays.
+    An event that is still being written is left for the next call; lines that are not events are skipped.
+    Reads at most ``MAX_READ_BYTES``: call again until the offset no longer changes.
     """
     try:
         with open(folder / EVENTS, "rb") as file:
@@ -230,22 +235,26 @@ def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
             data = file.read(MAX_READ_BYTES)
     except FileNotFoundError:
         return [], offset
-    whole, newline, rest = data.rpartition(b"\n")
+    complete, newline, rest = data.rpartition(b"\n")
     if not newline:
-        # No writer of ours makes a line this long: it is passed over.
+        # A runner never writes a line this long. Skip it.
         return [], offset + (len(data) if len(rest) == MAX_READ_BYTES else 0)
-    lines = [line for text in whole.split(b"\n") if (line := event_from(text))]
-    return lines, offset + len(whole) + 1
+    events = [event for line in complete.split(b"\n") if (event := event_from(line))]
+    return events, offset + len(complete) + 1
 
 
-def event_from(text: bytes) -> SpoolEvent | None:
-    """One line as its writer meant it, or None for anything else."""
+def event_from(line: bytes) -> SpoolEvent | None:
+    """Return the event that a line holds, or None if it holds none."""
     try:
-        # NaN and its like are no JSON, and no database takes them.
-        line = json.loads(text, parse_constant=str)
-        if line["seq"] > 0 and 0 <= line["at"] < MAX_SECONDS and isinstance(line["data"], dict):
+        # NaN and infinity are not JSON, and no database stores them.
+        event = json.loads(line, parse_constant=str)
+        if event["seq"] > 0 and 0 <= event["at"] < MAX_SECONDS and isinstance(event["data"], dict):
+            kind = str(event["kind"])[:40]
             return SpoolEvent(
-                seq=int(line["seq"]), at=float(line["at"]), kind=str(line["kind"])[:40], data=line["data"]
+                seq=int(event["seq"]),
+                at=float(event["at"]),
+                kind=RENAMED_KINDS.get(kind, kind),
+                data=event["data"],
             )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

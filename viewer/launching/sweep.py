@@ -71,7 +71,7 @@ def _job(group: Sweep, project: Project, number: int, fork: Planned, terms: Term
     checkpoint = group.checkpoint
     assert checkpoint is not None
     refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
-    options = {**fork.request.get("options", {}), **({"preload": preload} if preload else {})}
+    options = {**fork.request.get("options", {}), **({"cache_warmup": preload} if preload else {})}
     return Job.objects.create(
         idempotency_key=uuid5(group.idempotency_key, str(number)),
         kind=Job.Kind.FORK,

@@ -51,7 +51,7 @@ class VariationsDraft:
     def options_of(self, branch: Branch) -> Options:
         """The options of one of them; its group says who warms the cache."""
         options = self.plain.options
-        options.pop("preload", None)
+        options.pop("cache_warmup", None)
         if branch.models:
             options["models"] = branch.models
         return options

@@ -50,7 +50,7 @@ def main(folder: Path) -> int:
     guard.protect(request.get("protected") or [])
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
     reporter.questions = Questions(folder, reporter, spool.answer_name)
-    if request["kind"] == "look":
+    if request["kind"] == "preflight":
         program_input.refuse_during_preflight()
     else:
         program_input.ask_a_person(reporter.questions)
@@ -71,7 +71,7 @@ def main(folder: Path) -> int:
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Prepare the engine's state from the checkpoint and run what is left. The result, as text."""
-    if request["kind"] in ("look", "effects"):
+    if request["kind"] in ("preflight", "effects"):
         return _look(request, scratch, reporter)
     _begin(reporter)
     original.refuse_other_place(request)

@@ -123,7 +123,7 @@ def other_model(stage: Stage) -> None:
     location = stage.recorded("simple")
     start, before = after(location, 1), marks(location)
     request = request_for(start, location)
-    request["options"] = {"models": {"Writer": "gpt-4.1"}, "preload": "sequential"}
+    request["options"] = {"models": {"Writer": "gpt-4.1"}, "cache_warmup": "sequential"}
     run = stage.run(request)
     succeeded(run)
     calls = stage.model.requests
@@ -132,7 +132,7 @@ def other_model(stage: Stage) -> None:
     # Old engines keep an agent's former tasks in its conversation, behind the same beginning.
     systems = [call["messages"][0] for call in calls]
     same("prompts sent ahead", systems[:2], systems[2:4])
-    same("agents", [line["agents"] for line in run.of("preloaded")], [["Researcher of AI", "Writer"]])
+    same("agents", [line["agents"] for line in run.of("cache_warmed")], [["Researcher of AI", "Writer"]])
     grown(location, before, start, "try-it")
 
 

@@ -199,8 +199,8 @@ def missing_provider(stage: Stage) -> None:
     same("status", run.end["status"], "failed")
     holds("the error names the model", "anthropic/claude-sonnet-4-5" in run.end["error"])
     same("model calls", stage.model.prompts(), [])
-    look = stage.run({**asked, "kind": "look"})
-    lost = [part for part in look.of("look")[0]["report"]["parts"] if part["fate"] == "lost"]
+    look = stage.run({**asked, "kind": "preflight"})
+    lost = [part for part in look.of("preflight")[0]["report"]["components"] if part["fate"] == "lost"]
     same("lost", [part["what"] for part in lost], ["providers"])
     made = new_run_request(stage.folder / "store", "flow", entry_point, {})
     run = stage.run({**made, "options": {"accepted": []}})

@@ -54,8 +54,8 @@ def missing_annotation(stage: Stage) -> None:
     location = stage.recorded("facts")
     start = after_method(location, "guess")
     request = request_for(start, location, entity="flow", entry_point="press_results:FactFlow")
-    look = stage.run({**request, "kind": "look"})
-    notes = look.of("look")[0]["report"]["notes"]
+    look = stage.run({**request, "kind": "preflight"})
+    notes = look.of("preflight")[0]["report"]["notes"]
     same("notes", [(note["what"], note["detail"]) for note in notes], [("untyped", "guess")])
 
 

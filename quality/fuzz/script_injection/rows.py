@@ -114,7 +114,7 @@ def look_report(texts: Texts) -> dict[str, Any]:
         for saved, why in zip(all_of("saved"), all_of("reason"), strict=True)
     ]
     return {
-        "parts": parts,
+        "components": parts,
         "questions": questions,
         "blocks": all_of("block"),
         "notes": [{"what": "unwritten", "detail": detail} for detail in all_of("note")],

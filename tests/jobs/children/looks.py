@@ -8,7 +8,7 @@ from pathlib import Path
 import tiny
 
 spool = tiny.begin()
-if tiny.request()["kind"] != "look":
+if tiny.request()["kind"] != "preflight":
     raise SystemExit("not asked to look")
 while Path("print").exists():
     print("a line without end " * 1000)
@@ -18,5 +18,7 @@ key = Path("keys.env").read_text().strip().rpartition("=")[2] if Path("keys.env"
 given = os.environ.get("OPENAI_API_KEY", "")
 part = {"what": "tools", "name": f"search {key}", "task": 1, "agent": "", "fate": "lost"}
 imports = [name for name in ("tiny_engine",) if name in sys.modules]
-spool.write("look", report={"parts": [part], "engine_version": "1", "imports": imports, "given": given})
+spool.write(
+    "preflight", report={"components": [part], "engine_version": "1", "imports": imports, "given": given}
+)
 spool.write("ended", status="succeeded", result="", error="", traceback="")

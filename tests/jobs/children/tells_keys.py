@@ -19,7 +19,7 @@ text = "\n".join(found["texts"])
 # Neither half looks like a key.
 split = words("%(kind)s: %(error)s", kind="password", error="CANARY79")
 print(text, file=sys.stderr, flush=True)
-if tiny.request().get("kind") == "look":
+if tiny.request().get("kind") == "preflight":
     part = {"what": "tools", "name": text, "task": 1, "agent": text, "fate": "lost"}
     asked = {
         "kind": "task",
@@ -32,7 +32,7 @@ if tiny.request().get("kind") == "look":
     notes = [{"what": "unwritten", "detail": text}]
     told = [words("%(text)s", text=text), split]
     blocks = {"blocks": list(map(english, told)), "block_words": told}
-    reporter.write("look", report={"parts": [part], "questions": [asked], "notes": notes, **blocks})
+    reporter.write("preflight", report={"components": [part], "questions": [asked], "notes": notes, **blocks})
     reporter.end("succeeded")
     sys.exit()
 reporter.warn(text)

@@ -33,7 +33,7 @@ def test_a_look_is_made_by_a_warm_copy_and_the_process_goes_on_waiting(
     look = looked(project, "crew:build")
     assert (look.status, look.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
     # Its copy had the key, and nothing of it is kept.
-    assert look.report["parts"][0]["name"] == "search [redacted]"
+    assert look.report["components"][0]["name"] == "search [redacted]"
     assert not look.folder.exists()
     # One that hangs is ended, and not the process that it is a copy of.
     (Path(project.folder) / "wait").touch()

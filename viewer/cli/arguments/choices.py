@@ -64,7 +64,7 @@ def _options(models: dict[str, str], options: Mapping[str, Any]) -> Options:
     if models:
         chosen["models"] = models
     if options.get("preload"):
-        chosen["preload"] = options["preload"]
+        chosen["cache_warmup"] = options["preload"]
     return chosen
 
 

@@ -57,14 +57,14 @@ def answers_of(options: Mapping[str, Any], contents: Contents) -> Options:
 
 def look_of(job: Job) -> dict[str, Any] | None:
     """What its child found before it ran; None where it has not said so, or could not tell."""
-    event = job.events.filter(kind="look").first()
+    event = job.events.filter(kind="preflight").first()
     report = event.data.get("report") if event else None
     return dict(report) if isinstance(report, dict) else None
 
 
 def loss_lines(report: Mapping[str, Any] | None) -> Iterator[str]:
     """A line for each loss."""
-    for part in (report or {}).get("parts") or []:
+    for part in (report or {}).get("components") or []:
         if part.get("fate") == "lost":
             yield _("Lost: %s") % loss_words(part)
 

@@ -25,7 +25,7 @@ from viewer.models.limits import MEASURES
 from viewer.presentation.jobs.progress import as_number
 
 # What is counted of a job's lines.
-TOKENS = ("model_completed", "preloaded")
+TOKENS = ("model_completed", "cache_warmed")
 STEPS = ("task_completed", "method_completed")
 # Why a run was stopped, by whose limit it was.
 STOPPED: dict[str, str | Promise] = {

@@ -1,7 +1,7 @@
 """Looks before runs. Each is made by a child of its own that runs nothing, beside the jobs and in none of
 their places: the process that shows the form starts it, and a thread there waits for it.
 
-The child's ``look`` line holds the report:
+The runner's ``preflight`` event holds the report:
 
 ==================  =====================================================================================
 python_version      of the project's interpreter; also engine_version, and sqlite_version where it counts
@@ -9,7 +9,7 @@ checkpoint_version  the engine that wrote the checkpoint
 effects             kind, name, detail, digest, key: what the checkpoint adds to the project's own code
 is_complete         whether all of these were accepted: only then anything is imported, and the rest found out
 imports             the project's modules that restoring or the entry point imports
-parts               what, name, task (position), agent (role), fate: restored, project or lost
+components          what, name, task (position), agent (role), fate: restored, project or lost
 questions           kind (task, agent), saved (its id), position, title, reason, choices
 blocks              why the run cannot be, in English; block_words the same as a stored message
 notes               what (such as unwritten), detail
@@ -202,7 +202,7 @@ def _turn(look: PreflightCheck) -> Iterator[None]:
         time.sleep(POLL_SECONDS)
 
 
-def _started(look: PreflightCheck, kind: str = "look") -> Child:
+def _started(look: PreflightCheck, kind: str = "preflight") -> Child:
     """Its child, in the environment of a job's, without keys. Raises JobRefused, OSError."""
     project = runnable(look.project)
     checkpoint, asked = look.checkpoint, _asked(look)
@@ -271,7 +271,7 @@ def _report(look: PreflightCheck, child: Child, why_ended: Words | None) -> None
     processes.end_all(look.folder, patience=1)
     said = {line["kind"]: line["data"] for line in _lines(look.folder)}
     hide = hiding_of(look.project)
-    report, ended = said.get("look", {}).get("report"), said.get("ended", {})
+    report, ended = said.get("preflight", {}).get("report"), said.get("ended", {})
     if isinstance(report, dict):
         look.finish(_without_secrets(report, hide))
     elif why_ended:

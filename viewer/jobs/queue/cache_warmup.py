@@ -17,8 +17,8 @@ def waits_for_cache(job: Job) -> bool:
     first = Job.objects.filter(sweep=job.sweep_id).order_by("created_at").first()
     if first is None or first.pk == job.pk or first.has_ended:
         return False
-    if not first.request.get("options", {}).get("preload"):
+    if not first.request.get("options", {}).get("cache_warmup"):
         return False
     if first.started_at and timezone.now() - first.started_at > timedelta(seconds=MOST_SECONDS):
         return False
-    return not first.events.filter(kind__in=["preloaded", "task_started", "ended"]).exists()
+    return not first.events.filter(kind__in=["cache_warmed", "task_started", "ended"]).exists()

@@ -94,7 +94,7 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
         name_steps(progress, data.get("steps") or [])
     elif subject in {"task", "method"}:
         move_step(progress, subject, happened, data)
-    elif kind in {"model_completed", "preloaded"}:
+    elif kind in {"model_completed", "cache_warmed"}:
         progress.tokens = as_number(data.get("total_tokens")) or progress.tokens
     elif kind == "text":
         add_text(progress, str(data.get("text") or ""), str(data.get("agent") or ""))

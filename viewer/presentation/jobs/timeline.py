@@ -14,7 +14,7 @@ from viewer.models import JobEvent
 from viewer.presentation.jobs.progress import as_number
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
-NOT_SHOWN = frozenset({"steps", "look", "ended"})
+NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
 FAILED = "failed"
 # What is folded under a row.
 DETAILS = {
@@ -39,7 +39,7 @@ WORDS: dict[str, str | Promise] = {
     "tool_failed": _("%(tool)s failed"),
     "checkpoint": _("Checkpoint written"),
     "checkpoint_failed": _("A checkpoint could not be written"),
-    "preloaded": _("Warmed the prompt cache"),
+    "cache_warmed": _("Warmed the prompt cache"),
     "limit": _("Reached a limit, and begins nothing more"),
     "question": _("Asked a person, question %(number)s"),
     "answered": _("Question %(number)s was answered"),

@@ -48,7 +48,7 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
         "effects": [],
         "is_complete": True,
         "imports": [],
-        "parts": [],
+        "components": [],
         "questions": [],
         "blocks": [],
         "block_words": [],
@@ -62,9 +62,9 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
     except Refused as refused:
         report["blocks"].append(str(refused))
         report["block_words"].append(refused.words)
-    report["parts"] = report["parts"][: components.MOST_PARTS]
+    report["components"] = report["components"][: components.MOST_PARTS]
     report["imports"] = sorted(set(report["imports"]))[:MOST_MODULES]
-    reporter.write("look", report=report)
+    reporter.write("preflight", report=report)
     return ""
 
 
@@ -102,7 +102,7 @@ def _crew(
 
     events = restoring.events_in(body)
     if not request["entry_point"]:
-        report["parts"] = components.of_restored_crew(saved, events, project.may_import)
+        report["components"] = components.of_restored_crew(saved, events, project.may_import)
         report["imports"] += components.modules_in(saved)
         entity, _lost = sanitizing.clean_crew(saved, project.may_import, os.environ)
         _restored(request, body, [entity], scratch)
@@ -110,11 +110,11 @@ def _crew(
     crew = project_crew.made(request)
     _note_what_cannot_be_written(report, crew)
     if not saved:
-        report["parts"] = components.of_own_crew(crew, {}, project_crew.unmatched())
-        report["parts"] += model_providers.missing(crew)
+        report["components"] = components.of_own_crew(crew, {}, project_crew.unmatched())
+        report["components"] += model_providers.missing(crew)
         return
     agents, tasks = project_crew.matched(crew, saved, request)
-    report["parts"] = [*components.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
+    report["components"] = [*components.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
     for question in (*agents.questions, *tasks.questions):
         if question.choices:
             report["questions"].append(asdict(question))
@@ -136,7 +136,7 @@ def _flow(
             _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
         )
     flow = flows.made_by(request["entry_point"])
-    report["parts"] = [*components.of_own_flow(flow, saved), *model_providers.missing(flow)]
+    report["components"] = [*components.of_own_flow(flow, saved), *model_providers.missing(flow)]
     if saved:
         results = flow_results.results_of(saved, restoring.events_in(body))
         untyped = flow_results.untyped(flow, results)
@@ -153,11 +153,11 @@ def _agent(
         from crewai import Agent
 
         agent = project.made_by(request["entry_point"], Agent, "agent")
-        report["parts"] = components.of_own_agent(agent)
+        report["components"] = components.of_own_agent(agent)
         if saved:
             _restored(request, body, [], scratch)
         return
-    report["parts"] = components.of_restored_agent(saved, project.may_import)
+    report["components"] = components.of_restored_agent(saved, project.may_import)
     report["imports"] += components.modules_in(saved)
     entity, _lost = sanitizing.clean_agent(saved, project.may_import, os.environ)
     _restored(request, body, [entity], scratch)

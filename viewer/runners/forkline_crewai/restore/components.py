@@ -61,7 +61,7 @@ def account(
     if accepted is None:
         return
     asked = [asdict(question) for question in questions]
-    reporter.write("look", report={"parts": list(found)[:MOST_PARTS], "questions": asked})
+    reporter.write("preflight", report={"components": list(found)[:MOST_PARTS], "questions": asked})
     if "*" in accepted or asked:
         return
     missing = [title_of(one) for one in lost(found) if title_of(one) not in accepted]

@@ -46,7 +46,7 @@ class Probe:
 
 def before_first_task(crew: Any, request: Request, reporter: Reporter) -> None:
     """Have the cache warmed once the crew is ready to call its first task, if that was asked for."""
-    strategy = (request.get("options") or {}).get("preload") or ""
+    strategy = (request.get("options") or {}).get("cache_warmup") or ""
     if not strategy:
         return
     prepare_task = crewai.crew.prepare_task_execution
@@ -80,7 +80,7 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
     used = _sent_together(probes, 1 if strategy == "sequential" else AT_ONCE, reporter)
     tokens = sum(filter(None, [*first, *used]))
     reporter.write(
-        "preloaded",
+        "cache_warmed",
         agents=[probe.role for probe, spent in zip(probes, used, strict=True) if spent is not None],
         strategy=strategy,
         tokens=tokens,
