@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
-    """A folder that is thrown away at the end. Django is set up with a data folder in it, and only then."""
+    """Yield a temporary folder, with Django set up on a data folder inside it."""
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         os.environ |= {"DATA_DIR": f"{folder}/data", "DJANGO_SETTINGS_MODULE": settings}
         import django

@@ -1,11 +1,11 @@
-"""``make bench``: every measurement under bench/, one after the other, each with its table."""
+"""``make bench``: runs every benchmark and prints its table."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each in a process of its own: they need other surroundings.
+# Each benchmark needs its own process, because their environments differ.
 MEASUREMENTS = (
     "import_speed",
     "run_page",

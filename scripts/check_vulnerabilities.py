@@ -1,7 +1,6 @@
-"""Look up the known vulnerabilities of the locked packages. The exit status is 1 if there are any.
+"""Checks the locked packages for known vulnerabilities. The exit status is 1 if there are any.
 
-The registry's advisories need a network. Where it answers for no package, that is printed, and nothing fails:
-a check that cannot be made must not keep anyone from working offline.
+The check needs a network. Without one, it prints a note and succeeds, so that working offline stays possible.
 """
 
 import json
@@ -17,7 +16,7 @@ TIMEOUT_SECONDS = 300
 
 
 def main() -> int:
-    """Print what was found, and return the exit status."""
+    """Print the vulnerabilities. Return the exit status."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "-r", str(LOCK), "-f", "json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
@@ -30,7 +29,7 @@ def main() -> int:
 
 
 def report(packages: Sequence[Mapping[str, Any]]) -> tuple[list[str], int]:
-    """What to print of pip-audit's ``dependencies``, and the exit status."""
+    """Return the text to print for pip-audit's ``dependencies``, and the exit status."""
     checked = [package for package in packages if "vulns" in package]
     found = [
         f"{package['name']} {package['version']}: {vulnerability['id']}, "

@@ -1,4 +1,4 @@
-"""``make demo``: serves the demo project while it runs for real, once. ``--clean`` takes it back."""
+"""``make demo``: serves the demo project while it runs, once. ``--clean`` deletes what it created."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from viewer.supervision.ports import holder_of, is_taken
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = DATA_DIR / "demo"
-# Seconds between two pieces of an answer.
+# Seconds between two chunks of an answer.
 DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 
 
@@ -34,7 +34,7 @@ def main() -> None:
         return
     if not options.prepare:
         refuse_taken_port()
-    # Without its database, what was run cannot be shown.
+    # Without its database, the finished runs cannot be shown.
     is_finished = demo_runs.is_finished(FOLDER) and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
         demo_rows.take_back(FOLDER)
@@ -51,13 +51,13 @@ def main() -> None:
     else:
         start_runs()
         serve([str(demo_runs.first_location(FOLDER))])
-    # It ends once this is closed, as it is however this process ends.
+    # The model ends when this pipe is closed, however this process ends.
     assert model.stdin
     model.stdin.close()
 
 
 def refuse_taken_port() -> None:
-    """End the program where something is served already: its demo would lose its model to this one."""
+    """Exit if the port is taken: another demo would lose its model to this one."""
     if is_taken("127.0.0.1", PORT):
         holder = holder_of(PORT)
         by = (
@@ -83,21 +83,21 @@ def start_model() -> tuple[subprocess.Popen[str], str]:
             stdout=subprocess.DEVNULL,
             pass_fds=(descriptor,),
             text=True,
-            # Ctrl-C is for the server, which takes the model with it.
+            # Ctrl-C is for the server. The model ends with it.
             start_new_session=True,
         )
     return model, address
 
 
 def start_runs() -> None:
-    """Start the demo's runs beside the server. They stop when this process ends."""
+    """Start the demo's runs in the background. They stop when this process ends."""
     lifeline, _held = os.pipe()
     subprocess.Popen(
         [sys.executable, "-m", "scripts.demo_runs", str(FOLDER), str(lifeline)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         pass_fds=(lifeline,),
-        # Ctrl-C is for the server: its end closes the pipe's other end.
+        # Ctrl-C is for the server. When it ends, it closes the other end of the pipe.
         start_new_session=True,
     )
     os.close(lifeline)

@@ -1,4 +1,4 @@
-"""What the demo has in the database, recorded and taken back."""
+"""Creates and deletes the demo's rows in the database."""
 
 import io
 import os
@@ -9,13 +9,13 @@ from pathlib import Path
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
-# All that the demo makes in its folder.
+# Everything that the demo creates in its folder.
 MADE = {".env", "newsroom", "logs", "draft.md", "finished"}
 ENTRY_POINTS = ["newsroom.crew:Newsroom", "newsroom.flow:DigestFlow", "newsroom.interviewer:interviewer"]
 
 
 def import_store(path: Path) -> None:
-    """Bring a store's checkpoints into the database."""
+    """Import the checkpoints of a store."""
     django.setup()
     from django.core.management import call_command
 
@@ -23,7 +23,7 @@ def import_store(path: Path) -> None:
 
 
 def record_project(stores: Path, project: Path, python: Path, environment_file: Path) -> None:
-    """The demo's project for every store: confirmed, since a person ran ``make demo`` for it."""
+    """Record the demo's project. It is confirmed, because a person ran ``make demo``."""
     from viewer.access.login_links import owner
     from viewer.models import Location, Project
 
@@ -36,9 +36,9 @@ def record_project(stores: Path, project: Path, python: Path, environment_file: 
 
 
 def take_back(folder: Path) -> None:
-    """Remove the demo's runs, stores and rows.
+    """Delete the demo's runs, stores and rows.
 
-    Ends the program where one of its jobs is under way, or the folder is not the demo's own.
+    Exit if one of its jobs is running, or if the folder is not the demo's.
     """
     if not folder.exists():
         return
@@ -60,7 +60,7 @@ def take_back(folder: Path) -> None:
 
 
 def refuse_anothers(folder: Path) -> None:
-    """End the program where somebody keeps files of their own in a folder of this name."""
+    """Exit if the folder holds files that the demo did not create."""
     others = sorted(path.name for path in folder.iterdir() if path.name not in MADE)
     if folder.is_symlink() or others:
         names = f": it holds {', '.join(others[:3])}" if others else ""

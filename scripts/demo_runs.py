@@ -1,4 +1,4 @@
-"""What the demo runs: the newsroom's crew, flow and agent, then two forks and a resume of the crew."""
+"""Runs the demo: the newsroom's crew, flow and agent, then two forks and a resume of the crew."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "demo"
 PYTHON = PROJECT / ".venv/bin/python"
 POLL_SECONDS = 0.1
-# Where each writes, below the newsroom's folder, and what the demo's program is asked to run.
+# The folder of each store, and the arguments of the demo's program.
 STORES = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
 DRAFT = """# AI checkpoints in 2026
 
@@ -30,7 +30,7 @@ Now the branch is drawn where it left, and what was kept, changed and run again 
 
 
 def write_environment(folder: Path, model_url: str) -> None:
-    """The project's environment file for this start, with the model's present address."""
+    """Write the project's environment file with the current address of the model."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     lines = (PROJECT / ".env").read_text().splitlines()
     kept = [line for line in lines if not line.startswith(("#", "OPENAI_BASE_URL"))]
@@ -41,17 +41,17 @@ def write_environment(folder: Path, model_url: str) -> None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether everything has run. Until then, the next start begins again."""
+    """Return whether everything has run. If not, the next start begins again."""
     return (folder / "finished").exists()
 
 
 def first_location(folder: Path) -> Path:
-    """The location whose lineage grows first."""
+    """Return the location whose lineage grows first."""
     return folder / "newsroom/article"
 
 
 def make_locations(folder: Path) -> None:
-    """Record the project and its folders of checkpoints, which are still empty."""
+    """Record the project and its empty checkpoint folders."""
     stores = folder / "newsroom"
     for store in STORES:
         if not store.endswith(".db"):
@@ -61,9 +61,9 @@ def make_locations(folder: Path) -> None:
 
 
 def run_everything(folder: Path, lifeline: int | None = None) -> None:
-    """Have CrewAI write every store, then fork and resume. Ends the program where one fails.
+    """Let CrewAI write every store, then fork and resume. Exit if a step fails.
 
-    Ends it, too, once the other end of the ``lifeline`` pipe is closed.
+    Exit as well when the other end of the ``lifeline`` pipe is closed.
     """
     stores = folder / "newsroom"
     say("Running the newsroom with CrewAI: an article crew (twice), a digest flow, a lone interviewer …")
@@ -92,13 +92,13 @@ def say(text: str) -> None:
 
 
 def read_environment(folder: Path) -> dict[str, str]:
-    """The demo's own variables over those of this process."""
+    """Return the environment of this process, updated with the demo's variables."""
     lines = (folder / ".env").read_text().splitlines()
     return {**os.environ, **dict(line.split("=", 1) for line in lines)}
 
 
 def run_programs(stores: Path, environment: dict[str, str], lifeline: int | None) -> None:
-    """Run the demo's programs, each into its store: the first has the machine until it has begun."""
+    """Run the demo's programs, each into its store. The others wait until the first has started."""
     logs = stores.parent / "logs"
     logs.mkdir(exist_ok=True)
     first, *others = STORES
@@ -124,7 +124,7 @@ def start_program(
             stdout=log,
             stderr=subprocess.STDOUT,
             text=True,
-            # They would go on without the demo, and without its model.
+            # They would continue without the demo and its model.
             preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),
         )
 
@@ -132,7 +132,7 @@ def start_program(
 def wait_until(
     is_done: Callable[[], bool], children: Collection["subprocess.Popen[str]"], lifeline: int | None
 ) -> None:
-    """Until it is done, or every child has ended. Ends them and the program once the lifeline is closed."""
+    """Wait until the condition holds or every child has ended. Exit if the lifeline is closed."""
     while not is_done() and any(child.poll() is None for child in children):
         if lifeline is None:
             time.sleep(POLL_SECONDS)
@@ -143,7 +143,7 @@ def wait_until(
 
 
 def checkpoint_after(location: Path, tasks_done: int) -> str:
-    """The id of the first run's checkpoint that stands behind this task."""
+    """Return the id of the first run's checkpoint after this task."""
     listed = checkpoints_command("list", str(location))
     wanted = {"trigger": "task_completed", "tasks_done": tasks_done, "branch": "main"}
     found = [checkpoint for run in listed["runs"] for checkpoint in run["checkpoints"]]
@@ -151,7 +151,7 @@ def checkpoint_after(location: Path, tasks_done: int) -> str:
 
 
 def continue_run(folder: Path, lifeline: int | None, how: str, checkpoint: str, *edits: str) -> None:
-    """Fork or resume as a person would at the terminal, and wait for the end."""
+    """Fork or resume with the terminal command, and wait for the end."""
     project = ["--project", str(PROJECT), "--python", str(PYTHON), "--env-file", str(folder / ".env")]
     entry_point = ["--entrypoint", "newsroom.crew:Newsroom"]
     arguments = (how, checkpoint, *edits, *project, *entry_point, "--wait")
@@ -159,11 +159,11 @@ def continue_run(folder: Path, lifeline: int | None, how: str, checkpoint: str, 
 
 
 def checkpoints_command(*arguments: str, lifeline: int | None = None) -> dict[str, Any]:
-    """The document of ``manage.py checkpoints … --json``. Ends the program where it fails."""
+    """Return the document of ``manage.py checkpoints … --json``. Exit if it fails."""
     command = [sys.executable, str(ROOT / "manage.py"), "checkpoints", *arguments, "--json"]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     assert child.stdout
-    # Read as it comes: a long document does not fit into the pipe.
+    # Read while it is written: a long document does not fit into the pipe.
     with ThreadPoolExecutor(1) as pool:
         printed = pool.submit(child.stdout.read)
         wait_until(lambda: False, [child], lifeline)

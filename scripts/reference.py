@@ -1,4 +1,4 @@
-"""``make reference``: writes docs/reference.md, the commands, settings and make targets, from the code."""
+"""``make reference``: generates docs/reference.md with the commands, settings and make targets."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def reference() -> str:
-    """The text of docs/reference.md. Needs Django to be set up."""
+    """Return the text of docs/reference.md. Needs Django to be set up."""
     return "\n".join([HEAD, *_commands(), *_settings(), "", *_make_targets(), ""])
 
 
@@ -88,13 +88,13 @@ def _command(name: str, parser: ArgumentParser, also: str) -> Iterator[str]:
 
 
 def _is_ours(action: Action) -> bool:
-    """False for --help, what Django gives every command, and what is not shown."""
+    """Return whether to list an argument: not --help, hidden ones, or those of every Django command."""
     hidden = {"-h", *DjangoHelpFormatter.show_last}
     return action.help != SUPPRESS and not hidden & set(action.option_strings)
 
 
 def _written(action: Action) -> str:
-    """The argument as it is typed."""
+    """Return the argument as it is typed."""
     if action.choices is not None and not action.metavar:
         value = "|".join(map(str, action.choices))
     else:

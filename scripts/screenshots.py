@@ -1,4 +1,4 @@
-"""``make screenshots``: the README's pictures, taken from the real demo while it really forks."""
+"""``make screenshots``: takes the README's pictures of the demo while it forks."""
 
 import os
 import shutil
@@ -19,11 +19,11 @@ SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": 
 
 
 def main() -> None:
-    # The pictures shall not tell whose machine they were taken on.
+    # The pictures must not show whose machine they were taken on.
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with (
         tempfile.TemporaryDirectory(prefix="forkline-") as folder,
-        # Slowly, so that there is time to take a run under way.
+        # Slow answers leave time to take a picture of a running job.
         served_demo(Path(folder), delay=0.2) as demo,
     ):
         print(demo.printed)
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def addresses(demo: ServedDemo) -> dict[str, str]:
-    """Where the pictures are taken: a fork's last task, and the forms for another fork and for several."""
+    """Return the URLs of the pictures: a fork's last task, a fork form and a sweep form."""
     os.environ["DATA_DIR"] = str(demo.data_folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
     django.setup()
@@ -50,7 +50,7 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
 
 
 def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
-    """Every picture, on every size and in both themes."""
+    """Take every picture, in every size and both themes."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         executable = shutil.which("chromium")
@@ -63,7 +63,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
         for page in pages.values():
             page.goto(started)
         for page in pages.values():
-            # The model's words stream by.
+            # The model's output streams in.
             page.locator(".job-text bdi").first.wait_for(timeout=60_000)
         take(pages, "running", lambda page: None)
         job = demo.site + str(pages["-light"].locator(".job-sentence a").first.get_attribute("href"))
@@ -74,7 +74,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
 
 
 def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
-    """A page for each size and theme, all of one login; the keys end the pictures' names."""
+    """Return a logged-in page for each size and theme. The keys are the suffixes of the file names."""
     first = chromium.new_context()
     first.new_page().goto(link)
     cookies = first.storage_state()
@@ -89,7 +89,7 @@ def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
 
 
 def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> None:
-    """One picture of each page, once it shows what it should, in as few colours as do."""
+    """Take a picture of each page once it shows the expected content. Reduce its colors."""
     for ending, page in pages.items():
         prepare(page)
         picture = Image.open(BytesIO(page.screenshot()))
@@ -102,7 +102,7 @@ def show(page: Page, address: str) -> None:
 
 
 def edit_fork(page: Page, address: str) -> None:
-    """The fork's form with another year and another draft, and the plan that follows from them."""
+    """Fill in the fork form with another year and draft, and wait for the plan."""
     page.goto(address)
     edit(page, page.get_by_label("year", exact=True), "2030")
     draft = page.get_by_label("New output of: Draft the article")
@@ -113,14 +113,14 @@ def edit_fork(page: Page, address: str) -> None:
 
 
 def edit(page: Page, field: Locator, text: str) -> None:
-    """Fill in a field, and wait for what will happen then."""
+    """Fill in a field and wait for the plan."""
     with page.expect_response("**/fork/plan/"):
         field.fill(text)
     page.wait_for_function("!document.querySelector('.htmx-request')")
 
 
 def start_fork(page: Page) -> str:
-    """Press the button; the address that it leads to."""
+    """Press the button. Return the URL that it leads to."""
     page.get_by_role("button", name="Start fork").click(timeout=120_000)
     page.wait_for_url("**job=**")
     return page.url
@@ -132,7 +132,7 @@ def show_finished(page: Page, job: str) -> None:
 
 
 def start_variations(page: Page, address: str) -> str:
-    """Fork for three years at once; the address of the page that shows them."""
+    """Start a sweep over three years. Return the URL of its page."""
     page.goto(address)
     page.get_by_label("year", exact=True).fill("2027\n2028\n2029")
     page.get_by_label("Branches below", exact=True).fill("years")

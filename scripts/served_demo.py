@@ -1,4 +1,4 @@
-"""The demo, served for as long as it is needed: for pictures and for tests."""
+"""Serves the demo for screenshots and tests."""
 
 import os
 import re
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Not those of a test that starts it.
+# Without the variables of a test that starts it.
 OWN_SETTINGS = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/link/\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class ServedDemo:
-    """``link`` logs in, once; ``printed`` is all that was said before it."""
+    """``link`` logs in once. ``printed`` is the output before it."""
 
     site: str
     link: str
@@ -30,7 +30,7 @@ class ServedDemo:
 
 @contextmanager
 def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
-    """Run the demo to its end, serve it on a free port, and end it. RuntimeError where it does not serve."""
+    """Run the demo to its end and serve it on a free port. Raise RuntimeError if it does not serve."""
     environment = {**os.environ, "DATA_DIR": str(data_folder), "DEMO_DELAY": str(delay), **OWN_SETTINGS}
     prepare = [sys.executable, "-m", "scripts.demo", "--prepare"]
     subprocess.run(prepare, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=True)
@@ -40,7 +40,7 @@ def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
 
 @contextmanager
 def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
-    """Start ``make demo``'s program on a free port, and end it. RuntimeError where it does not serve."""
+    """Start the program of ``make demo`` on a free port. Raise RuntimeError if it does not serve."""
     port = free_port()
     environment = {
         **os.environ,
@@ -63,7 +63,7 @@ def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]
         for line in server.stdout:
             printed += line
             if link := LINK.search(line):
-                # Whatever it says from now on must not fill the pipe.
+                # Further output must not fill the pipe.
                 threading.Thread(target=server.stdout.read, daemon=True).start()
                 yield ServedDemo(f"http://127.0.0.1:{port}", link[0], data_folder, printed, server)
                 return
@@ -74,7 +74,7 @@ def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,7 +1,7 @@
 """Writes viewer/redaction/rules/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
 
-Run it where that package is installed (`pip install kingfisher-secret-scanner`). Forkline does not need it.
-Only rules whose tokens begin with telling letters are taken: those are found in one pass over a text.
+Run it with that package installed (`pip install kingfisher-secret-scanner`). Forkline itself does not need it.
+Only rules whose tokens have a distinctive prefix are used: one pass over a text finds them.
 """
 
 import json
@@ -18,7 +18,7 @@ HEADER = """\
 # https://github.com/mongodb/kingfisher), whose rules derive from Betterleaks (MIT). Do not edit by hand.
 """
 _LETTERS = re.compile(r"(?:[A-Za-z0-9_\-+:/]|\\[.\-$+/])+")
-# Beginnings of ordinary words, of addresses, and of what the other rules know better.
+# Prefixes of ordinary words and addresses, and of tokens that other rules match better.
 _SKIPPED = (
     *("http", "curl", "amplitude", "bitly", "canva", "cloudinary", "clickhouse", "couchbase", "aiven"),
     *("-----BEGIN", "mongodb", "planetscale", "Endpoint", "eyJ", "ZXlK", "sha256", "incoming", "cli_"),
@@ -30,7 +30,7 @@ _SKIPPED = (
     *("essu_", "nyk_", "cnvca", "apk_", "EZTK", "EZAK", "xnd_", "zpka_", "api_live", "api_org_"),
     *("fio-",),
 )
-# Shorter beginnings stand in most texts.
+# Shorter prefixes occur in most texts.
 MIN_PREFIX = 3
 
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def token_rule(pattern: str) -> tuple[list[str], str] | None:
-    """The beginnings of this rule's tokens, and a pattern of them alone; None for another kind of rule."""
+    """Return the prefixes of the rule's tokens and a pattern for them, or None for another kind of rule."""
     if "(?:=|>|" in pattern or "\n" in pattern or "'''" in pattern or "curl" in pattern:
         return None
     body = re.sub(r"\(\?:\\\\\?\['\"\\x60\]\|\[\\s;\]\|\\\\\[nr\]\|\$\)$", "", pattern)
@@ -71,12 +71,12 @@ def token_rule(pattern: str) -> tuple[list[str], str] | None:
         re2.compile(body)
     except re2.error:
         return None
-    # Letters of either case are looked for as they are usually written.
+    # A case-insensitive prefix is searched in its usual spelling.
     return prefixes, body
 
 
 def prefixes_of(body: str) -> list[str]:
-    """The letters that a pattern begins with, for each of its alternatives."""
+    """Return the literal prefix of each alternative of a pattern."""
     rest: Any = re.sub(r"^\(\?i\)", "", body)
     choice = re.match(r"\(?\(\?:([A-Za-z0-9_|\-]+)\)((?:[A-Za-z0-9_\-]|\\[.\-])*)", rest)
     if choice and "|" in choice[1]:
@@ -86,7 +86,7 @@ def prefixes_of(body: str) -> list[str]:
     if letters is None:
         return []
     text = letters[0]
-    # The last letter may be optional or repeated.
+    # The last character may be optional or repeated.
     if rest[len(text) : len(text) + 1] in ("?", "*", "{"):
         text = text[:-1]
     return [text.replace("\\", "")]

@@ -1,4 +1,4 @@
-"""Runs of any length, as rows, for measuring and for tests of what long runs cost."""
+"""Generates runs of any length as rows, for benchmarks and for tests with long runs."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ BODY = b'{"entities": [{"entity_type": "crew", "name": "made", "tasks": []}], "e
 
 
 def generated_run(length: int) -> Run:
-    """A stored run of so many checkpoints, of which every fiftieth or so begins a fork."""
+    """Return a stored run with ``count`` checkpoints. About every fiftieth starts a fork."""
     return stored_run(f"generated {length}", _nodes(length))
 
 
 def branched_run(branches: Sequence[str], length: int = 6) -> Run:
-    """A stored run whose branches are all open at once, each with ``length`` checkpoints after main's."""
+    """Return a stored run with parallel branches, each with ``length`` checkpoints after main's."""
     nodes: list[Node] = []
     for number in range(length * len(branches)):
         step, column = divmod(number, len(branches))
@@ -32,7 +32,7 @@ def branched_run(branches: Sequence[str], length: int = 6) -> Run:
 
 
 def stored_run(name: str, nodes: Sequence[Node]) -> Run:
-    """The run of these nodes, which all descend from the first, as rows. ``name`` is the run's."""
+    """Store the nodes as a run called ``name``. All nodes descend from the first."""
     length = len(nodes)
     location = Location.objects.create(
         path=f"/generated/{name.removeprefix('generated ')}", provider=Location.Provider.JSON

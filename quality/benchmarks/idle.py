@@ -1,4 +1,4 @@
-"""What an instance costs with nothing open, and how long the terminal's commands take to start."""
+"""Measures the processor use of an idle instance, and the start time of terminal commands."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def percent_of_a_core() -> dict[str, float]:
-    """What each process used of one core while nothing was open."""
+    """Return the percentage of one core that each process uses while no page is open."""
     processes = psutil.Process(os.getpid()).children(recursive=True)
     time.sleep(SETTLE_SECONDS)
     before = [used_seconds(one) for one in processes]
@@ -41,7 +41,7 @@ def percent_of_a_core() -> dict[str, float]:
 
 
 def used_seconds(process: psutil.Process) -> float:
-    """Processor time, to the nanosecond: psutil counts in hundredths of a second."""
+    """Return the processor time in seconds, to the nanosecond. psutil only counts hundredths."""
     threads = Path(f"/proc/{process.pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in threads) / 1e9
 
@@ -54,7 +54,7 @@ def name_of(process: psutil.Process) -> str:
 
 
 def seconds_to_list(folder: Path) -> list[float]:
-    """How long ``checkpoints list`` takes for an empty folder."""
+    """Return the seconds that ``checkpoints list`` takes for an empty folder."""
     (folder / "empty").mkdir()
     command = [sys.executable, "manage.py", "checkpoints", "list", str(folder / "empty")]
     taken = []

@@ -1,4 +1,4 @@
-"""Importing 1,200 checkpoints, beside CrewAI's own lister on the same files."""
+"""Measures the import of 1,200 checkpoints next to CrewAI's own lister on the same files."""
 
 import itertools
 import json
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from viewer.models import Location
 
 ROOT = Path(__file__).resolve().parents[2]
-# The interpreter that has CrewAI.
+# The interpreter with CrewAI installed.
 ENGINE_PYTHON = os.environ.get("FORKLINE_ENGINE_PYTHON") or str(ROOT / "demo/.venv/bin/python")
 COUNT = 1_200
 ROUNDS = 5
 GOAL_FIRST, GOAL_AGAIN, GOAL_MEGABYTES = 5, 50, 300
-# Real checkpoints of one run and its fork, and two with keys in every agent: 123 KB on average.
+# Real checkpoints of a run and its fork, and two with keys in every agent: 123 KB on average.
 SAMPLES = (
     (
         "tests/recorded_stores/1.15.30/json/main/*_ce9357fa_p*",
@@ -52,7 +52,7 @@ for line in sys.stdin:
 
 
 class Round(NamedTuple):
-    """Seconds for all files: the lister's, ours for a first and a second import, and what cores worked."""
+    """Seconds for all files: the lister, a first and a second import, and processor time."""
 
     listed: float
     listed_work: float
@@ -62,7 +62,7 @@ class Round(NamedTuple):
 
 
 def main() -> None:
-    """Measure in a process of its own, whose data folder is thrown away."""
+    """Measure in a separate process with a temporary data folder."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
         environment = {
             **os.environ,
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def write_corpus(folder: Path) -> None:
-    """Multiply the samples: each run anew, a day later than the one before, with ids of its own."""
+    """Multiply the samples. Each copy is a run with new ids, one day later than the last."""
     runs = [[next(ROOT.glob(pattern)) for pattern in patterns] for patterns in SAMPLES]
     written = 0
     for day, paths in enumerate(itertools.cycle(runs)):
@@ -91,7 +91,7 @@ def write_corpus(folder: Path) -> None:
 
 
 def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
-    """The content so many days later and with other ids, the same for the same wherever it is met."""
+    """Return the content moved by ``days``, with new ids that are consistent within a copy."""
 
     def other_uuid(match: re.Match[bytes]) -> bytes:
         return renamed.setdefault(match[0], str(uuid.uuid4()).encode())
@@ -105,7 +105,7 @@ def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
 
 
 def measure(folder: str) -> None:
-    """Print the table. Django is set up here, so that the environment is read by then."""
+    """Print the table. Django is set up here, after the environment is complete."""
     import django
 
     django.setup()
@@ -120,9 +120,9 @@ def measure(folder: str) -> None:
     rounds: list[Round] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lister:
         assert lister.stdin and lister.stdout, "Both are pipes."
-        # One round to warm up: nothing of it counts.
+        # A warm-up round that does not count.
         for _ in range(ROUNDS + 1):
-            # As the page does that has the form for adding a location.
+            # As the page for adding a location does.
             end_idle_readers()
             prepare_import()
             lister.stdin.write(f"{folder}\n")
@@ -141,13 +141,13 @@ def measure(folder: str) -> None:
 
 
 def processor_seconds(lister: int) -> float:
-    """What this process and its children have worked so far, but for the lister."""
+    """Return the processor time of this process and its children, without the lister."""
     children = [child for child in psutil.Process().children() if child.pid != lister]
     return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in children)
 
 
 def peak_of_reader(folder: Path) -> int:
-    """The kilobytes that a reader of an import needs at most, for half of the files."""
+    """Return the peak memory in kilobytes of a reader process that reads half of the files."""
     from viewer.importing.limits import address_at
     from viewer.stores.location_reader import open_reader
     from viewer.stores.protocol import Entry
@@ -168,8 +168,8 @@ def seconds_of(work: "Callable[[Location], object]", location: "Location") -> fl
 
 
 def report(middle: Round, readers_kilobytes: int) -> None:
-    """Print the medians as a Markdown table, a checkpoint each."""
-    # Each process's own peak: what a child reports for itself includes its parent's at its start.
+    """Print the medians per checkpoint as a Markdown table."""
+    # Measured outside: the peak that a child reports includes its parent's memory at its start.
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + readers_kilobytes
     print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
     print("| | ours | CrewAI's lister | ratio | goal |")

@@ -1,4 +1,4 @@
-"""From a child's write of an event to its appearance in a real browser."""
+"""Measures the time from a runner's write of an event to its appearance in a real browser."""
 
 import atexit
 import os
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EVENTS = 600
 GOAL_MILLISECONDS = 250
 
-# Notes when each row appears, in seconds since 1970, as the child does.
+# Records when each row appears, in seconds since the epoch.
 OBSERVE = """
 window.appeared = {};
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
@@ -40,7 +40,7 @@ def main() -> None:
 
 @contextmanager
 def served(folder: str) -> Iterator[str]:
-    """The dashboard on this data folder, whose jobs only write events. Gives the link that logs in."""
+    """Serve the dashboard on this data folder with jobs that only write events. Yield a login link."""
     os.environ |= {
         "DATA_DIR": folder,
         "PORT": str(free_port()),
@@ -65,10 +65,10 @@ def login_address(server: "subprocess.Popen[str]") -> str:
 
 
 def measure(link: str) -> list[float]:
-    """Seconds from write to appearance, for each event that the open page was sent."""
+    """Return the seconds from write to appearance, for each event sent to the open page."""
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
-    # Playwright keeps an event loop in this thread, which Django would take for its own.
+    # Playwright runs an event loop in this thread, which Django would refuse to block.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -81,7 +81,7 @@ def measure(link: str) -> list[float]:
 
 
 def queued_job(events: int = EVENTS) -> Any:
-    """A job that waits for its page to be open."""
+    """Return a queued job. It starts once its page is open."""
     import django
 
     django.setup()
@@ -89,7 +89,7 @@ def queued_job(events: int = EVENTS) -> Any:
 
     from viewer.models import Job, Location, Project
 
-    # Beside the data folder: nothing may be imported from there.
+    # Outside the data folder: the import guard protects everything inside.
     beside = Path(tempfile.mkdtemp(prefix="forkline-bench-project-"))
     atexit.register(shutil.rmtree, beside, ignore_errors=True)
     for name in ("project", "checkpoints"):
@@ -118,7 +118,7 @@ def latencies(page: Page, job: Any) -> list[float]:
     page.wait_for_function("(last) => window.appeared[last]", arg=str(EVENTS))
     appeared: dict[str, float] = page.evaluate("window.appeared")
     written = {str(seq): at.timestamp() for seq, at in job.events.values_list("seq", "at")}
-    # The first ones may stand in the page already when it is loaded.
+    # The first events may be part of the page when it loads.
     shown = sorted(appeared, key=int)[20:]
     assert len(shown) > EVENTS * 0.8, "too few events were seen live"
     return [appeared[seq] - written[seq] for seq in shown]

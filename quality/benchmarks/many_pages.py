@@ -1,4 +1,4 @@
-"""How soon many pages that watch one job, or several, are told of an event."""
+"""Measures how soon many pages that show one job, or several, receive an event."""
 
 import http.cookiejar
 import json
@@ -18,14 +18,14 @@ import psutil
 from quality.benchmarks.live_latency import queued_job, served
 
 ROOT = Path(__file__).resolve().parents[2]
-# Jobs, pages of each, events of each, and the seconds from one to the next.
+# Jobs, pages per job, events per job, and the seconds between events.
 MEASURED = ((1, 1, 300, 0.03), (1, 20, 300, 0.03), (1, 60, 300, 0.03), (20, 10, 1000, 0.02))
-# As many as the worker of a served instance carries out at once.
+# The number of jobs that one worker runs at a time.
 JOBS_A_WORKER = 4
-# Events that no page shows as rows.
+# Events that pages do not show as rows.
 NOT_SHOWN = ("steps", "ended")
 
-# Of each page, what it was told: an event's seq, and when that was.
+# What each page received: the sequence number of an event, and the time.
 Told = list[list[tuple[int, float]]]
 
 
@@ -44,13 +44,13 @@ def main() -> None:
     print(f"| {' | '.join(columns)} |")
     print(f"|{'---:|' * len(columns)}")
     for measured in MEASURED:
-        # Django's settings are read once in a process.
+        # A process reads Django's settings only once.
         code = f"from quality.benchmarks.many_pages import measure; measure{measured}"
         subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 def measure(jobs: int, pages: int, events: int, pause: float) -> None:
-    """Print one line of the table."""
+    """Print one row of the table."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
         cookie, queued = cookie_of(link), queued_jobs(jobs, events, pause)
         with workers(jobs):
@@ -59,14 +59,14 @@ def measure(jobs: int, pages: int, events: int, pause: float) -> None:
 
 
 def cookie_of(link: str) -> str:
-    """The session of who follows the login link."""
+    """Follow the login link. Return the session cookie."""
     jar = http.cookiejar.CookieJar()
     urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(link).close()
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
 def queued_jobs(count: int, events: int, pause: float) -> list[Any]:
-    """So many jobs of one location, that wait for their pages to be open."""
+    """Return ``count`` queued jobs of one location. They start once their pages are open."""
     first = queued_job(events)
     request = {"inputs": {"events": events, "pause": pause}}
     values = {name: getattr(first, name) for name in ("kind", "location", "project", "branch")}
@@ -76,7 +76,7 @@ def queued_jobs(count: int, events: int, pause: float) -> list[Any]:
 
 @contextmanager
 def workers(jobs: int) -> Iterator[None]:
-    """A second worker for the jobs that the first has no place for."""
+    """Run a second worker for the jobs that exceed the slots of the first."""
     more = jobs - JOBS_A_WORKER
     if more <= 0:
         yield
@@ -90,9 +90,9 @@ def workers(jobs: int) -> Iterator[None]:
 
 
 def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Told, int, list[int]]:
-    """What each page was told, how many were cut off and went on, and the server's memory before and after.
+    """Return what each page received, the number of reconnects, and the server's memory before and after.
 
-    The jobs are offered once all pages are open.
+    The jobs are enqueued once all pages are open.
     """
     from viewer.jobs.queue.tasks import offer
 
@@ -110,7 +110,7 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
 
 
 def web_server() -> psutil.Process:
-    """The web server's process, before any other comes and goes."""
+    """Return the process of the web server."""
     ours = psutil.Process(os.getpid()).children(recursive=True)
     return next(process for process in ours if "checkpoint_site.server" in process.cmdline())
 

@@ -1,4 +1,4 @@
-"""From the write of a checkpoint's file to its line in a run's page that is open in a real browser."""
+"""Measures the time from the write of a checkpoint to its row on a run page in a real browser."""
 
 import json
 import os
@@ -17,9 +17,9 @@ from quality.benchmarks.live_latency import served
 ROOT = Path(__file__).resolve().parents[2]
 CHECKPOINTS = 30
 GOAL_SECONDS = 2
-# A real one of 35 KB.
+# A real checkpoint of 35 KB.
 FIRST = next(ROOT.glob("tests/recorded_stores/1.15.30/json/main/*_p-none.json"))
-# Milliseconds since 1970 at which the page shows so many lines.
+# Milliseconds since the epoch at which the page shows this many rows.
 SHOWN = "(count) => document.querySelectorAll('#lineage .row').length >= count && Date.now()"
 
 
@@ -29,10 +29,10 @@ def main() -> None:
 
 
 def measure(link: str, location: Path) -> list[float]:
-    """Seconds from write to line, for each checkpoint that was written while the page was open."""
+    """Return the seconds from write to row, for each checkpoint written while the page was open."""
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
-    # Playwright keeps an event loop in this thread, which Django would take for its own.
+    # Playwright runs an event loop in this thread, which Django would refuse to block.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     names = checkpoint_names()
     write(location, names[0], None)
@@ -45,7 +45,7 @@ def measure(link: str, location: Path) -> list[float]:
 
 
 def checkpoint_names() -> list[str]:
-    """Ids as CrewAI gives them, one for each second."""
+    """Yield ids in CrewAI's format, one per second."""
     began = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
     times = (began + timedelta(seconds=count) for count in range(CHECKPOINTS + 1))
     return [f"{at:%Y%m%dT%H%M%S}_{count:08x}" for count, at in enumerate(times)]
@@ -59,7 +59,7 @@ def write(location: Path, name: str, parent: str | None) -> None:
 
 
 def address_of_run(folder: Path) -> str:
-    """The page of the only run there."""
+    """Return the URL of the only run."""
     import django
 
     django.setup()
@@ -71,7 +71,7 @@ def address_of_run(folder: Path) -> str:
 
 
 def seconds_until_shown(page: Page, location: Path, names: list[str], count: int) -> float:
-    # At any moment between two looks at the folder.
+    # At a random moment between two polls of the folder.
     time.sleep(random.uniform(0.2, 1.2))
     write(location, names[count], names[count - 1])
     written = time.time()

@@ -1,4 +1,4 @@
-"""From the click on Resume to its first task: a warm child, a cold one, and the engine's own command."""
+"""Measures from the click on Resume to the first task: prewarmed, cold, and CrewAI's own command."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from scripts.served_demo import ServedDemo, served_demo
 ROUNDS = 5
 GOAL_TIMES = 6
 MOST_SECONDS = 180
-# The demo's crew after two of its four tasks, where it ran by itself, in a folder of JSON files.
+# The demo's crew after two of its four tasks, in a folder of JSON files.
 CHECKPOINT = """
     SELECT checkpoint.id, checkpoint.checkpoint_id, location.path, project.folder, project.interpreter,
            project.environment_file
@@ -40,8 +40,8 @@ UNFINISHED = "SELECT count(*) FROM viewer_job WHERE status IN ('queued', 'starti
 
 
 @dataclass(frozen=True)
-class Stand:
-    """One served demo, with a browser that is logged in, and the checkpoint that is resumed."""
+class ServedCheckpoint:
+    """A served demo, a logged-in browser, and the checkpoint to resume."""
 
     demo: ServedDemo
     page: Page
@@ -54,7 +54,7 @@ class Stand:
 
 
 def main() -> None:
-    """Measure in turns, so that what else the machine does falls on both. Print the table."""
+    """Measure in turns, so that other load affects all alike, and print the table."""
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
     with ExitStack() as open_things:
@@ -86,32 +86,32 @@ def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
         return database.execute(query, values).fetchall()
 
 
-def stand_of(demo: ServedDemo, browser: Browser) -> Stand:
+def stand_of(demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
     page = browser.new_context().new_page()
     page.set_default_timeout(MOST_SECONDS * 1000)
     page.goto(demo.link)
     checkpoint, identifier, *places = rows(demo, CHECKPOINT)[0]
-    stand = Stand(demo, page, checkpoint, identifier, *map(Path, places))
+    stand = ServedCheckpoint(demo, page, checkpoint, identifier, *map(Path, places))
     open_form(stand)
     return stand
 
 
-def open_form(stand: Stand) -> None:
-    """Until the form may be sent: once it has been looked at what the run restores."""
+def open_form(stand: ServedCheckpoint) -> None:
+    """Open the form and wait until its preflight check has finished."""
     stand.page.goto(f"{stand.demo.site}/checkpoints/{stand.checkpoint}/resume/")
     stand.page.wait_for_selector("#start-button:not([disabled])")
 
 
-def wait_for_the_waiting(stand: Stand) -> None:
-    """Until a process waits for the project: opening the form has asked for one."""
+def wait_for_the_waiting(stand: ServedCheckpoint) -> None:
+    """Wait for the prewarmed process that opening the form has requested."""
     until = time.monotonic() + MOST_SECONDS
     while not any("Waiting." in log.read_text() for log in (stand.demo.data_folder / "warm").glob("*.log")):
         assert time.monotonic() < until, "no process came to wait"
         time.sleep(0.1)
 
 
-def click_to_first_task(stand: Stand) -> float:
-    """Seconds from the click on the button to the first task's start, as the child noted it."""
+def click_to_first_task(stand: ServedCheckpoint) -> float:
+    """Return the seconds from the click to the start of the first task, as the runner reports it."""
     open_form(stand)
     clicked = time.time()
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
@@ -123,9 +123,11 @@ def click_to_first_task(stand: Stand) -> float:
     return float(found[0][0]) - clicked
 
 
-def engines_own(stand: Stand, copy: Path) -> tuple[float, str, int]:
-    """Seconds that ``crewai checkpoint resume`` takes on a copy of the same store; what it says last, and
-    how many checkpoints it wrote."""
+def engines_own(stand: ServedCheckpoint, copy: Path) -> tuple[float, str, int]:
+    """Run ``crewai checkpoint resume`` on a copy of the same store.
+
+    Return its seconds, its last line of output, and the number of checkpoints that it wrote.
+    """
     shutil.copytree(stand.location, copy)
     before = len(list(copy.rglob("*.json")))
     command = [stand.interpreter.parent / "crewai", "checkpoint", "--location", copy, "resume"]

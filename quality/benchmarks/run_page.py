@@ -1,4 +1,4 @@
-"""How long the server takes to answer with the page of a long run."""
+"""Measures the response time of the page of a long run."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ GOAL_TIMES = 2
 
 
 def main() -> None:
-    """Measure in a process of its own, whose data folder is thrown away."""
+    """Measure in a separate process with a temporary data folder."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
         environment = {
             **os.environ,
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def measure() -> None:
-    """Print the table. Django is set up here, so that the environment is read by then."""
+    """Print the table. Django is set up here, after the environment is complete."""
     import django
 
     django.setup()
@@ -50,7 +50,7 @@ def measure() -> None:
 
 
 def median_milliseconds(client: "Client", address: str) -> float:
-    """The median of several requests, after one that warms up."""
+    """Return the median in milliseconds of several requests, after a warm-up."""
     taken: list[float] = []
     for _ in range(REQUESTS + 1):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Memory and open files of the web server while pages are read and sockets stay open."""
+"""Measures the web server's memory and open files while pages are read and sockets stay open."""
 
 import asyncio
 import http.client
@@ -21,7 +21,7 @@ WARM_UP_REQUESTS = 160
 REQUESTS = 320
 CLIENTS = 20
 REQUESTS_OF_A_CLIENT = 16
-# A row: what was measured, megabytes, open files, threads.
+# A row: the step, megabytes, open files, threads.
 Row = tuple[str, int, int, int]
 
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def measure(link: str) -> list[Row]:
-    """The web server's memory and open files after each step."""
+    """Return the web server's memory and open files after each step."""
     site, cookie, addresses = link.split("/login")[0], cookie_of(link), addresses_of_pages()
     server = web_server()
     rows = [row_of("after its start", server)]
@@ -47,7 +47,7 @@ def measure(link: str) -> list[Row]:
 
 
 def addresses_of_pages() -> list[str]:
-    """Pages of a generated run, its location and its checkpoints."""
+    """Return the URLs of a generated run, its location and its checkpoints."""
     import django
 
     django.setup()
@@ -60,7 +60,7 @@ def addresses_of_pages() -> list[str]:
 
 
 def read(site: str, cookie: str, addresses: Sequence[str], count: int) -> None:
-    """Ask for pages, one after the other, on one connection."""
+    """Request pages one after the other on one connection."""
     connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=300)
     for number in range(count):
         connection.request("GET", addresses[number % len(addresses)], headers={"Cookie": cookie})
@@ -71,7 +71,7 @@ def read(site: str, cookie: str, addresses: Sequence[str], count: int) -> None:
 
 
 async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None:
-    """Several clients, each with an open socket, ask for pages at the same time."""
+    """Request pages from several clients at the same time, each with an open socket."""
     location = next(address for address in addresses if address.startswith("/locations/"))
     socket = f"{site.replace('http', 'ws')}/ws{location}"
     loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
-"""Locations that disappear, or cannot be opened, for a moment while they are imported, again and again.
+"""Makes locations disappear, or impossible to open, for moments during imports.
 
-It holds where nothing is called broken or pruned meanwhile that is whole, and everything is read at the end.
+Passes if no intact checkpoint is reported as broken or pruned, and everything is imported at the end.
 """
 
 import itertools
@@ -28,7 +28,7 @@ STORE = SAMPLE.parents[3] / "1.14.1/cp.db"
 
 @dataclass
 class Found:
-    """What came of the imports of one kind."""
+    """The results of the imports of one kind."""
 
     imports: int = 0
     unreadable: Counter[str] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         found = tried(folder, FILES, ROUNDS)
     print("| what happens | imports | not readable then | files not available | lost | missing at the end |")
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def tried(folder: Path, files: int, rounds: int) -> dict[str, Found]:
-    """Have each thing happen while a folder, and a store, is imported for the first time."""
+    """Return the results of each disturbance during the first import of a folder and of a SQLite store."""
     found: dict[str, Found] = {}
     for name, happens in HAPPENINGS.items():
         for kind in ("folder", "store"):
@@ -68,7 +68,7 @@ def tried(folder: Path, files: int, rounds: int) -> dict[str, Found]:
 
 
 def made(place: Path, kind: str, files: int) -> tuple[Path, int]:
-    """A location, and how many checkpoints it has."""
+    """Create a location. Return it with its number of checkpoints."""
     place.mkdir()
     if kind == "store":
         return Path(shutil.copyfile(STORE, place / "store.db")), 3
@@ -80,7 +80,7 @@ def made(place: Path, kind: str, files: int) -> tuple[Path, int]:
 
 
 def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Found) -> None:
-    """Import it while that happens, and once afterwards."""
+    """Import the location during the disturbance, and once afterwards."""
     from django.db import OperationalError
 
     from viewer.importing import import_location, open_location
@@ -92,13 +92,13 @@ def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Fou
             with meanwhile(happens, path):
                 summary = import_location(location)
         except OperationalError as error:
-            # Our own database could not be opened either.
+            # Forkline's own database could not be opened either.
             found.unreadable[str(error)] += 1
             continue
         found.unreadable += Counter([str(summary.unreadable)] if summary.unreadable else [])
         found.unavailable += len(summary.unavailable)
         found.lost += lost(location)
-        # The location's own time has to differ, for the next one to read anything.
+        # The next import only reads if the location's modification time differs.
         location.checkpoints.all().delete()
         location.problems.filter(kind="unavailable").delete()
     import_location(location)
@@ -108,14 +108,14 @@ def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Fou
 
 
 def lost(location: "Location") -> int:
-    """How many whole checkpoints count as broken or pruned."""
+    """Return the number of intact checkpoints that count as broken or pruned."""
     problems = location.problems.exclude(kind="unavailable").count()
     return problems + location.checkpoints.exclude(state="present").count()
 
 
 @contextmanager
 def meanwhile(happens: "Callable[[Path], object]", path: Path) -> Iterator[None]:
-    """Have it happen again and again; whole again at the end."""
+    """Repeat the disturbance until the block ends, then restore the location."""
     is_over = threading.Event()
 
     def again() -> None:
@@ -145,7 +145,7 @@ def parent_moved_away(path: Path) -> None:
 
 
 def few_descriptors(path: Path) -> None:
-    """What the process has open is all that it may have: EMFILE for whatever comes next."""
+    """Lower the descriptor limit to what is open, so that the next open fails with EMFILE."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())), hard))
     try:
@@ -157,7 +157,7 @@ def few_descriptors(path: Path) -> None:
 def readers_killed(path: Path) -> None:
     import psutil
 
-    # Long enough for others to be started.
+    # Long enough for other processes to start.
     time.sleep(0.5)
     for child in psutil.Process().children():
         with suppress(psutil.Error):

@@ -1,6 +1,6 @@
 """Requests jobs one after the other, as the web server does for a person: job_requests.py COUNT.
 
-It stops once there are so many, whoever asked for them. Its settings are those of who starts it.
+It stops when COUNT jobs exist. It inherits its settings from the process that starts it.
 """
 
 import random
@@ -19,7 +19,7 @@ def main(most: int) -> None:
     while Job.objects.count() < most:
         job = Job.objects.create(kind="fork", location=location, project=location.project, branch="what-if")
         offer(job)
-        # As fast as two cores carry them out, so that none waits for long.
+        # As fast as two cores run them, so that no job waits for long.
         while Job.objects.unfinished().count() > 12:
             time.sleep(random.uniform(0, 0.2))
 

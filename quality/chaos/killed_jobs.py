@@ -1,8 +1,8 @@
-"""A thousand jobs, while what asks for them, carries them out and is them is killed, again and again.
+"""Runs a thousand jobs while requesters, workers and runners are killed at random.
 
-It holds where each job was started at most once, and exactly once where it succeeded, where every job has
-ended fifteen seconds after the last kill, and where no process of theirs is left. Starts are counted by what
-really ran: each child leaves a mark.
+Passes if each job started at most once, and exactly once if it succeeded, if every job has ended fifteen
+seconds after the last kill, and if no process of a job is left. Each runner leaves a mark when it starts, so
+starts are counted by what really ran.
 """
 
 import os
@@ -23,15 +23,15 @@ from quality.temporary_data_folder import own_data
 ROOT = Path(__file__).resolve().parents[2]
 JOBS, WORKERS = 1_000, 2
 WORKER = [sys.executable, "manage.py", "worker"]
-ASKER = [sys.executable, "-m", "quality.chaos.job_requests", str(JOBS)]
-# Of ten kills; a worker takes long to start.
-TARGETS = ("children",) * 6 + ("workers",) * 2 + ("askers",) * 2
+REQUESTER = [sys.executable, "-m", "quality.chaos.job_requests", str(JOBS)]
+# Out of ten kills. A worker takes long to start.
+TARGETS = ("children",) * 6 + ("workers",) * 2 + ("requesters",) * 2
 RECOVERY_SECONDS = 15
 
 
 @dataclass
 class Found:
-    """What came of the jobs. ``unstarted`` succeeded without a start."""
+    """The results of the jobs. ``unstarted`` counts jobs that succeeded without a start."""
 
     kills: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     os.environ["TINY_CHILD"] = "pauses.py"
     with own_data("tests.jobs.worker_settings") as folder:
         found = tried(folder)
@@ -64,19 +64,19 @@ def main() -> int:
 
 
 def tried(folder: Path) -> Found:
-    """Have the jobs asked for and carried out, and kill."""
+    """Request and run the jobs, and kill processes meanwhile."""
     from viewer.models import Job
 
     make_location(folder)
     found = Found()
-    processes = {"askers": [started(ASKER)], "workers": [started(WORKER) for _ in range(WORKERS)]}
+    processes = {"requesters": [started(REQUESTER)], "workers": [started(WORKER) for _ in range(WORKERS)]}
     try:
         while Job.objects.count() < JOBS:
             time.sleep(random.uniform(0, 0.6))
             kill_one(random.choice(TARGETS), processes, found)
         recovered(found)
     finally:
-        for process in [*processes["askers"], *processes["workers"]]:
+        for process in [*processes["requesters"], *processes["workers"]]:
             process.kill()
             process.wait()
     count(folder, found)
@@ -84,7 +84,7 @@ def tried(folder: Path) -> Found:
 
 
 def make_location(folder: Path) -> None:
-    """A confirmed project, and a location whose jobs are its."""
+    """Create a confirmed project and a location that belongs to it."""
     from django.utils import timezone
 
     from viewer.models import Location, Project
@@ -101,9 +101,9 @@ def started(command: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def kill_one(target: str, processes: dict[str, list[Any]], found: Found) -> None:
-    """Kill one of these without a warning, and start another in its place. Nothing where there is none."""
+    """Kill one process of this kind with SIGKILL and start a replacement. Do nothing if there is none."""
     if target == "children":
-        # One may end by itself at this moment.
+        # A process may exit at this moment.
         with suppress(psutil.NoSuchProcess, IndexError):
             random.choice(children()).kill()
             found.kills[target] += 1
@@ -113,11 +113,11 @@ def kill_one(target: str, processes: dict[str, list[Any]], found: Found) -> None
     process.kill()
     process.wait()
     found.kills[target] += 1
-    processes[target][number] = started(WORKER if target == "workers" else ASKER)
+    processes[target][number] = started(WORKER if target == "workers" else REQUESTER)
 
 
 def children() -> list[psutil.Process]:
-    """Every process of a job: it has the job's marker, whoever is its parent by now."""
+    """Return every process of a job, found by the marker in its environment."""
     from viewer.jobs.execution.environment import MARKER
     from viewer.models import Job
 
@@ -133,7 +133,7 @@ def children() -> list[psutil.Process]:
 
 
 def recovered(found: Found) -> None:
-    """Note how long the jobs take to end once nothing is killed any more."""
+    """Record how long the jobs take to end after the last kill."""
     from viewer.models import Job
 
     last_kill = time.monotonic()
@@ -143,7 +143,7 @@ def recovered(found: Found) -> None:
 
 
 def count(folder: Path, found: Found) -> None:
-    """Compare what the rows say with what was started."""
+    """Compare the rows with the recorded starts."""
     from viewer.models import Job
 
     starts = Counter((folder / "marks").read_text().split())
@@ -151,7 +151,7 @@ def count(folder: Path, found: Found) -> None:
     found.ends = Counter(Job.objects.values_list("status", flat=True))
     succeeded = map(str, Job.objects.filter(status="succeeded").values_list("pk", flat=True))
     found.unstarted = sum(job not in starts for job in succeeded)
-    # A child may still be on its way out behind its last word.
+    # A runner may still be exiting after its last event.
     time.sleep(1)
     found.left = len(children())
 

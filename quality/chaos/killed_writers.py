@@ -1,7 +1,7 @@
-"""Eight writers and 500 kills while a location is imported: what was committed is never missing.
+"""Kills eight writers 500 times while their location is imported.
 
-It holds where no committed checkpoint is missing five seconds after the last kill, no file is called broken
-while it is being written, and no writer is told that its store is locked.
+Passes if no committed checkpoint is missing five seconds after the last kill, no file is reported as broken
+while it is being written, and no writer finds its store locked.
 """
 
 import random
@@ -33,7 +33,7 @@ TABLE = (
 
 @dataclass
 class Found:
-    """What came of one location."""
+    """The results of one location."""
 
     provider: str
     kills: int = 0
@@ -49,7 +49,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table of both providers; 1 where something was lost."""
+    """Print a table for both kinds of store. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         results = [tried(provider, folder) for provider in ("json", "sqlite")]
     print("| writers | kills | imports | committed | missing | called broken | refused |")
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def tried(provider: str, folder: Path) -> Found:
-    """Kill writers into a new location while it is imported again and again."""
+    """Kill the writers of a new location while it is imported repeatedly."""
     from viewer.importing import import_location, open_location
 
     path = made(provider, folder)
@@ -71,7 +71,7 @@ def tried(provider: str, folder: Path) -> Found:
     ledgers = [folder / f"{provider}-{number}.txt" for number in range(WRITERS)]
     writers = [started(provider, path, ledger) for ledger in ledgers]
     while found.kills < KILLS:
-        # As long as some writes take.
+        # About as long as a few writes take.
         time.sleep(random.uniform(0, 0.4))
         number = random.randrange(WRITERS)
         writers[number].send_signal(signal.SIGKILL)
@@ -84,7 +84,7 @@ def tried(provider: str, folder: Path) -> Found:
     for writer in writers:
         writer.kill()
         writer.wait()
-    settle(location, ledgers, found)
+    import_until_complete(location, ledgers, found)
     return found
 
 
@@ -105,7 +105,7 @@ def started(provider: str, path: Path, ledger: Path) -> subprocess.Popen[bytes]:
 
 
 def note_broken(location: "Location", found: Found) -> None:
-    """A file that some writer may still be writing must not be called broken: it has changed a moment ago."""
+    """Count files that were reported as broken although they had just changed."""
     now = time.time()
     for problem in location.problems.filter(kind="broken"):
         file = Path(location.path) / problem.source_key
@@ -113,8 +113,8 @@ def note_broken(location: "Location", found: Found) -> None:
             found.called_broken[problem.reason] += 1
 
 
-def settle(location: "Location", ledgers: list[Path], found: Found) -> None:
-    """Five seconds to find what was committed."""
+def import_until_complete(location: "Location", ledgers: list[Path], found: Found) -> None:
+    """Import for five seconds, until everything committed is found."""
     from viewer.importing import import_location
 
     lines = [line for ledger in ledgers for line in ledger.read_text().splitlines()]

@@ -1,5 +1,6 @@
-"""Data folders of all kinds of modes, some with other people's files and links in them: nothing of ours stays
-open, and nothing of theirs is touched.
+"""Restricts data folders with random modes that also hold links to other files.
+
+Passes if all of Forkline's files are private afterwards, and nothing else has changed.
 """
 
 import os
@@ -29,7 +30,7 @@ THEIRS = ("notes.txt", "uv.lock", "src/a.py", "jobs.csv", "jobs/mine.txt", "back
 
 @dataclass
 class Found:
-    """``open`` of ours are open afterwards; ``touched`` of somebody else's are not as they were."""
+    """Counts Forkline's files that are still ``open`` to others, and other files that were ``touched``."""
 
     folders: int = 0
     files: int = 0
@@ -39,7 +40,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     os.umask(0o022)
     chance, found = random.Random(5), Found()
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
@@ -52,7 +53,7 @@ def main() -> int:
 
 
 def try_one(folder: Path, chance: random.Random, found: Found) -> None:
-    """Lay out one folder with random modes, restrict it, and compare."""
+    """Create a folder with random modes, restrict it, and compare."""
     from viewer.data_folder.permissions import restrict
 
     data, elsewhere = folder / "data", folder / "elsewhere"
@@ -76,7 +77,7 @@ def try_one(folder: Path, chance: random.Random, found: Found) -> None:
 
 
 def linked(data: Path, elsewhere: Path, chance: random.Random, ours: set[Path]) -> int:
-    """Put links to somebody else's file in the place of some that would be ours. Returns how many."""
+    """Replace some of Forkline's files with links to another file. Return their number."""
     count = 0
     for name in chance.sample(OURS, 3):
         path = data / name

@@ -1,7 +1,7 @@
-"""Hundreds of open sockets, whose sessions end in every way, from this process and from others.
+"""Ends the sessions behind hundreds of open sockets in every way, from this process and from others.
 
-It holds where each socket that has to close does so within a second with the right code, where nothing is
-sent on it afterwards while its job goes on, and where no other socket closes.
+Passes if each affected socket closes within a second with the right code, receives nothing afterwards while
+its job goes on, and no other socket closes.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 ROUNDS, PEOPLE, SOCKETS_EACH = 20, 4, 5
 SECONDS = 1.0
 QUIET_SECONDS = 0.3
-# Of so many rounds one ends its session by a command in a process of its own, which takes long to start.
+# One in this many rounds ends the session with a command, whose process takes long to start.
 ROUNDS_BETWEEN_COMMANDS = 8
 
 
 @dataclass
 class Found:
-    """What came of the sockets. ``slowest`` is the longest time from the end to the last close."""
+    """The results. ``slowest`` is the longest time in seconds from the end of a session to the last close."""
 
     ends: Counter[str] = field(default_factory=Counter)
     closed: int = 0
@@ -45,7 +45,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         found = asyncio.run(tried(folder))
     print(
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def ways() -> dict[str, Callable[[str], None]]:
-    """How the session of the user of this name can end."""
+    """Return the ways in which this user's session can end."""
     from django.contrib.auth.models import User
     from django.contrib.sessions.models import Session
     from django.utils import timezone
@@ -94,12 +94,12 @@ def ways() -> dict[str, Callable[[str], None]]:
     return {one.__name__: one for one in found}
 
 
-# The session of each user by name.
+# The session of each user, by name.
 keys: dict[str, str] = {}
 
 
 def log_in(name: str) -> str:
-    """The cookie of a user of this name, who may run."""
+    """Log in a user who can run. Return the session cookie."""
     from django.conf import settings
     from django.test import Client
 
@@ -112,7 +112,7 @@ def log_in(name: str) -> str:
 
 
 async def tried(folder: Path) -> Found:
-    """Open sockets of several people, end one person's session, and see which close."""
+    """Open sockets of several users, end one session, and record which sockets close."""
     from asgiref.sync import sync_to_async
 
     from viewer.models import Job, Location
@@ -145,7 +145,7 @@ async def tried(folder: Path) -> Found:
 
 
 async def keep_speaking(job: Any) -> None:
-    """Events of the job, one after the other, so that every open socket is sent something."""
+    """Write events of the job continuously, so that every open socket receives something."""
     from django.utils import timezone
 
     from viewer.models import JobEvent
@@ -158,7 +158,7 @@ async def keep_speaking(job: Any) -> None:
 
 
 async def opened(cookie: str, job: Any, location: Any) -> Any:
-    """A socket of a job's page, of a job's bar or of a location's page, which was sent its first message."""
+    """Return a socket of a job page, a job bar or a location page that has received its first message."""
     from urllib.parse import urlsplit
 
     from channels.testing import WebsocketCommunicator
@@ -177,7 +177,7 @@ async def opened(cookie: str, job: Any, location: Any) -> Any:
 
 
 async def see_closed(socket: Any, way: str, began: float, found: Found) -> None:
-    """Note when and with what code the socket closes, and whether anything follows."""
+    """Record when and with which code the socket closes, and whether anything follows."""
     code = 4403 if way in ("right", "command") else 4401
     while (output := await socket.receive_output(timeout=30))["type"] == "websocket.send":
         pass
@@ -190,7 +190,7 @@ async def see_closed(socket: Any, way: str, began: float, found: Found) -> None:
 
 
 async def is_closed(socket: Any) -> bool:
-    """Whether a socket that should be open has been closed."""
+    """Return whether a socket that should be open has been closed."""
     while not await socket.receive_nothing(timeout=0.01, interval=0.005):
         if (await socket.receive_output())["type"] == "websocket.close":
             return True

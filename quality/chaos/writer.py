@@ -1,8 +1,8 @@
-"""One writer, as the engine writes: JSON files, not atomically, or rows of a SQLite store in WAL mode.
+"""Writes checkpoints as an engine does: JSON files, not atomically, or rows of a SQLite store in WAL mode.
 
     python -m quality.chaos.writer <json|sqlite> <location> <sample> <ledger>
 
-It writes until it is killed, and notes each checkpoint in its ledger once that is committed.
+Writes until it is killed. Appends each committed checkpoint to the ledger.
 """
 
 import os
@@ -22,7 +22,7 @@ INSERT = "INSERT INTO checkpoints VALUES (?, ?, NULL, 'main', jsonb(?))"
 
 
 def main(provider: str, location: Path, sample: Path, ledger: Path) -> None:
-    """Write checkpoints without an end."""
+    """Write checkpoints forever."""
     body = sample.read_text()
     write = write_file if provider == "json" else write_row
     notes = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -42,7 +42,7 @@ def write_file(location: Path, checkpoint_id: str, body: str) -> None:
         half = len(body) // 2
         file.write(body[:half])
         file.flush()
-        # Long enough for a kill, or a reader, to come between the halves now and then.
+        # Long enough for a kill or a read to happen between the halves.
         time.sleep(random.uniform(0, 0.05))
         file.write(body[half:])
 

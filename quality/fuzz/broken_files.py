@@ -1,7 +1,7 @@
-"""Ten thousand malformed files beside healthy ones: each is listed with a reason, and none costs another.
+"""Imports ten thousand malformed files next to intact ones.
 
-It holds where every file is a checkpoint or a problem that says why, none takes two seconds or meets a fault
-of ours, the healthy ones are read, the location's page answers, and nothing in the folder has changed.
+Passes if every file becomes a checkpoint or a problem with a reason, none takes two seconds or raises an
+unexpected error, the intact ones are imported, the location's page responds, and the folder is unchanged.
 """
 
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from viewer.models import Location
 
 ROOT = Path(__file__).resolve().parents[2]
-# Small, so that all its truncations are among the files.
+# Small, so that every truncation of it is among the files.
 SAMPLE = next((ROOT / "tests/recorded_stores/1.15.30/agent/main").glob("*b910f77f*.json"))
 FILES, A_FOLDER, SEED = 10_000, 1_000, 20261120
 MOST_SECONDS = 2
@@ -28,7 +28,7 @@ MOST_SECONDS = 2
 
 @dataclass
 class Found:
-    """What came of the files. ``reasons`` are counted by the kind of file."""
+    """The results. ``reasons`` are counted by kind of file."""
 
     reasons: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     read: Counter[str] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         found = tried(folder)
     print("| files | tried | read | listed with a reason | slowest | most often told |")
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def tried(folder: Path) -> Found:
-    """Make the files, a thousand in a folder, and import each folder."""
+    """Create the files, a thousand per folder, and import each folder."""
     whole, found = SAMPLE.read_bytes(), Found()
     made = list(malformed_files(whole, FILES, SEED))
     for number, at in enumerate(range(0, len(made), A_FOLDER)):
@@ -79,11 +79,11 @@ def tried(folder: Path) -> Found:
 
 
 def look(place: Path, kinds: dict[str, str], found: Found) -> None:
-    """Read each file by itself, then import them all."""
+    """Read each file alone, then import all of them."""
     from viewer.importing import import_location, open_location
 
     before, names = hashes_below(place), sorted(path.name for path in place.iterdir())
-    settle(place)
+    make_old(place)
     time_each(place, kinds, found)
     location, started = open_location(place), time.monotonic()
     import_location(location)
@@ -94,8 +94,8 @@ def look(place: Path, kinds: dict[str, str], found: Found) -> None:
         found.wrong.append(f"{place.name} has changed")
 
 
-def settle(place: Path) -> None:
-    """Have them all stood for long, so that none counts as being written."""
+def make_old(place: Path) -> None:
+    """Make the files old, so that none counts as being written."""
     for path in place.iterdir():
         os.utime(path, (time.time() - 60,) * 2, follow_symlinks=False)
 
@@ -116,7 +116,7 @@ def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
 
 
 def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
-    """Compare what was stored with what was made."""
+    """Compare the stored rows with the files."""
     from django.conf import settings
     from django.contrib.auth.models import User
     from django.test import Client

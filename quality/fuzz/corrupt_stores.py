@@ -1,7 +1,7 @@
-"""Five thousand corrupt SQLite files: what can be read in them is read, at once, and none is touched.
+"""Reads five thousand corrupt SQLite files.
 
-A row counts as readable where SQLite gives it whole to who asks for nothing else. It holds where 85 % of
-these are read, no call takes longer than a second, and every store and its folder are as they were.
+A row counts as readable if SQLite returns it when queried alone. Passes if 85 % of these rows are read, no
+call takes longer than a second, and every store and its folder are unchanged.
 """
 
 import json
@@ -29,7 +29,7 @@ LEAST_SHARE, MOST_SECONDS = 0.85, 1.0
 
 @dataclass
 class Found:
-    """What came of one kind of damage."""
+    """The results of one kind of corruption."""
 
     stores: int = 0
     readable: int = 0
@@ -48,8 +48,8 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
-    # Puts the newer SQLite in the place of Python's own.
+    """Print a table. Return 1 if a check failed, else 0."""
+    # Replaces Python's SQLite with a newer one.
     import_module("checkpoint_site")
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         found = tried(Path(folder))
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def tried(folder: Path) -> dict[str, Found]:
-    """Damage a store in every way, again and again, and read it."""
+    """Corrupt a store in every way, repeatedly, and read it."""
     store = folder / "whole.db"
     make_store(store)
     whole, chance = store.read_bytes(), random.Random(SEED)
@@ -80,7 +80,7 @@ def tried(folder: Path) -> dict[str, Found]:
 
 
 def make_store(path: Path) -> None:
-    """Rows on several pages each, in SQLite's own form of JSON and as text."""
+    """Create rows that span several pages, as JSONB and as text."""
     body = json.loads(SAMPLE.read_text())
     with closing(connected(path)) as connection:
         connection.execute(
@@ -95,14 +95,14 @@ def make_store(path: Path) -> None:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """With the library that Forkline has, which knows ``jsonb``."""
+    """Connect with the library that Forkline uses, which supports ``jsonb``."""
     library: Any = import_module("pysqlite3")
     connection: sqlite3.Connection = library.connect(path)
     return connection
 
 
 def look(path: Path, found: Found) -> None:
-    """Read the store, and compare with what can be read."""
+    """Read the store and compare with the readable rows."""
     before = hashes_below(path.parent)
     read = read_rows(path, found)
     found.changed += hashes_below(path.parent) != before
@@ -113,7 +113,7 @@ def look(path: Path, found: Found) -> None:
 
 
 def read_rows(path: Path, found: Found) -> set[str]:
-    """The ids of the rows that Forkline reads."""
+    """Return the ids of the rows that Forkline reads."""
     from viewer.stores import store_at
     from viewer.stores.packing import Packed, read_packed
     from viewer.stores.protocol import Entry, LocationUnreadable
@@ -132,7 +132,7 @@ def read_rows(path: Path, found: Found) -> set[str]:
 
 
 def timed(found: Found, call: Callable[..., Any], *values: Any) -> Any:
-    """What the call returns. How long it took is noted where none took longer."""
+    """Return the result of the call, and record its duration if it is the longest."""
     started = time.monotonic()
     try:
         return call(*values)
@@ -141,9 +141,9 @@ def timed(found: Found, call: Callable[..., Any], *values: Any) -> Any:
 
 
 def readable_rows(path: Path) -> set[str]:
-    """The ids of the rows that SQLite gives whole, each asked for by itself, from a copy."""
+    """Return the ids of the rows that SQLite returns when each is queried alone, from a copy."""
     if Path(f"{path}-journal").exists():
-        # Pages of an unfinished transaction stand among the others: only its rollback makes rows of them.
+        # The file may hold pages of an unfinished transaction. They are only valid after a rollback.
         return set()
     copy = path.with_name("copy.db")
     for end in ("", "-wal"):

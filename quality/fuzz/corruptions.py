@@ -1,4 +1,4 @@
-"""What may have happened to an SQLite store: each changes the file at a path, by chance."""
+"""Ways to corrupt a SQLite store. Each function changes the file at a path at random."""
 
 import random
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = 4096
-# In the place of the table of checkpoints.
+# Replacements for the checkpoints table.
 STRANGERS = (
     "CREATE VIEW checkpoints AS SELECT 'a' AS id, '{}' AS data",
     "CREATE VIEW checkpoints AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
@@ -36,7 +36,7 @@ Damage = Callable[[Path, random.Random], None]
 
 
 def flip(most: int) -> Damage:
-    """Up to so many bytes anywhere behind the file's head, changed."""
+    """Change up to this many bytes anywhere after the file header."""
 
     def damage(path: Path, chance: random.Random) -> None:
         data = bytearray(path.read_bytes())
@@ -54,7 +54,7 @@ def flip_head(path: Path, chance: random.Random) -> None:
 
 
 def tear(made: Callable[[bytes, random.Random], bytes]) -> Damage:
-    """One or two pages, but not the first, in another state."""
+    """Replace one or two pages, but not the first, with older ones."""
 
     def damage(path: Path, chance: random.Random) -> None:
         data = bytearray(path.read_bytes())
@@ -82,7 +82,7 @@ def cut_short(path: Path, chance: random.Random) -> None:
 
 
 def put_rows(path: Path, chance: random.Random) -> None:
-    """Rows that hold no checkpoint, or have no id to be shown."""
+    """Insert rows without a checkpoint or without a printable id."""
     data: Any = chance.choice((b"\xff" * 50, '{"entities": [', "[]", 17, None, b"", chance.randbytes(300)))
     key: Any = chance.choice((None, "", 5, "x\ny", "odd", "k" * 400))
     with closing(opened(path)) as connection:
@@ -97,7 +97,7 @@ def put_stranger(path: Path, chance: random.Random) -> None:
 
 
 def kill_writer(mode: str, commit: bool) -> Damage:
-    """Leave what a writer leaves that was killed: a hot journal, or a log."""
+    """Leave a hot journal or a write-ahead log, as a killed writer does."""
 
     def damage(path: Path, chance: random.Random) -> None:
         end = 'connection.execute("COMMIT")' if commit else ""
@@ -132,7 +132,7 @@ FREQUENT: dict[str, Damage] = {
     "rows that hold none": put_rows,
     "no table of checkpoints": put_stranger,
 }
-# Each takes a process, so there are fewer.
+# Rarer, because each starts a process.
 RARE: dict[str, Damage] = {
     "a hot journal": kill_writer("DELETE", commit=False),
     "a killed writer's log": kill_writer("WAL", commit=True),
@@ -143,7 +143,7 @@ EVERY = 25
 
 
 def kind_of(number: int) -> str:
-    """The kind of the store of this number: mostly a frequent one."""
+    """Return the kind of corruption for this number."""
     if number % EVERY == 0:
         return list(RARE)[number // EVERY % len(RARE)]
     return list(FREQUENT)[number % len(FREQUENT)]

@@ -1,4 +1,4 @@
-"""Ten thousand malformed files, made of one checkpoint. What a seed makes is always the same."""
+"""Generates malformed files from one checkpoint. The same seed gives the same files."""
 
 import gzip
 import os
@@ -6,14 +6,14 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Bytes that no text of UTF-8 holds, and escapes that stand for no letter.
+# Invalid UTF-8, and escapes of invalid code points.
 BAD_BYTES = (b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"\x81\x8d")
 BAD_VALUES = (
     *(b"NaN", b"Infinity", b"-Infinity", b"+1", b"01", b".5", b"1.", b"0x10", b"1_000", b"undefined", b"'x'"),
     *(b'"\\ud800"', b'"\\udc00 x"', b'"\\ud800\\ud800"', b'"\\u12"', b'"\\x41"', b'"\x00"', b'"\n"', b'"x'),
     *(b"tru", b"[1,]", b'{"a":1,}', b'{"a" 1}', b"{1: 2}", b"[1 2]", b"/* */ 1", b"(1)", b"", b",", b"]"),
 )
-# Whole JSON that is odd: it may be read, or be called what it is.
+# Valid but unusual JSON: it may be imported, or reported with the right reason.
 ODD_VALUES = (
     *(b'{"a": 1, "a": 2}', b"1e999", b"-0", b'"\\u0000"', b"1" * 3999, b'"\\ud83d\\ude00"', b"1E-9999"),
     *(b'{"": {"": {"": 1}}}', b"[[],[],{}]", b'"\xe2\x80\xa8"'),
@@ -43,7 +43,7 @@ Made = tuple[str, bytes]
 
 
 def malformed_files(whole: bytes, count: int, seed: int) -> Iterator[Made]:
-    """So many, each with its kind: every truncation of the checkpoint, then the other kinds in turns."""
+    """Yield ``count`` files with their kind: every truncation of the checkpoint, then the other kinds."""
     for length in range(min(len(whole), count)):
         yield "cut short", whole[:length]
     chance = random.Random(seed)
@@ -54,7 +54,7 @@ def malformed_files(whole: bytes, count: int, seed: int) -> Iterator[Made]:
 
 
 def with_value(whole: bytes, value: bytes, chance: random.Random) -> bytes:
-    """The checkpoint with one more field of some object."""
+    """Return the checkpoint with another field in one of its objects."""
     places = [at for at in range(len(whole)) if whole[at : at + 1] == b"{"]
     at = chance.choice(places[:200]) + 1
     return whole[:at] + b'"odd": ' + value + b", " + whole[at:]
@@ -106,7 +106,7 @@ def encoded(whole: bytes, chance: random.Random) -> bytes:
 
 
 def other_type(whole: bytes, chance: random.Random) -> bytes:
-    """A field of another type than it has."""
+    """Return the checkpoint with a field of another type."""
     names = (
         b'"entities": ',
         b'"event_record": ',
@@ -140,7 +140,7 @@ KINDS: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def make_no_files(folder: Path) -> dict[str, str]:
-    """What stands in folders and is no file, with its kind by name."""
+    """Create entries that are not regular files, named by their kind."""
     made: dict[str, str] = {}
     for number in range(25):
         os.mkfifo(folder / f"pipe {number}.json")

@@ -1,7 +1,7 @@
-"""A hundred thousand generated lineages, with every fault that one may hold.
+"""Builds a hundred thousand generated lineages with every kind of fault.
 
-It holds where each of them ends, holds each node once and behind its parent, comes out the same in whatever
-order its nodes came, has lines that do not lie on each other, and tells each of its faults.
+Passes if each build ends, has each node once and after its parent, does not depend on the order of its
+nodes, draws no lines on top of each other, and reports each fault.
 """
 
 import os
@@ -21,7 +21,7 @@ LINEAGES, A_TURN, LONG_CHAINS, LENGTH = 100_000, 500, 20, 50_000
 
 @dataclass
 class Found:
-    """What came of some lineages. ``wrong`` are the seeds of those that do not hold, with what is wrong."""
+    """The results. ``wrong`` maps the seeds of failed lineages to the reasons."""
 
     lineages: int = 0
     nodes: int = 0
@@ -38,7 +38,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where one does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     some, long = Found(), Found()
     with ProcessPoolExecutor(os.cpu_count()) as processes:
         for found in processes.map(tried, range(0, LINEAGES, A_TURN)):
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def tried(first: int) -> Found:
-    """A turn of random lineages, from this seed on."""
+    """Build a series of random lineages, starting with this seed."""
     found = Found()
     for seed in range(first, first + A_TURN):
         try_one(random_nodes(seed), seed, found)
@@ -71,7 +71,7 @@ def tried(first: int) -> Found:
 
 
 def tried_long(seed: int) -> Found:
-    """A chain, whole or with a fault somewhere: every other one is a circle, or has an id twice."""
+    """Build long chains, half of them with a cycle or a duplicate id."""
     found, nodes = Found(), chain(LENGTH)
     at = random.Random(seed).randrange(LENGTH)
     if seed % 4 == 1:
@@ -85,7 +85,7 @@ def tried_long(seed: int) -> Found:
 
 
 def try_one(nodes: list[Node], seed: int, found: Found) -> None:
-    """Build it twice, the second time from another order, and note what does not hold."""
+    """Build the lineage twice, in different orders, and record what fails."""
     started = time.perf_counter()
     forest = build_forest(nodes)
     found.slowest = max(found.slowest, time.perf_counter() - started)
@@ -97,8 +97,8 @@ def try_one(nodes: list[Node], seed: int, found: Found) -> None:
         "a node is missing, or there twice": holds_each_once(forest, nodes),
         "a node stands before its parent": stands_behind_parents(forest),
         "another order gives another forest": build_forest(shuffled) == forest,
-        "a fault is not told": told_of(forest) >= faults_of(nodes),
-        "lines lie on each other": lines_are_apart(forest),
+        "a fault is not told": reported_faults(forest) >= faults_of(nodes),
+        "lines lie on each other": lines_are_separate(forest),
     }
     found.wrong += [f"{seed}: {words}" for words, is_so in checks.items() if not is_so]
 
@@ -118,8 +118,8 @@ def stands_behind_parents(forest: Forest) -> bool:
     return True
 
 
-def told_of(forest: Forest) -> set[tuple[FaultCode, str]]:
-    """Each fault that is told, with the ids that it is about."""
+def reported_faults(forest: Forest) -> set[tuple[FaultCode, str]]:
+    """Return each reported fault with its ids."""
     return {
         (fault.code, one)
         for lineage in forest.lineages
@@ -129,18 +129,18 @@ def told_of(forest: Forest) -> set[tuple[FaultCode, str]]:
 
 
 def faults_of(nodes: list[Node]) -> set[tuple[FaultCode, str]]:
-    """Those that can be told by looking at ids alone; a circle only where no id is there twice."""
+    """Return the faults that follow from the ids alone. Cycles only count if no id is duplicated."""
     ids = Counter(one.checkpoint_id for one in nodes)
     faults = {(FaultCode.DUPLICATE_ID, one) for one, count in ids.items() if count > 1}
     itself = {one.checkpoint_id for one in nodes if one.parent_id == one.checkpoint_id}
     faults |= {(FaultCode.SELF_PARENT, one) for one in itself}
     if not any(code == FaultCode.DUPLICATE_ID for code, _ in faults):
-        faults |= {(FaultCode.CYCLE, one) for one in in_circles(nodes) - itself}
+        faults |= {(FaultCode.CYCLE, one) for one in in_cycles(nodes) - itself}
     return faults
 
 
-def in_circles(nodes: list[Node]) -> set[str]:
-    """The ids that their recorded parents lead back to."""
+def in_cycles(nodes: list[Node]) -> set[str]:
+    """Return the ids that are their own ancestors."""
     parents = {one.checkpoint_id: one.parent_id for one in nodes}
     found: set[str] = set()
     done: set[str] = set()
@@ -157,8 +157,8 @@ def in_circles(nodes: list[Node]) -> set[str]:
     return found
 
 
-def lines_are_apart(forest: Forest) -> bool:
-    """Whether each node has a row of its own, and no row of a lane holds two lines."""
+def lines_are_separate(forest: Forest) -> bool:
+    """Return whether each node has its own row, and no row of a lane holds two lines."""
     for lineage in forest.lineages:
         positions = lay_out(lineage.places)
         if sorted(position.row for position in positions.values()) != list(range(len(lineage.places))):

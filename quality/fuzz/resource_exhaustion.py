@@ -1,8 +1,8 @@
-"""Small and large files that are made to exhaust whoever reads them: each is read or refused in time.
+"""Imports files that are made to exhaust their reader.
 
-It holds where no file takes more than five seconds of a processor's time or any process more than 500 MB,
-each is a checkpoint or a problem that says why, a healthy neighbour is read each time, and a second import
-reads none of the refused again. Seconds on the clock are those of a machine that does something else, too.
+Passes if no file takes more than five seconds of processor time and no process more than 500 MB, each file
+becomes a checkpoint or a problem with a reason, an intact file next to it is imported each time, and a second
+import does not read the refused files again.
 """
 
 import json
@@ -26,7 +26,7 @@ MEGABYTE = 1024 * 1024
 
 @dataclass
 class Found:
-    """What became of one file."""
+    """The result of one file."""
 
     seconds: float = 0.0
     worked: float = 0.0
@@ -41,7 +41,7 @@ class Found:
 
 
 def main() -> int:
-    """Print a table; 1 where it does not hold."""
+    """Print a table. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         found = tried(folder)
     print("| file | processor | clock | again | most memory | what became of it |")
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def tried(folder: Path, scale: float = 1.0) -> dict[str, Found]:
-    """Import each by itself, beside a healthy one. ``scale`` makes the large ones smaller."""
+    """Import each file next to an intact one. ``scale`` shrinks the large ones."""
     found: dict[str, Found] = {}
     for name, data in texts(scale):
         place = folder / f"text {len(found)}"
@@ -75,7 +75,7 @@ def tried(folder: Path, scale: float = 1.0) -> dict[str, Found]:
 
 
 def texts(scale: float) -> Iterator[tuple[str, bytes]]:
-    """Checkpoints with a state that is made to cost much."""
+    """Yield checkpoints whose state is expensive to parse."""
 
     def many(megabytes: float, part: bytes) -> bytes:
         return part * max(1, int(megabytes * scale * MEGABYTE) // len(part))
@@ -105,7 +105,7 @@ def texts(scale: float) -> Iterator[tuple[str, bytes]]:
 
 
 def with_state(text: bytes) -> bytes:
-    """The sample, with one more value in the state of its entity."""
+    """Return the sample with one more value in its state."""
     body = json.loads(SAMPLE.read_text())
     body["entities"][0]["checkpoint_state"] = "PLACE"
     return json.dumps(body).encode().replace(b'"PLACE"', b'{"a": ' + text + b"}", 1)
@@ -122,7 +122,7 @@ def store_of(*statements: str) -> Callable[[Path], None]:
 
 
 def store_with(end: str, target: str) -> Callable[[Path], None]:
-    """A store in WAL mode with a link beside it, or a log with a hole of this many bytes."""
+    """Create a store in WAL mode with a link next to it, or with a sparse log of this size in bytes."""
 
     def make(path: Path) -> None:
         shutil.copyfile(SAMPLE.parents[3] / "1.14.1/cp.db", path)
@@ -189,7 +189,7 @@ STORES: dict[str, Callable[[Path], None]] = {
 
 
 def looked_at(path: Path, healthy: int) -> Found:
-    """Import it twice, and compare with what has to become of it."""
+    """Import the file twice and compare with the expected result."""
     from viewer.importing import import_location, open_location
     from viewer.stores.reader.pool import end_idle_readers
 
@@ -221,12 +221,12 @@ def looked_at(path: Path, healthy: int) -> Found:
 
 
 def worked() -> float:
-    """The processor's time of this process and of its children that have ended."""
+    """Return the processor time in seconds of this process and its finished children."""
     return sum(os.times()[:4])
 
 
 class Watch:
-    """The most bytes that this process or a child has in memory, and the seconds of watching that."""
+    """Records the peak memory in bytes of this process and its children, and the time spent measuring."""
 
     def __enter__(self) -> "Watch":
         self._is_over, self.peak, self.seconds = threading.Event(), 0, 0.0

@@ -1,4 +1,4 @@
-"""What a real browser makes of pages: the scripts that ran, what it asked for, what became markup."""
+"""Records what pages do in a real browser: scripts that run, requests, and text that becomes markup."""
 
 import re
 from collections import defaultdict
@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Dialog, Page, Request, Response
 
-# Gives what no page of ours has and payloads are made of, and the «field number» labels that are to be read.
+# Returns elements that only payloads create, and the «field number» labels.
 READ = r"""
 async () => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))));
@@ -39,7 +39,7 @@ LABEL = re.compile(r"«([a-z ]+) (\d+)»")
 
 @dataclass
 class Seen:
-    """What came of the pages that one browser looked at."""
+    """What one browser observed."""
 
     pages: int = 0
     ran: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Seen:
     reports: list[str] = field(default_factory=list)
     markup: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    # The numbers of the payloads that were to be read, by field.
+    # The numbers of the visible payloads, by field.
     shown: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @property
@@ -60,7 +60,7 @@ class Seen:
 async def watched_context(
     browser: Browser, site: str, seen: Seen, *, with_policy: bool, **how: Any
 ) -> BrowserContext:
-    """A browser of its own, that notes in ``seen`` what its pages do, with or without their policy."""
+    """Return a browser context that records in ``seen`` what pages do, with or without enforcing the CSP."""
     context = await browser.new_context(bypass_csp=not with_policy, base_url=site, **how)
 
     async def mark(source: object, number: object = "") -> None:
@@ -92,7 +92,7 @@ async def watched_context(
 
 
 async def look_at(page: Page, address: str, seen: Seen) -> None:
-    """Open the page, and note what is there."""
+    """Open the page and record what it shows."""
     answer = await page.goto(address)
     if answer is None or answer.status != 200:
         seen.failed.append(f"{answer and answer.status} {address}")
@@ -100,7 +100,7 @@ async def look_at(page: Page, address: str, seen: Seen) -> None:
 
 
 async def look_at_tabs(page: Page, tabs: Sequence[str], seen: Seen) -> None:
-    """Click through a checkpoint's tabs, which are put into the page that is open."""
+    """Click through the tabs of the checkpoint in the open page."""
     for tab in tabs:
         await page.locator(f"#tab-{tab}").dispatch_event("click")
         await page.wait_for_selector(f"#tab-{tab}[aria-current]", state="attached")

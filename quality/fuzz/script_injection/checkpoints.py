@@ -1,7 +1,6 @@
-"""Stores in which every text is a payload, so that each place where a page shows a text shows one.
+"""Creates stores in which every text is a payload, so that every text on a page is one.
 
-Behind each payload stands, as in ``«crew name 12»``, what it is written as and its number: by that a page
-tells what it shows.
+Each payload is followed by its field and number, as in ``«crew name 12»``, which identifies it on a page.
 """
 
 import json
@@ -14,43 +13,43 @@ from typing import Any
 TABLE = (
     "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, parent_id TEXT, branch TEXT, data TEXT)"
 )
-# What a checkpoint or job has only one of holds so many payloads.
+# The number of payloads in a field that a checkpoint or job has only once.
 TOGETHER = 9
 AT = "2026-11-20T23:28:{:02}Z"
 
 
 class Texts:
-    """The payloads of some numbers, as texts of any field."""
+    """The payloads with certain numbers, as texts of any field."""
 
     def __init__(self, payloads: Mapping[int, str]) -> None:
         self._payloads = payloads
         self.numbers = tuple(payloads)
 
     def text(self, field: str, *numbers: int) -> str:
-        """The payloads of these numbers, each behind the other."""
+        """Return the payloads with these numbers, concatenated."""
         return "\n".join(f"{self._payloads[number]} «{field} {number}»" for number in numbers)
 
     def together(self, number: int) -> tuple[int, ...]:
-        """The numbers that are shown together on the pages of this one; of most numbers, only itself."""
+        """Return the numbers that share the pages of this number. Most have their own pages."""
         place = self.numbers.index(number)
         return (number,) if place % TOGETHER else self.numbers[place : place + TOGETHER]
 
     @property
     def looked_at(self) -> tuple[int, ...]:
-        """The numbers that have pages of their own, with others beside them."""
+        """Return the numbers that have their own pages."""
         return self.numbers[::TOGETHER]
 
     def printable(self, field: str, number: int) -> str:
-        """Without what no row of a store may have in its id."""
+        """Return the text without characters that are not allowed in the id of a row."""
         return "".join(sign for sign in self.text(field, number) if sign.isprintable())
 
     def file_name(self, field: str, number: int) -> str:
-        """As a path, whose folders its slashes make."""
+        """Return the text as a path. Slashes separate folders."""
         return "/".join(part for part in self.text(field, number).split("/") if part.strip(". "))
 
 
 def write_crew(path: Path, texts: Texts) -> None:
-    """An SQLite store of one run, whose checkpoints have a payload each as id, branch and so on."""
+    """Write a SQLite store of one run. Each checkpoint has a payload as its id, branch and so on."""
     parent: str | None = None
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(TABLE)
@@ -64,7 +63,7 @@ def write_crew(path: Path, texts: Texts) -> None:
 
 
 def write_flow(folder: Path, texts: Texts) -> None:
-    """A folder of one flow's checkpoint, one of a lone agent, and files that are none, named by payloads."""
+    """Write a folder with a checkpoint of a flow, one of an agent, and invalid files named by payloads."""
     (folder / "main").mkdir(parents=True)
     for name, body in (("aaaaaaaa", flow_body(texts)), ("bbbbbbbb", agent_body(texts))):
         (folder / "main" / f"20261120T232826_{name}.json").write_text(json.dumps(body))
@@ -75,7 +74,7 @@ def write_flow(folder: Path, texts: Texts) -> None:
 
 
 def crew_body(texts: Texts, number: int, everyone: Sequence[int]) -> dict[str, Any]:
-    """A crew's checkpoint: what it has many of is everyone's, a payload in each."""
+    """Return the checkpoint of a crew, with one payload in each repeated element."""
 
     def text(field: str) -> str:
         return texts.text(field, *texts.together(number))
@@ -124,7 +123,7 @@ def agent(texts: Texts, number: int) -> dict[str, Any]:
 
 
 def events(texts: Texts, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Two for each number: a call of a model, and a failure of a newer kind."""
+    """Return two events for each number: a model call, and a failure of an unknown kind."""
     made: list[dict[str, Any]] = []
     for number in numbers:
         message = {"role": texts.text("message role", number), "content": texts.text("message", number)}
@@ -149,7 +148,7 @@ def record(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def flow_body(texts: Texts) -> dict[str, Any]:
-    """A flow's checkpoint, with a method and a few values of its state for each number."""
+    """Return the checkpoint of a flow, with a method and some state values for each number."""
     methods = {texts.text("method", number): 2 for number in texts.numbers}
     state: dict[str, Any] = {"id": f"flow of {texts.numbers[0]}"}
     for number in texts.numbers:

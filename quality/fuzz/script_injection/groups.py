@@ -1,6 +1,6 @@
-"""Stores and rows of some dozens of payloads each, and the addresses at which they are shown.
+"""Stores and rows with a few dozen payloads each, and the URLs that show them.
 
-Django has to be set up.
+Needs Django to be set up.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,24 +15,24 @@ from quality.fuzz.script_injection.rows import look_report, make_jobs
 if TYPE_CHECKING:
     from viewer.models import Checkpoint, Location, Project
 
-# So many payloads stand in one run.
+# The number of payloads in one run.
 A_GROUP = 54
 
 
 @dataclass
 class Group:
-    """What is to be looked at of some payloads."""
+    """The URLs to open for a group of payloads."""
 
     texts: Texts
-    # A run's page, whose tabs are clicked.
+    # A run page, whose tabs are clicked.
     run: str
-    # Whose jobs' pages are open while their events come.
+    # The job pages that are open while events arrive.
     location: "Location"
     addresses: list[str] = field(default_factory=list)
 
 
 def made_groups(folder: Path, payloads: Mapping[int, str]) -> list[Group]:
-    """Everything that holds these payloads, written below the folder, imported and stored."""
+    """Write, import and store everything with these payloads."""
     from tests.views.forking import made_location
 
     project = made_location((folder / f"project {next(iter(payloads.values()))}").resolve()).project
@@ -83,7 +83,7 @@ def imported(path: Path, project: "Project") -> "Location":
 
 
 def crew_addresses(last: "Checkpoint") -> Iterator[str]:
-    """All that can be shown of the checkpoint that holds most."""
+    """Return the URLs of the checkpoint with the most payloads."""
     run = last.run.get_absolute_url()
     at = {"at": last.checkpoint_id}
     for more in ("tab=tasks&as=markdown", "tab=events&event=100", "view=graph", "only=failed"):
@@ -93,14 +93,14 @@ def crew_addresses(last: "Checkpoint") -> Iterator[str]:
 
 
 def flow_addresses(flow: "Location") -> Iterator[str]:
-    """A flow's page with its own tabs, and a lone agent's."""
+    """Return the URLs of a flow's and an agent's checkpoint."""
     for checkpoint in flow.checkpoints.all():
         address = checkpoint.get_absolute_url()
         yield from (f"{address}&{more}" for more in ("tab=state", "tab=tasks&as=markdown", "tab=tasks", ""))
 
 
 def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iterator[str]:
-    """The forms that fork and resume, with a look's findings."""
+    """Return the URLs of the fork and resume forms with the findings of a preflight check."""
     from tests.views.forking import looked
 
     looked(crew, **look_report(texts))

@@ -1,7 +1,7 @@
-"""Hundreds of script payloads in every text that a page shows, looked at in a real browser.
+"""Shows hundreds of script injection payloads in every text of every page, in a real browser.
 
-It holds where no script runs although the browser does not heed our policy, and where a browser that does has
-nothing to report; where nothing is asked for that is not ours, and no text has become markup.
+Passes if no script runs even with the Content Security Policy disabled, the policy reports no violation, no
+foreign address is requested, and no text has become markup.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 PAGES_AT_ONCE = 2
 FRAMES_A_PAGE = 60
-# The overview is open at first.
+# The first tab is open initially.
 TABS = ("tasks", "inputs", "state", "events", "raw", "overview")
 LISTS = ("/", "/jobs/", "/jobs/waiting/", "/questions/", "/questions/waiting/")
-# Where nothing is escaped: in a text, and in an attribute that is quoted one way or another.
+# Contexts without escaping: in text, and in an attribute with either kind of quotes.
 UNESCAPED = (
     "<!doctype html><body>{}",
     '<!doctype html><input value="{}">',
@@ -43,7 +43,7 @@ UNESCAPED = (
 
 
 def main() -> int:
-    """Print the tables; 1 where something ran, was asked for, or was not to be read."""
+    """Print the tables. Return 1 if something ran, was requested, or was not visible, else 0."""
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder, listener() as (host, asked):
         payloads = {n: filled(form, n, host) for n, form in enumerate(payload_forms(), 1)}
         (Path(folder) / "data").mkdir()
@@ -62,7 +62,7 @@ def main() -> int:
 
 @contextmanager
 def listener() -> Iterator[tuple[str, set[str]]]:
-    """An address that nobody may ask, and what was asked of it."""
+    """Yield an address that must not be requested, and the list of requests that it received."""
     asked: set[str] = set()
 
     class Note(socketserver.StreamRequestHandler):
@@ -77,7 +77,7 @@ def listener() -> Iterator[tuple[str, set[str]]]:
 
 
 async def looked_at(link: str, groups: list[Group]) -> list[Seen]:
-    """What a browser that heeds the policy saw, and one that does not."""
+    """Return what a browser that enforces the policy observed, and one that does not."""
     site = link.split("/login")[0]
     seen = [Seen(), Seen()]
     async with async_playwright() as playwright:
@@ -105,7 +105,7 @@ def chromium() -> str:
 
 
 async def look_through(page: Page, groups: Iterator[Group], seen: Seen) -> None:
-    """Look at groups, as long as there are any."""
+    """Open the pages of groups until the queue is empty."""
     for group in groups:
         for address in filter(None, group.addresses):
             await look_at(page, address, seen)
@@ -115,7 +115,7 @@ async def look_through(page: Page, groups: Iterator[Group], seen: Seen) -> None:
 
 
 async def look_while_it_runs(page: Page, group: Group, seen: Seen) -> None:
-    """A job's page, whose events come by its socket."""
+    """Open a job page while its events arrive over the socket."""
     job = await sync_to_async(waiting_job)(group)
     await page.goto(job.get_absolute_url())
     await page.wait_for_selector(".job-head[hx-ext=ws]")
@@ -125,7 +125,7 @@ async def look_while_it_runs(page: Page, group: Group, seen: Seen) -> None:
 
 
 def waiting_job(group: Group) -> "Job":
-    """One that has not ended, and that no worker takes for its own."""
+    """Return a job that has not ended and that no worker claims."""
     from django.utils import timezone
 
     from viewer.models import Job
@@ -135,7 +135,7 @@ def waiting_job(group: Group) -> "Job":
 
 
 async def acting_unescaped(payloads: Mapping[int, str], asked: set[str]) -> set[int]:
-    """The payloads that run or ask for something in pages that escape nothing."""
+    """Return the payloads that run or request something on pages without escaping."""
     acting: set[str] = set()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -164,7 +164,7 @@ async def acting_unescaped(payloads: Mapping[int, str], asked: set[str]) -> set[
 
 
 def report(payloads: Mapping[int, str], seen: list[Seen], acting: set[int]) -> int:
-    """Print what was found; 1 where it does not hold."""
+    """Print the results. Return 1 if a check failed, else 0."""
     whole = [name for name, numbers in seen[0].shown.items() if len(numbers) == len(payloads)]
     print("| the browser | payloads | fields | pages | scripts run | requests | reports | became markup |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")

@@ -1,15 +1,15 @@
-"""Texts that would run a script, or ask an address for something, wherever a page took them for markup.
+"""Texts that would run a script or request an address if a page treated them as markup.
 
-They are made of lists: what runs, what it stands in, and what it breaks out of. ``§js§`` stands for the
-statement, ``§url§`` for an address that nobody may ask, ``§n§`` for the payload's number. Most would run in a
-page that shows them as they are; the others are for readers of another kind: Markdown, templates, JSON.
+They combine a statement, an element that holds it, and a prefix that breaks out of the context. ``§js§`` is
+replaced by the statement, ``§url§`` by an address that must not be requested, ``§n§`` by the number.
+Most run on a page without escaping; the others target Markdown, templates and JSON.
 """
 
 from collections.abc import Iterator
 
-# In turns. None needs a quote, which its place may not allow.
+# Used in turns. None contains a quote, which some contexts do not allow.
 STATEMENTS = ("mark(§n§)", "alert(§n§)", "top.mark(§n§)", "mark`§n§`")
-# What a payload closes first, to be where markup begins.
+# What a payload closes to reach a context where markup starts.
 BREAKERS = ("", '">', "'>", "</textarea></title></style></script>", "-->")
 SCRIPTS = (
     "<script>§js§</script>",
@@ -27,7 +27,7 @@ SCRIPTS = (
     "<math><script>§js§</script></math>",
     "<script>§js§",
 )
-# An element that calls a handler by itself, without the handler's value.
+# Elements that call a handler without interaction. The handler's value is added.
 ELEMENTS = (
     "<img src=x onerror=§>",
     "<img/src=x/onerror=§>",
@@ -63,7 +63,7 @@ ELEMENTS = (
     "<noscript><p title=\"</noscript><img src=x onerror=§>\">",
 )  # fmt: skip
 QUOTES = ("", '"', "'")
-# What leaves the value of an attribute and adds others, by the sign that it is quoted with.
+# What ends an attribute value and adds attributes, by the kind of quote.
 ATTRIBUTES = (
     "§q§ autofocus onfocus=§js§ x=§q§",
     "§q§ tabindex=1 autofocus onfocus=§js§ x=§q§",
@@ -87,7 +87,7 @@ ADDRESSES = (
     "//§host§/§n§",
     "§url§",
 )
-# What follows an address at once, or as soon as somebody clicks.
+# Elements that request an address immediately or on a click.
 CARRIERS = (
     "§",
     '<a href="§">x</a>',
@@ -213,12 +213,12 @@ UNICODE = (
 
 
 def payload_forms() -> list[str]:
-    """Every payload, each once, with the placeholders in it."""
+    """Return all payloads without duplicates, with placeholders."""
     return list(dict.fromkeys(_all_forms()))
 
 
 def filled(form: str, number: int, host: str) -> str:
-    """The payload as it is to be stored. ``host`` is a name and port that nobody may ask for anything."""
+    """Return the payload as it is stored. ``host`` is a host and port that must not be requested."""
     statement = STATEMENTS[number % len(STATEMENTS)]
     form = form.replace("§js§", statement).replace("§url§", f"http://{host}/{number}")
     return form.replace("§host§", host).replace("§n§", str(number))

@@ -1,4 +1,4 @@
-"""Jobs, looks and questions in which every text is a payload. Django has to be set up."""
+"""Creates jobs, preflight checks and questions made of payloads. Needs Django to be set up."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ EVENT_TEXTS = (
 
 
 def make_jobs(checkpoint: "Checkpoint", texts: Texts) -> "list[Job]":
-    """One job that failed for each number, as variations of one form. Gives those to look at."""
+    """Create one failed job for each number, as variations of one sweep. Return the jobs to open."""
     from viewer.models import Job, Sweep
 
     group = Sweep.objects.create(name=texts.text("variations", texts.numbers[0])[:300], checkpoint=checkpoint)
@@ -50,7 +50,7 @@ def job_values(checkpoint: "Checkpoint", texts: Texts, number: int) -> dict[str,
 
 
 def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1) -> int:
-    """Every kind of event for each number, as a follower stores them. Gives the last one's place."""
+    """Create every kind of event for each number. Return the last sequence number."""
     from django.utils import timezone
 
     from viewer.models import JobEvent
@@ -69,7 +69,7 @@ def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1
 
 
 def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
-    """One question for each number; every third is answered."""
+    """Create one question for each number. Every third one is answered."""
     from django.utils import timezone
 
     from viewer.models import Question
@@ -92,7 +92,7 @@ def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
 
 
 def look_report(texts: Texts) -> dict[str, Any]:
-    """What a look may find, in payloads."""
+    """Return the findings of a preflight check, made of payloads."""
 
     def all_of(field: str) -> list[str]:
         return [texts.text(f"look {field}", number) for number in texts.numbers]
