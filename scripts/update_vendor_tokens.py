@@ -1,6 +1,6 @@
 """Writes viewer/redaction/rules/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
 
-Run it with that package installed (`pip install kingfisher-secret-scanner`). Forkline itself does not need it.
+Run it with that package installed (`pip install kingfisher-secret-scanner`). Forkline does not depend on it.
 Only rules whose tokens have a distinctive prefix are used: one pass over a text finds them.
 """
 

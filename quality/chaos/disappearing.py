@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quality.fuzz.broken_files import SAMPLE, settle
+from quality.fuzz.broken_files import SAMPLE, make_old
 from quality.temporary_data_folder import own_data
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def made(place: Path, kind: str, files: int) -> tuple[Path, int]:
     (place / "location/main").mkdir(parents=True)
     for number in range(files):
         (place / f"location/main/20261120T{number:06d}_{number:08x}.json").write_bytes(SAMPLE.read_bytes())
-    settle(place / "location/main")
+    make_old(place / "location/main")
     return place / "location", files
 
 

@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.fuzz.broken_files import SAMPLE, settle
+from quality.fuzz.broken_files import SAMPLE, make_old
 from quality.temporary_data_folder import own_data
 
 MOST_SECONDS, MOST_MEGABYTES = 5.0, 500
@@ -62,7 +62,7 @@ def tried(folder: Path, scale: float = 1.0) -> dict[str, Found]:
         place.mkdir()
         (place / "20261120T000000_00000001.json").write_bytes(data)
         (place / "20261120T000001_00000002.json").write_bytes(SAMPLE.read_bytes())
-        settle(place)
+        make_old(place)
         found[name] = looked_at(place, healthy=1)
         shutil.rmtree(place)
     for name, make in STORES.items():
