@@ -1,4 +1,4 @@
-"""What every test shares: an engine, a model that needs no network, real stores, a browser."""
+"""Fixtures for all tests: an engine, an offline model, real stores, a browser."""
 
 import fcntl
 import os
@@ -20,30 +20,30 @@ from tests.runners.children import environment
 from tests.runners.model_server import model_server
 from tests.runners.warm_start import WarmPython, launched, warm_python
 
-# How long a page may take to show something: a busy machine stands still for seconds.
+# How long a page may take to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).resolve().parent.parent
 NEWSROOM = ROOT / "tests/demo/run_newsroom.py"
-# A link to the data folder of a demo that has run, among what the processes of a test session share.
+# A link to the data folder of a finished demo, in the folder that the test processes share.
 COMPLETE_DEMO = "complete-demo"
-# What the demo's program is asked to run, and where it writes.
+# The arguments of the demo's program, and where it writes.
 DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
 FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more process than there are cores: many tests wait for programs that they have started."""
+    """Return one more than the number of cores: many tests wait for programs that they have started."""
     return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings_xdist_suffix() -> None:
-    """Nothing: every test process has a data folder of its own (tests/settings.py)."""
+    """Do nothing: every test process has its own data folder (tests/settings.py)."""
 
 
 @pytest.fixture(autouse=True)
 def served_live_server(request: pytest.FixtureRequest) -> None:
-    """The live server's address is one that is served."""
+    """Allow the address of the live server."""
     if "live_server" in request.fixturenames:
         url = request.getfixturevalue("live_server").url
         if url not in settings.ALLOWED_ORIGINS:
@@ -52,9 +52,9 @@ def served_live_server(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def forgotten_data_folder() -> Iterator[None]:
-    """Each test starts as a process that has not opened its data folder.
+    """Start each test like a process that has not opened its data folder.
 
-    A request that a live server still answers may open the former one after its test has ended.
+    A live server may still respond to a request, and open the former folder, after its test has ended.
     """
     from viewer.data_folder import identity
 
@@ -71,7 +71,7 @@ def forgotten_data_folder() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def engine_python() -> Path:
-    """The interpreter that has CrewAI: FORKLINE_ENGINE_PYTHON, else the demo's environment."""
+    """Return the interpreter with CrewAI: FORKLINE_ENGINE_PYTHON, or the demo's environment."""
     named = os.environ.get("FORKLINE_ENGINE_PYTHON")
     python = Path(named) if named else ROOT / "demo/.venv/bin/python"
     assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_ENGINE_PYTHON"
@@ -80,7 +80,7 @@ def engine_python() -> Path:
 
 @pytest.fixture(scope="session")
 def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
-    """The same interpreter, with a process of it that has imported CrewAI and copies itself for each run."""
+    """Return the same interpreter with a process that has imported CrewAI and forks for each run."""
     folder = tmp_path_factory.mktemp("warm")
     with model_server() as model, warm_python(engine_python, environment(model, folder), folder) as python:
         yield python
@@ -88,7 +88,7 @@ def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def offline_model() -> Iterator[OfflineModel]:
-    """A model of this test's own: ``url`` is its address, ``requests`` what it was asked."""
+    """Return an offline model for one test. ``url`` is its address, ``requests`` what it received."""
     model = OfflineModel()
     model.start()
     yield model
@@ -97,17 +97,17 @@ def offline_model() -> Iterator[OfflineModel]:
 
 @pytest.fixture(scope="session")
 def written_stores(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of stores that real CrewAI wrote, once for all tests. To be read only."""
+    """Return a folder of stores that CrewAI wrote once for all tests. Tests only read it."""
     return made_once(tmp_path_factory, "written_stores", partial(write_stores, python=warm_engine))
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder for all processes of this test session, made by the first that needs it."""
+    """Return a folder shared by all processes of the test session, created by the first that needs it."""
     folder = shared_folder(factory) / name
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            # Under its name only when it is complete: the tests of a process that failed try again.
+            # Renamed when complete, so that another process tries again if this one fails.
             made = factory.mktemp(name)
             make(made)
             made.rename(folder)
@@ -115,13 +115,13 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of this test session have."""
+    """Return the folder that all processes of the test session share."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def engine_variables(model: OfflineModel) -> dict[str, str]:
-    """What the demo's program finds in its environment."""
+    """Return the environment of the demo's program."""
     return {
         "OPENAI_API_KEY": FAKE_KEY,
         "OPENAI_BASE_URL": model.url,
@@ -131,7 +131,7 @@ def engine_variables(model: OfflineModel) -> dict[str, str]:
 
 
 def write_stores(folder: Path, python: WarmPython) -> None:
-    """Run the demo's crew, flow and agent, each once a store, two at a time."""
+    """Run the demo's crew, flow and agent once per store, two at a time."""
     model = OfflineModel()
     model.start()
     surroundings = {**os.environ, **engine_variables(model)}
@@ -151,13 +151,13 @@ def write_stores(folder: Path, python: WarmPython) -> None:
 
 @pytest.fixture(scope="module")
 def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
-    """``make demo``, complete, and served until the module's tests are done.
+    """Serve the finished demo until the module's tests are done.
 
-    Its data folder is the one that tests/demo/test_make_demo.py has left, where those tests have run.
+    Uses the data folder that tests/demo/test_make_demo.py left, if those tests have run.
     """
     left = shared_folder(tmp_path_factory) / COMPLETE_DEMO
     if left.exists():
-        # Taken: another module makes its own.
+        # In use: another module creates its own.
         data_folder = Path(left.rename(left.with_name("taken-demo")).resolve())
         served = started_demo(data_folder, delay=0.03)
     else:
@@ -168,18 +168,18 @@ def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def live_server(live_server: LiveServer) -> LiveServer:
-    """Django's own server in this process, which answers at its address."""
+    """Return Django's live server, whose address is allowed."""
     settings.ALLOWED_ORIGINS.append(live_server.url)
     return live_server
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium. Give each test its own ``browser.new_context()``."""
+    """Return a headless Chromium. Create a ``browser.new_context()`` for each test."""
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
     patch = pytest.MonkeyPatch()
-    # Playwright keeps an event loop in this thread, which Django would take for its own.
+    # Playwright runs an event loop in this thread, which Django would refuse to block.
     patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])

@@ -1,4 +1,4 @@
-"""Which files are opened by whatever process, as the system itself reports them."""
+"""Records which files any process opens, as the system reports them."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ _HEAD = struct.Struct("iIII")
 
 @contextmanager
 def opened_files(folder: str | Path) -> Iterator[list[str]]:
-    """The paths of the files below a folder that are opened meanwhile, known at the end."""
+    """Yield a list that is filled with the paths below the folder that were opened during the block."""
     system = ctypes.CDLL(None, use_errno=True)
     watching = system.inotify_init1(IN_NONBLOCK)
     assert watching >= 0, os.strerror(ctypes.get_errno())

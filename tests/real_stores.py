@@ -1,4 +1,4 @@
-"""Small stores that real CrewAI wrote, copied for one test, and ways to see what reading leaves behind."""
+"""Copies of small stores that CrewAI wrote, and checks that reading changes nothing."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ VERSIONS = ("1.14.1", "1.14.2", "1.14.7", "1.15.30")
 
 
 def copy_of(name: str, into: Path) -> Path:
-    """A copy of a store, such as ``1.15.30/json`` or ``1.14.1/cp.db``."""
+    """Return a copy of a store such as ``1.15.30/json`` or ``1.14.1/cp.db``."""
     target = into / name
     target.parent.mkdir(parents=True, exist_ok=True)
     source = STORES / name
@@ -19,7 +19,7 @@ def copy_of(name: str, into: Path) -> Path:
 
 
 def hashes_below(folder: Path) -> dict[str, str]:
-    """Every file below a folder, with what its bytes hash to."""
+    """Return the digest of every file below a folder."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -28,7 +28,7 @@ def hashes_below(folder: Path) -> dict[str, str]:
 
 
 def one_checkpoint(**changes: Any) -> dict[str, Any]:
-    """A small real checkpoint of a flow, decoded, with some top-level fields changed."""
+    """Return a small real flow checkpoint, decoded, with some top-level fields changed."""
     path = next((STORES / "1.15.30/flow/main").glob("*16755e62*"))
     return {**json.loads(path.read_text()), **changes}
 

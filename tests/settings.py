@@ -1,4 +1,4 @@
-"""The settings under test: the real ones, on a data folder of their own that goes with the process."""
+"""The real settings, with a temporary data folder per process."""
 
 import atexit
 import os
@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# The settings read it when they are imported, and the children that a test starts inherit it.
+# Read when the settings are imported, and inherited by the processes that a test starts.
 TEST_FOLDER = Path(tempfile.mkdtemp(prefix="forkline-tests-")).resolve()
 os.environ["DATA_DIR"] = str(TEST_FOLDER / "data")
 atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
@@ -14,11 +14,11 @@ atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
 from checkpoint_site.settings import *  # noqa: E402, F403
 from checkpoint_site.settings import ALLOWED_ORIGINS, DATA_DIR, DATABASES  # noqa: E402
 
-# A real file, at the same place as without tests: children with the ordinary settings find it there.
+# A real file at the usual path, so that processes with the ordinary settings find it.
 DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "forkline.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
-# Only the tests of a warm start have processes wait: no other is to depend on which ran before it.
+# Only the tests of prewarming enable it, so that no test depends on an earlier one.
 PREWARM = False
-# What Django's test client asks for.
+# The host that Django's test client requests.
 ALLOWED_ORIGINS.append("http://testserver")

@@ -1,4 +1,4 @@
-"""What ``make matrix`` reads from docs/matrix.md and writes to it. No version is installed."""
+"""``make matrix`` reads and writes docs/matrix.md. Installs no version."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ RESULTS = {
 TEXT = f"# Title\n\n1. A list.\n\n{HEADING}\n\n{table(ROWS, ['1.9', '1.10'], RESULTS)}\n"
 
 
-def test_the_table_that_is_written_can_be_read_again() -> None:
+def test_a_written_table_can_be_read() -> None:
     columns = read_table(TEXT)
 
     read = {
@@ -36,7 +36,7 @@ def test_a_document_without_a_table_is_an_error() -> None:
         read_table("# Title\n")
 
 
-def test_cells_that_were_not_run_again_stay() -> None:
+def test_results_of_other_cells_are_kept() -> None:
     results = {("crew", "resume", "1.9"): "fail: no", ("agent", "resume", "1.9.1"): "pass: slow"}
     rows = [*ROWS[:2], ("agent", "resume")]
 
@@ -50,7 +50,7 @@ def test_cells_that_were_not_run_again_stay() -> None:
     }
 
 
-def test_the_document_is_as_it_would_be_written() -> None:
+def test_the_document_matches_what_would_be_written() -> None:
     text = DOCUMENT.read_text()
     rows = [(row.group, row.name) for row in rows_named()]
 

@@ -1,4 +1,4 @@
-"""How the interpreter of a version is used: started for each run, or once and copied."""
+"""The interpreter of a version starts for each run, or once and forks."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PROGRAM = "import sys; print('crewai' in sys.modules)"
 
 @pytest.mark.engine
 @pytest.mark.parametrize("warm", [False, True])
-def test_a_warm_interpreter_has_imported_the_engine(
+def test_a_prewarmed_interpreter_has_imported_the_engine(
     engine_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: bool
 ) -> None:
     monkeypatch.delenv("WARM", raising=False)

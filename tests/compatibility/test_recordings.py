@@ -1,4 +1,4 @@
-"""A run that is recorded while the engine panics is recorded again, and never reused."""
+"""A recording in which the engine panicked is discarded and recorded again."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from quality.compatibility import stage
 from quality.compatibility.stage import MAX_RECORDINGS, Failed, Stage
 from tests.runners.model_server import ModelServer
 
-# Stands in for the project's recorder: a real panic is the serializer's, and comes by chance.
+# A fake recorder: a real panic of the serializer is random.
 RECORDER = """
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def stage_with(tmp_path: Path, recordings: Path, panics: int) -> Stage:
     return Stage(Path(sys.executable), "newest", tmp_path / "row", recordings, ModelServer())
 
 
-def test_it_is_recorded_again(tmp_path: Path, recordings: Path) -> None:
+def test_a_recording_with_a_panic_is_recorded_again(tmp_path: Path, recordings: Path) -> None:
     store = stage_with(tmp_path, recordings, panics=2).recorded("crew")
 
     assert len(list(store.rglob("*.json"))) == 1

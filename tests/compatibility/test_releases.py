@@ -1,4 +1,4 @@
-"""What ``make matrix-new`` compares, prints and exits with. No version is installed."""
+"""What ``make matrix-new`` compares, prints and returns. Installs no version."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_changed_verdict_is_better_or_worse(before: str, now: str, worse: bool
     assert Change("crew: resume", before, now).is_worse is worse
 
 
-def test_a_verdict_with_another_reason_has_not_changed() -> None:
+def test_a_different_reason_is_not_a_change() -> None:
     now = {("crew", "resume"): "pass: asked 27 times", ("flow", "resume"): "not possible: other"}
     before = {
         ("crew", "resume"): "pass: asked 9 times",
@@ -53,7 +53,7 @@ def test_a_verdict_with_another_reason_has_not_changed() -> None:
     assert report([], "2.0", "1.9") == "Nothing changed between CrewAI 1.9 and 2.0."
 
 
-def test_what_got_worse_is_printed_first() -> None:
+def test_regressions_are_printed_first() -> None:
     found = [Change("a: b", "fail", "pass"), Change("c: d", "pass", "fail: no")]
 
     assert report(found, "2.0", "1.9").splitlines() == [
@@ -63,7 +63,7 @@ def test_what_got_worse_is_printed_first() -> None:
     ]
 
 
-def test_a_recorded_version_is_not_played_again(
+def test_a_recorded_version_is_not_run_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(environments, "newest", lambda: newest_of(recorded()))
@@ -74,7 +74,7 @@ def test_a_recorded_version_is_not_played_again(
 
 
 @pytest.mark.parametrize(("outcome", "status"), [("pass", 0), ("fail: no", 1)])
-def test_a_new_version_is_played_and_compared(
+def test_a_new_version_is_run_and_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: str, status: int
 ) -> None:
     played: list[str] = []
@@ -97,7 +97,7 @@ def test_a_new_version_is_played_and_compared(
 
 
 @pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--nwe"], 2), (["1.15.30"], 2)])
-def test_help_and_unknown_arguments_play_nothing(
+def test_help_and_unknown_arguments_run_nothing(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int
 ) -> None:
     monkeypatch.setattr(command, "results_of", lambda *_: pytest.fail("a row is played"))

@@ -1,6 +1,6 @@
-"""Every row of the matrix, with the demo's version of the engine.
+"""Every row of the compatibility matrix passes on the demo's version of the engine.
 
-``make matrix`` starts each run cold, as the product may; here they are copies of one warm process.
+``make matrix`` starts each run cold. These tests fork one process that has imported the engine.
 """
 
 import pytest
@@ -18,7 +18,7 @@ ROWS = [row.title for row in rows_named()]
 def outcomes(
     warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Outcomes:
-    """What came of each row that is asked for, played two at a time."""
+    """Return the outcome of each selected row. Two rows run at a time."""
     asked = {item.callspec.params.get("title") for item in request.session.items if hasattr(item, "callspec")}
     rows = [row for row in rows_named() if row.title in asked]
     recordings = tmp_path_factory.mktemp("recordings")
@@ -27,6 +27,6 @@ def outcomes(
 
 
 @pytest.mark.parametrize("title", ROWS)
-def test_what_must_be_seen_is_seen(outcomes: Outcomes, title: str) -> None:
+def test_row_passes(outcomes: Outcomes, title: str) -> None:
     verdict = outcomes[title].partition(":")[0]
     assert verdict == ("not possible" if title in NOT_POSSIBLE else "pass"), outcomes[title]

@@ -1,4 +1,4 @@
-"""How the table is drawn, and which rows a person asks for."""
+"""The table as Markdown, and the selection of rows."""
 
 from quality.compatibility.playing import rows_named
 from quality.compatibility.table import table
@@ -6,7 +6,7 @@ from quality.compatibility.table import table
 ROWS = [("crew", "resume"), ("crew", "fork"), ("flow", "resume")]
 
 
-def test_each_reason_stands_once_below_the_table_and_its_number_in_the_cells() -> None:
+def test_each_reason_is_listed_once_and_numbered_in_the_cells() -> None:
     results = {
         ("crew", "resume", "1"): "pass",
         ("crew", "resume", "2"): "fail: a | b",
@@ -26,7 +26,7 @@ def test_each_reason_stands_once_below_the_table_and_its_number_in_the_cells() -
     ]
 
 
-def test_rows_are_chosen_by_parts_of_their_names_and_have_each_their_own() -> None:
+def test_rows_are_selected_by_parts_of_their_names() -> None:
     every = rows_named()
     assert len({row.title for row in every}) == len(every) > 40
     assert {row.group for row in rows_named(["flow:", "agent: resume"])} == {"flow", "agent"}

@@ -1,4 +1,4 @@
-"""Runs the demo's program as a copy of a process that has imported CrewAI: run_newsroom.py ARGUMENTS."""
+"""Runs the demo's program in a fork of a process that has imported CrewAI: run_newsroom.py ARGUMENTS."""
 
 import sys
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""``make demo``, as a person meets it: served while real runs happen once, then at once."""
+"""``make demo`` serves while it runs the project once, and immediately on later starts."""
 
 import json
 import os
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass(frozen=True)
 class WatchedDemo:
-    """A demo that was watched from its login link on. ``first_page`` is where that link led."""
+    """A demo observed from its login link on. ``first_page`` is the page that the link opened."""
 
     demo: ServedDemo
     was_finished: bool
@@ -34,7 +34,7 @@ class WatchedDemo:
 
 @pytest.fixture(scope="module")
 def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedDemo]:
-    """``make demo`` in a data folder of its own, served until the module's tests are done."""
+    """Return ``make demo`` with its own data folder, served until the module's tests are done."""
     with started_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
         finished = demo.data_folder / "demo/finished"
         was_finished = finished.exists()
@@ -43,7 +43,7 @@ def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             first_page = page.read().decode()
         wait_until(finished.exists, COMPLETE_SECONDS)
         yield WatchedDemo(demo, was_finished, first_page)
-    # Others need not run it again.
+    # Other modules use the finished demo.
     (shared_folder(tmp_path_factory) / COMPLETE_DEMO).symlink_to(demo.data_folder)
 
 
@@ -64,7 +64,7 @@ def python(demo: ServedDemo, *arguments: str) -> str:
 
 
 def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
-    """The checkpoints of a store of the demo, all of one run, as the terminal lists them."""
+    """Return the checkpoints of a store of the demo as the terminal lists them. They belong to one run."""
     place = str(demo.data_folder / "demo/newsroom" / store)
     document = json.loads(python(demo, "manage.py", "checkpoints", "list", place, "--json"))
     assert document["problems"] == []
@@ -78,12 +78,12 @@ def files(demo: ServedDemo) -> dict[str, float]:
     return {str(path): path.stat().st_mtime for path in stores.rglob("*.json")}
 
 
-def test_it_is_served_before_its_runs_have_ended(watched: WatchedDemo) -> None:
+def test_the_demo_serves_before_its_runs_have_ended(watched: WatchedDemo) -> None:
     assert not watched.was_finished
     assert "/demo/newsroom/article" in watched.first_page
 
 
-def test_nothing_runs_on_without_its_server(engine_python: Path, tmp_path: Path) -> None:
+def test_no_process_outlives_the_server(engine_python: Path, tmp_path: Path) -> None:
     with started_demo(tmp_path / "data") as demo:
         wait_until(lambda: programs_of(demo))
         demo.server.kill()
@@ -92,7 +92,7 @@ def test_nothing_runs_on_without_its_server(engine_python: Path, tmp_path: Path)
 
 
 def programs_of(demo: ServedDemo) -> list[psutil.Process]:
-    """The demo's own programs that are running."""
+    """Return the running processes of the demo."""
     stores = str(demo.data_folder / "demo/newsroom")
     found = []
     for process in psutil.process_iter():
@@ -116,7 +116,7 @@ def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> No
     assert len(finished) == 2
 
 
-def test_the_flow_and_the_agent_are_a_run_each(demo_site: ServedDemo) -> None:
+def test_the_flow_and_the_agent_have_one_run_each(demo_site: ServedDemo) -> None:
     assert {found["entity"] for found in listed(demo_site, "digest")} == {"flow"}
     interview = listed(demo_site, "interview")
     assert [found["name"] for found in interview] == ["Interviewer", "Interviewer"]
@@ -136,7 +136,7 @@ def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
 BRANCHES = ("main", "shorter-draft", "year-2030")
 
 
-def test_a_start_beside_one_that_serves_leaves_it_its_model(demo_site: ServedDemo) -> None:
+def test_a_second_instance_does_not_take_over_the_model(demo_site: ServedDemo) -> None:
     variables = demo_site.data_folder / "demo/.env"
     before = variables.read_text()
     port = demo_site.site.rpartition(":")[2]
@@ -153,7 +153,7 @@ def test_a_start_beside_one_that_serves_leaves_it_its_model(demo_site: ServedDem
     assert variables.read_text() == before
 
 
-def test_a_second_start_repeats_nothing(demo_site: ServedDemo) -> None:
+def test_a_second_start_runs_nothing_again(demo_site: ServedDemo) -> None:
     before = files(demo_site)
     with started_demo(demo_site.data_folder) as again:
         assert again.printed.count("CrewAI") == 0

@@ -1,4 +1,4 @@
-"""The demo's crew, flow and agent really run, and CrewAI writes their checkpoints."""
+"""The demo's crew, flow and agent run, and CrewAI writes their checkpoints."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.engine
 
 
 def read_folder(folder: Path) -> list[dict[str, Any]]:
-    """The checkpoints of a folder, the shortest history first."""
+    """Return the checkpoints of a folder, shortest history first."""
     found: list[dict[str, Any]] = [json.loads(path.read_bytes()) for path in folder.rglob("*.json")]
     return sorted(found, key=lambda checkpoint: len(checkpoint["event_record"]["nodes"]))
 
@@ -37,7 +37,7 @@ def test_the_crew_writes_a_checkpoint_at_every_step(written_stores: Path) -> Non
 
 def test_the_crews_inputs_keep_their_types(written_stores: Path) -> None:
     first, *started = read_folder(written_stores / "article")
-    # CrewAI sets them only after it has said that the kickoff started.
+    # CrewAI sets inputs after it emits the kickoff event.
     assert crew_of(first)["checkpoint_inputs"] is None
     for checkpoint in started:
         inputs = crew_of(checkpoint)["checkpoint_inputs"]
@@ -61,7 +61,7 @@ def test_the_headline_reads_the_draft_and_skips_the_fact_check(written_stores: P
     assert json.loads(tasks["Fact-check the draft"]["output"]["raw"])["claims"]
 
 
-def test_every_model_call_streams_and_says_its_tokens(written_stores: Path) -> None:
+def test_every_model_call_streams_and_reports_its_tokens(written_stores: Path) -> None:
     last = read_folder(written_stores / "article")[-1]
     calls = events_of(last, "llm_call_completed")
     assert len(calls) == 6
@@ -69,7 +69,7 @@ def test_every_model_call_streams_and_says_its_tokens(written_stores: Path) -> N
     assert len(events_of(last, "llm_stream_chunk")) > 20
 
 
-def test_the_sqlite_store_holds_what_the_folder_holds(written_stores: Path) -> None:
+def test_the_sqlite_store_and_the_folder_hold_the_same(written_stores: Path) -> None:
     with closing(sqlite3.connect(f"file:{written_stores / 'article.db'}?mode=ro", uri=True)) as store:
         rows = store.execute("SELECT parent_id, json_extract(data, '$.trigger') FROM checkpoints").fetchall()
     assert len(rows) == 10
@@ -91,7 +91,7 @@ def test_the_flow_goes_the_long_way_and_keeps_its_state(written_stores: Path) ->
     assert "Digest on AI checkpoints" in state["digest"]
 
 
-def test_the_lone_agent_writes_its_start_and_its_end(written_stores: Path) -> None:
+def test_the_agent_writes_a_checkpoint_at_its_start_and_end(written_stores: Path) -> None:
     found = {checkpoint["trigger"]: checkpoint for checkpoint in read_folder(written_stores / "interview")}
     assert set(found) == {"lite_agent_execution_started", "lite_agent_execution_completed"}
     assert {checkpoint["entities"][0]["role"] for checkpoint in found.values()} == {"Interviewer"}

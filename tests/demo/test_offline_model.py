@@ -59,12 +59,12 @@ def test_the_same_request_gets_the_same_answer(offline_model: OfflineModel) -> N
         (draft(context="- **Me**: I edited this."), "I edited this"),
     ],
 )
-def test_what_was_edited_shows_in_the_answer(offline_model: OfflineModel, changed: str, shown: str) -> None:
+def test_an_edit_changes_the_answer(offline_model: OfflineModel, changed: str, shown: str) -> None:
     assert shown in text_of(ask(offline_model, changed))
     assert shown not in text_of(ask(offline_model, draft()))
 
 
-def test_streamed_pieces_make_up_the_whole_answer_and_usage_comes_last(offline_model: OfflineModel) -> None:
+def test_streamed_chunks_form_the_answer_and_end_with_usage(offline_model: OfflineModel) -> None:
     request = {"messages": [{"role": "user", "content": draft()}], "stream": True}
     lines = post(offline_model, request | {"stream_options": {"include_usage": True}}).decode().split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
@@ -102,7 +102,7 @@ def test_the_tool_is_called_once_for_each_source_before_the_answer(offline_model
     assert "B says 30." in text
 
 
-def test_a_checked_statement_holds_where_the_research_has_its_numbers(offline_model: OfflineModel) -> None:
+def test_a_statement_is_confirmed_if_the_research_has_its_numbers(offline_model: OfflineModel) -> None:
     context = "## Research\n\n- **A**: 41 were read.\n\n---\n\n# Article\n\nOf 41 read, 9 held. 41 were read."
     prompt = f"Current Task: Fact-check the draft\n\nThis is the context you're working with:\n{context}"
     answer = json.loads(text_of(ask(offline_model, prompt, response_format={"type": "json_schema"})))
@@ -110,7 +110,7 @@ def test_a_checked_statement_holds_where_the_research_has_its_numbers(offline_mo
     assert answer["verdict"] == "1 of 2 statements hold."
 
 
-def test_it_lists_its_model_and_remembers_what_it_was_asked(offline_model: OfflineModel) -> None:
+def test_the_model_is_listed_and_requests_are_recorded(offline_model: OfflineModel) -> None:
     with urllib.request.urlopen(f"{offline_model.url}/models", timeout=60) as response:
         assert [entry["id"] for entry in json.load(response)["data"]] == ["gpt-4o-mini"]
     ask(offline_model, draft())
@@ -118,7 +118,7 @@ def test_it_lists_its_model_and_remembers_what_it_was_asked(offline_model: Offli
 
 
 @pytest.mark.parametrize("body", ["[]", "{", '{"messages": [1]}'])
-def test_what_is_no_request_is_refused_with_a_reason(offline_model: OfflineModel, body: str) -> None:
+def test_an_invalid_request_is_refused_with_a_reason(offline_model: OfflineModel, body: str) -> None:
     asked = urllib.request.Request(f"{offline_model.url}/chat/completions", body.encode())
     with pytest.raises(urllib.error.HTTPError) as refusal, urllib.request.urlopen(asked, timeout=60):
         pass
@@ -126,7 +126,7 @@ def test_what_is_no_request_is_refused_with_a_reason(offline_model: OfflineModel
     assert "Not a chat completion request" in json.load(refusal.value)["error"]["message"]
 
 
-def test_it_ends_with_the_program_that_started_it() -> None:
+def test_the_model_ends_with_the_program_that_started_it() -> None:
     program = subprocess.Popen(
         [sys.executable, "-m", "offline_model", "--port", "0"],
         cwd=DEMO,
@@ -138,6 +138,6 @@ def test_it_ends_with_the_program_that_started_it() -> None:
     address = program.stdout.readline().strip()
     with urllib.request.urlopen(f"{address}/models", timeout=60) as response:
         assert response.status == 200
-    # What a killed parent does as well.
+    # As if the parent had been killed.
     program.communicate(timeout=60)
     assert program.returncode == 0

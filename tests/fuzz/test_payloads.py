@@ -17,11 +17,11 @@ from quality.fuzz.script_injection.payloads import filled, payload_forms
 
 # One of each kind.
 EVERY = 40
-# Nobody listens there.
+# Nothing listens there.
 NOWHERE = "127.0.0.1:9"
 
 
-def test_there_are_500_payloads_and_each_is_another() -> None:
+def test_there_are_500_distinct_payloads() -> None:
     forms = payload_forms()
     assert len(forms) == len(set(forms)) >= 500
     assert not [form for form in forms if "§" in filled(form, 1, NOWHERE)]
@@ -63,7 +63,7 @@ async def looked_at(site: str, session: str, group: Group, with_policy: bool) ->
 
 
 @pytest.mark.browser
-def test_a_page_that_escapes_nothing_is_noticed() -> None:
+def test_a_page_without_escaping_fails() -> None:
     async def looked() -> Seen:
         seen = Seen()
         async with async_playwright() as playwright:

@@ -14,12 +14,12 @@ from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, Limits, ReadProblem
 
-# What takes long to make.
+# These take long to create.
 LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}
 
 
 def read(folder: Path, limits: Limits) -> tuple[list[str], dict[str, ReadProblem]]:
-    """The keys that were read, and the faults by key."""
+    """Return the keys that were read, and the problems by key."""
     with open_reader(LocationAddress(folder, limits)) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)]
         results = list(store.read_all(entries, 1))
@@ -32,7 +32,7 @@ def healthy(folder: Path, count: int) -> None:
         write_checkpoint(folder, f"20270101T{number:06d}_{number:08x}")
 
 
-def test_what_takes_too_much_time_is_refused_and_its_neighbours_are_read(tmp_path: Path) -> None:
+def test_a_slow_file_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     healthy(tmp_path, 25)
     long = with_state(b"[" + b"{}," * 4_000_000 + b"1]")
     (tmp_path / "main/20270101T000012_z.json").write_bytes(long)
@@ -42,7 +42,7 @@ def test_what_takes_too_much_time_is_refused_and_its_neighbours_are_read(tmp_pat
     assert "more than 0.5 seconds" in str(*(fault.reason for fault in faults.values()))
 
 
-def test_what_takes_too_much_memory_is_refused_and_its_neighbours_are_read(tmp_path: Path) -> None:
+def test_a_file_that_needs_too_much_memory_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     healthy(tmp_path, 25)
     (tmp_path / "main/20270101T000012_z.json").write_bytes(with_state(b'"' + b"a" * 50_000_000 + b'"'))
     found, faults = read(tmp_path, Limits(max_memory=90 * 1024 * 1024))
@@ -53,7 +53,7 @@ def test_what_takes_too_much_memory_is_refused_and_its_neighbours_are_read(tmp_p
 
 
 @pytest.mark.django_db
-def test_every_text_is_read_or_refused(tmp_path: Path, settings: Settings) -> None:
+def test_every_file_is_read_or_refused(tmp_path: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_SECONDS = 2
     for number, (name, data) in enumerate(texts(scale=0.02)):
         place = tmp_path / str(number)
@@ -74,9 +74,7 @@ def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_store_that_was_refused_is_read_again_only_when_it_changes(
-    tmp_path: Path, settings: Settings
-) -> None:
+def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_SECONDS = 0.002
     many_rows(20_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
@@ -93,7 +91,7 @@ def test_a_store_that_was_refused_is_read_again_only_when_it_changes(
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["folder", "store"])
 @pytest.mark.parametrize("name", sorted(HAPPENINGS.keys() - {"no descriptors left"}))
-def test_what_disappears_for_a_moment_loses_nothing(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_location_that_disappears_for_a_moment_loses_nothing(name: str, kind: str, tmp_path: Path) -> None:
     found = Found()
     path, count = made(tmp_path / "place", kind, 60)
     look(path, count, HAPPENINGS[name], found)

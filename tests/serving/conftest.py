@@ -1,4 +1,4 @@
-"""The web server alone, as its own process."""
+"""Starts the web server in its own process."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""The web server: limits, headers, threads, and its end with open sockets."""
+"""The web server: limits, headers, threads, and shutdown with open sockets."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ from viewer.live.tail import Tail, keep_waking
 from viewer.models import Job, Location
 
 
-def test_an_answer_does_not_name_the_server(server: WebServer) -> None:
+def test_a_response_does_not_name_the_server(server: WebServer) -> None:
     answer = server.get("/login/")
     assert answer.status == 200
     assert answer.getheader("Server") is None
@@ -43,7 +43,7 @@ def test_static_files_are_served(server: WebServer) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_too_large_is_refused(server: WebServer, chunked: bool) -> None:
+def test_a_large_body_is_refused(server: WebServer, chunked: bool) -> None:
     body = b"x" * 65536
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         length = f"Content-Length: {MAX_BODY_BYTES + 1}"
@@ -57,21 +57,21 @@ def test_a_body_that_is_too_large_is_refused(server: WebServer, chunked: bool) -
         assert client.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_headers_that_are_too_large_are_refused(server: WebServer) -> None:
+def test_large_headers_are_refused(server: WebServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * MAX_HEADER_BYTES))
         assert client.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_connections_to_the_database_are_as_many_as_threads(server: WebServer) -> None:
+def test_each_thread_has_one_database_connection(server: WebServer) -> None:
     with ThreadPoolExecutor(20) as clients:
         statuses = list(clients.map(lambda _: server.get("/login/?next=/").status, range(200)))
     assert set(statuses) == {200}
-    # Each connection has the database and its log open.
+    # Each connection opens the database and its log.
     assert server.database_descriptors() <= 2 * (PAGE_THREADS + SOCKET_THREADS + 2)
 
 
-async def test_its_end_closes_open_sockets(server: WebServer, tmp_path: object) -> None:
+async def test_shutdown_closes_open_sockets(server: WebServer, tmp_path: object) -> None:
     job = await asyncio.to_thread(open_job, str(tmp_path))
     cookie = await asyncio.to_thread(session_cookie, server.port)
     site = f"127.0.0.1:{server.port}"
@@ -100,7 +100,9 @@ def session_cookie(port: int) -> str:
     return f"forkline_session_{port}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
 
-async def test_a_tail_closes_its_connection(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_change_watcher_closes_its_connection(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = []
     watched = "viewer.live.tail.watched_database"
 
@@ -128,7 +130,7 @@ async def test_a_tail_closes_its_connection(transactional_db: None, monkeypatch:
     assert [one.is_closed for one in opened] == [True]
 
 
-def test_a_small_import_leaves_the_collector_alone() -> None:
+def test_a_small_import_does_not_disable_garbage_collection() -> None:
     before = gc.get_freeze_count()
     with only_new_garbage(WORTH_FREEZING - 1):
         assert gc.get_freeze_count() == before

@@ -71,7 +71,7 @@ def test_the_version_is_that_of_the_project() -> None:
     assert version_text(version_number("12.34.56")) == "12.34.56"
 
 
-def test_a_database_says_whose_it_is_and_which_version_made_it(database: sqlite3.Connection) -> None:
+def test_a_database_records_its_application_and_version(database: sqlite3.Connection) -> None:
     assert database.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert database.execute("PRAGMA user_version").fetchone() == (version_number(settings.VERSION),)
 
@@ -93,7 +93,7 @@ def test_a_newer_database_is_refused_by_its_version(data: Path, database: sqlite
 @pytest.mark.parametrize(
     "tables", ["CREATE TABLE checkpoints (id)", "CREATE TABLE django_migrations (app, name)"]
 )
-def test_a_foreign_database_is_refused_and_stays_as_it_is(tmp_path: Path, tables: str) -> None:
+def test_a_foreign_database_is_refused_and_unchanged(tmp_path: Path, tables: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     path = folder / "forkline.sqlite3"
@@ -109,14 +109,14 @@ def test_a_foreign_database_is_refused_and_stays_as_it_is(tmp_path: Path, tables
     assert path.read_bytes() == before
 
 
-def test_what_is_no_database_is_refused(data: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(data: Path) -> None:
     for side in ("-wal", "-shm"):
         (data / f"forkline.sqlite3{side}").unlink(missing_ok=True)
     (data / "forkline.sqlite3").write_bytes(b"no database at all, but long enough to be one " * 99)
     assert "The database is damaged" in refused(manage(data, *listing(data)))
 
 
-def test_a_damaged_database_is_told_with_what_to_do(data: Path) -> None:
+def test_a_damaged_database_is_reported_with_advice(data: Path) -> None:
     path = data / "forkline.sqlite3"
     whole = path.read_bytes()
     # All pages but the first, which names them.
@@ -125,7 +125,7 @@ def test_a_damaged_database_is_told_with_what_to_do(data: Path) -> None:
     assert "The database is damaged" in line and "checkpoints restore FILE" in line
 
 
-def test_a_locked_database_is_told(data: Path, database: sqlite3.Connection) -> None:
+def test_a_locked_database_is_reported(data: Path, database: sqlite3.Connection) -> None:
     database.execute("BEGIN IMMEDIATE")
     error = OperationalError("database is locked")
     error.__cause__ = sqlite_error("BEGIN IMMEDIATE", data / "forkline.sqlite3")
@@ -144,7 +144,7 @@ def sqlite_error(statement: str, path: Path) -> Exception:
     return raised.value
 
 
-def test_a_full_disk_is_told(data: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(data: Path, tmp_path: Path) -> None:
     store = copy_of("1.15.30/flow", tmp_path / "other")
     # A file larger than that cannot be written: as on a full disk, SQLite cannot extend its log.
     size = (data / "forkline.sqlite3").stat().st_size // 1024
@@ -153,21 +153,21 @@ def test_a_full_disk_is_told(data: Path, tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr and str(data) in line
 
 
-def test_a_database_that_cannot_grow_is_told_as_a_full_disk(data: Path) -> None:
+def test_a_database_that_cannot_grow_is_reported_as_a_full_disk(data: Path) -> None:
     error = sqlite_error("PRAGMA max_page_count = 1; CREATE TABLE more (x)", data / "forkline.sqlite3")
     assert "No space is left on the disk of" in failure_words(error)
     nowhere_else = OSError(28, "No space left on device")
     assert failure_words(nowhere_else) == failure_words(error)
 
 
-def test_of_the_disk_only_what_is_ours_is_told() -> None:
+def test_only_errors_of_the_data_folder_are_reported() -> None:
     elsewhere = PermissionError(13, "Permission denied", "/elsewhere/file")
     ours = PermissionError(13, "Permission denied", str(Path(django_settings.DATA_DIR) / "jobs"))
     assert failure_words(elsewhere) == failure_words(ValueError("x")) == ""
     assert "cannot be written" in failure_words(ours)
 
 
-def test_a_copy_is_made_before_an_upgrade_and_the_latest_are_kept(
+def test_an_upgrade_backs_up_the_database_and_keeps_the_latest_copies(
     data: Path, database: sqlite3.Connection
 ) -> None:
     copies: list[Path] = []
@@ -187,18 +187,18 @@ def test_a_copy_is_made_before_an_upgrade_and_the_latest_are_kept(
     assert sorted((data / "backups").iterdir()) == copies
 
 
-def test_a_new_database_needs_no_copy(data: Path) -> None:
+def test_a_new_database_is_not_backed_up(data: Path) -> None:
     assert not (data / "backups").exists()
 
 
-def test_a_database_that_is_gone_is_told_of_when_it_is_made_again(data: Path) -> None:
+def test_recreating_a_missing_database_is_reported(data: Path) -> None:
     (data / "jobs" / "some-job").mkdir(parents=True)
     for path in data.glob("forkline.sqlite3*"):
         path.unlink()
     assert "a new, empty one was made" in manage(data, "checkpoints", "answer").stderr
 
 
-def test_no_second_database_is_made_while_one_is_open(data: Path) -> None:
+def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
     script = (
         "import django; django.setup();"
         "from viewer.data_folder import make_ready; make_ready();"

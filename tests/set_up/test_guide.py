@@ -10,7 +10,7 @@ import pytest
 from django.core.management import load_command_class
 
 from checkpoint_site.command import COMMANDS
-from tests.test_rooms import ROOMS
+from tests.test_imports import IMPORTS
 from viewer.cli import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def headings(path: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found]
 
 
-def test_the_guide_has_a_page_per_task() -> None:
+def test_the_guide_has_one_page_per_task() -> None:
     assert [path.stem for path in GUIDE] == ["answer", "browse", "fork", "operate", "share", "sweep"]
 
 
@@ -68,7 +68,7 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.mark.parametrize("path", GUIDE, ids=lambda path: path.stem)
-def test_bold_words_are_on_the_pages(path: Path) -> None:
+def test_bold_terms_appear_on_the_pages(path: Path) -> None:
     shown = shown_texts()
     words = [" ".join(found.split()) for found in BOLD.findall(path.read_text())]
     own = {"1. What would it do?", "2. What can be restored?"}
@@ -77,7 +77,7 @@ def test_bold_words_are_on_the_pages(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_have_targets(path: Path) -> None:
     broken = []
     for target, anchor in LINK.findall(path.read_text()):
         if "://" in target:
@@ -101,6 +101,6 @@ def test_commands_and_options_exist(path: Path) -> None:
 
 def test_the_architecture_names_every_package() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    top_level = {Path(room).parts[1].removesuffix(".py") for room in ROOMS}
+    top_level = {Path(package).parts[1].removesuffix(".py") for package in IMPORTS}
 
     assert sorted(name for name in top_level if f"`{name}`" not in text) == []

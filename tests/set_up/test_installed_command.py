@@ -83,7 +83,7 @@ def run(forkline: Path, project: Project, *arguments: str) -> subprocess.Complet
     )
 
 
-def test_it_lists_the_checkpoints_of_another_folder(forkline: Path, project: Project) -> None:
+def test_the_command_lists_the_checkpoints_of_another_folder(forkline: Path, project: Project) -> None:
     listed = run(forkline, project, "list", ".checkpoints", "--json")
 
     assert listed.returncode == 0, listed.stderr
@@ -91,7 +91,7 @@ def test_it_lists_the_checkpoints_of_another_folder(forkline: Path, project: Pro
     assert sum(len(found["checkpoints"]) for found in json.loads(listed.stdout)["runs"]) == stored
 
 
-def test_it_keeps_its_data_in_the_folder_of_the_user(forkline: Path, project: Project) -> None:
+def test_the_command_stores_its_data_in_the_users_folder(forkline: Path, project: Project) -> None:
     run(forkline, project, "list", ".checkpoints")
 
     assert (Path(project.environment["XDG_DATA_HOME"]) / "forkline/forkline.sqlite3").exists()
@@ -108,7 +108,7 @@ def test_without_arguments_it_serves_the_checkpoints_of_the_folder(served: str) 
     assert all(browser.open(site + style).status == 200 for style in styles)
 
 
-def test_without_checkpoints_it_says_how_to_name_a_location(forkline: Path, project: Project) -> None:
+def test_without_checkpoints_the_command_asks_for_a_location(forkline: Path, project: Project) -> None:
     shutil.rmtree(project.folder / ".checkpoints")
 
     refused = run(forkline, project)

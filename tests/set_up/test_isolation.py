@@ -14,13 +14,13 @@ from viewer.models import Project
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def test_the_data_folder_is_not_the_repositorys() -> None:
+def test_tests_do_not_use_the_repositorys_data_folder() -> None:
     assert not Path(settings.DATA_DIR).is_relative_to(ROOT)
     assert os.environ["DATA_DIR"] == str(settings.DATA_DIR)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_child_with_the_ordinary_settings_finds_the_same_database() -> None:
+def test_a_process_with_the_ordinary_settings_uses_the_same_database() -> None:
     Project.objects.create(folder="/somewhere/newsroom", interpreter="python")
     code = (
         "import django; django.setup(); from viewer.models import Project; print(Project.objects.get().name)"

@@ -49,7 +49,7 @@ def test_a_known_vulnerability_fails_the_check() -> None:
     assert lines[0] == "example 1.0: PYSEC-1, fixed in 2.0"
 
 
-def test_a_check_that_could_not_be_made_says_so() -> None:
+def test_a_check_without_a_network_prints_a_note() -> None:
     lines, status = report([{"name": "example", "skip_reason": "not found"}])
 
     assert status == 0

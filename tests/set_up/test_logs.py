@@ -40,7 +40,9 @@ def test_a_job_is_logged_when_it_starts_and_ends(job: Job, caplog: pytest.LogCap
     assert "\\nINFO forged" in PlainFormatter().format(first)
 
 
-def test_one_that_is_cancelled_before_it_starts_is_logged(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_that_is_cancelled_before_its_start_is_logged(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "forkline.jobs"):
         job.request_cancel()
         job.request_cancel()
@@ -74,7 +76,7 @@ def test_a_request_is_logged_without_its_query(
 
 
 @pytest.mark.parametrize("form", ["plain", "json", "xml"])
-def test_the_form_is_a_setting(form: str, tmp_path: Path) -> None:
+def test_the_log_format_is_a_setting(form: str, tmp_path: Path) -> None:
     own = {"DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     script = "import django, logging; django.setup(); logging.getLogger('uvicorn.error').error('x')"
     environment = {**os.environ, **own, "LOG_FORMAT": form}

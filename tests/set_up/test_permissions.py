@@ -63,7 +63,7 @@ def command(folder: Path, *arguments: str, umask: str = "022") -> "subprocess.Co
     return subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_what_was_open_is_restricted_and_nothing_else(tmp_path: Path) -> None:
+def test_only_forklines_own_files_are_restricted(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     laid_out(folder, OURS + THEIRS)
     found = restrict(folder)
@@ -74,14 +74,14 @@ def test_what_was_open_is_restricted_and_nothing_else(tmp_path: Path) -> None:
     assert restrict(folder).paths == restrict(folder, thorough=True).paths == []
 
 
-def test_a_folder_that_is_closed_already_is_looked_through_only_where_it_counts(tmp_path: Path) -> None:
+def test_a_private_folder_is_only_searched_where_needed(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     laid_out(folder, OURS)
     folder.chmod(0o700)
     assert "secret_key" in restrict(folder).paths and open_paths(folder) == set()
 
 
-def test_no_link_is_followed(tmp_path: Path) -> None:
+def test_links_are_not_followed(tmp_path: Path) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "data"
     laid_out(elsewhere, ["key", f"{JOB}/file"])
     folder.mkdir()
@@ -99,9 +99,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chosen", ["home", "sticky"])
-def test_a_folder_that_others_need_stays_as_it_is(
-    tmp_path: Path, chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_folder_is_left_alone(tmp_path: Path, chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     laid_out(tmp_path, ["secret_key", "notes.txt"])
     if chosen == "home":
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -112,7 +110,7 @@ def test_a_folder_that_others_need_stays_as_it_is(
     assert (found.paths, found.left, mode(tmp_path)) == (["secret_key"], [""], before)
 
 
-def test_a_command_restricts_an_older_folder_and_says_so_once(tmp_path: Path) -> None:
+def test_a_command_restricts_an_older_folder_and_reports_it_once(tmp_path: Path) -> None:
     folder, store = tmp_path / "data", copy_of("1.15.30/json", tmp_path)
     command(folder, "import_checkpoints", str(store))
     for path in (folder, *folder.rglob("*")):
@@ -126,16 +124,14 @@ def test_a_command_restricts_an_older_folder_and_says_so_once(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("umask", ["000", "022", "077"])
-def test_nothing_that_is_made_is_open(tmp_path: Path, umask: str) -> None:
+def test_new_files_are_private(tmp_path: Path, umask: str) -> None:
     folder, store = tmp_path / "data", copy_of("1.15.30/json", tmp_path)
     assert command(folder, "import_checkpoints", str(store), umask=umask).returncode == 0
     assert mode(folder) == 0o700 and (folder / "forkline.sqlite3").exists()
     assert open_paths(folder) == set()
 
 
-def test_a_new_location_is_made_as_the_users_programs_would(
-    db: None, tmp_path: Path, settings: Settings
-) -> None:
+def test_a_new_location_uses_the_users_umask(db: None, tmp_path: Path, settings: Settings) -> None:
     settings.USERS_UMASK = 0o002
     project = Project.objects.create(folder=str(tmp_path), interpreter="/usr/bin/python3")
     for name, provider in (
@@ -147,7 +143,9 @@ def test_a_new_location_is_made_as_the_users_programs_would(
     assert (mode(tmp_path / "new/store"), mode(tmp_path / "other/store.db")) == (0o775, 0o664)
 
 
-def test_root_is_warned_of_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_as_root_warns_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv(WARNED, raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     warn_of_root()

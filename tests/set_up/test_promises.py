@@ -55,7 +55,7 @@ def committed_texts() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_make_knows_the_target(target: str) -> None:
+def test_the_makefile_has_the_target(target: str) -> None:
     shown = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
 
@@ -68,7 +68,7 @@ def test_every_dependency_has_a_lower_and_an_upper_bound(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
-def test_every_dependency_has_its_reason_in_the_readme(name: str) -> None:
+def test_the_readme_gives_a_reason_for_every_dependency(name: str) -> None:
     section = (ROOT / "README.md").read_text().partition("\n## Dependencies\n")[2].partition("\n## ")[0]
     named = re.findall(r"^- (`[^:]+`): \S", section, re.M)
     reasoned = {package_of(package) for names in named for package in re.findall(r"`([^`]+)`", names)}
@@ -80,7 +80,7 @@ def test_the_web_application_does_not_install_the_engine() -> None:
     assert "crewai" in [package_of(line) for line in dependencies("demo/requirements.txt")]
 
 
-def test_the_demo_project_asks_for_what_its_requirements_install() -> None:
+def test_the_demo_project_requires_what_its_requirements_install() -> None:
     project = tomllib.loads((ROOT / "demo/pyproject.toml").read_text())["project"]
     assert project["dependencies"] == dependencies("demo/requirements.txt")
 

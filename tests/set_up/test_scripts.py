@@ -36,7 +36,7 @@ def empty_environment(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_environment_is_installed_once_and_again_when_its_requirements_change(
+def test_an_environment_is_reinstalled_when_its_requirements_change(
     empty_environment: Path,
 ) -> None:
     command: list[str | Path] = [SCRIPTS / "environment", empty_environment, "requirements.txt"]
@@ -47,7 +47,7 @@ def test_an_environment_is_installed_once_and_again_when_its_requirements_change
     assert "Installing requirements.txt" in run(command).stdout
 
 
-def test_what_cannot_be_installed_is_an_error(empty_environment: Path) -> None:
+def test_a_failed_installation_is_an_error(empty_environment: Path) -> None:
     (empty_environment.parent / "requirements.txt").write_text("./nowhere\n")
     command: list[str | Path] = [SCRIPTS / "environment", empty_environment, "requirements.txt"]
     failed = run(command)
@@ -85,7 +85,7 @@ def tools(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["python3.11", "python3.12", "python3.13", "python3.14"])
-def test_any_python_that_is_new_enough_is_found(tmp_path: Path, name: str) -> None:
+def test_a_recent_python_is_found(tmp_path: Path, name: str) -> None:
     path = tools(tmp_path / "bin")
     fake_python(tmp_path / "bin", "python3", (3, 9))
     fake_python(tmp_path / "bin", name, (3, int(name.partition(".")[2])))
@@ -96,7 +96,7 @@ def test_any_python_that_is_new_enough_is_found(tmp_path: Path, name: str) -> No
     assert (tmp_path / ".venv" / "installed-requirements.txt").exists()
 
 
-def test_where_every_python_is_too_old_it_is_said(tmp_path: Path) -> None:
+def test_only_old_pythons_are_an_error(tmp_path: Path) -> None:
     path = tools(tmp_path / "bin")
     fake_python(tmp_path / "bin", "python3", (3, 9))
     (tmp_path / "requirements.txt").write_text("# nothing\n")
@@ -128,7 +128,7 @@ def empty(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [interpreter_gone, half_made, too_old, empty])
-def test_a_broken_environment_is_made_again(tmp_path: Path, broken: Callable[[Path], None]) -> None:
+def test_a_broken_environment_is_recreated(tmp_path: Path, broken: Callable[[Path], None]) -> None:
     folder = tmp_path / ".venv"
     python = str(fake_python(tmp_path / "bin", "python3", (3, 12)))
     (tmp_path / "requirements.txt").write_text("# nothing\n")
@@ -141,7 +141,7 @@ def test_a_broken_environment_is_made_again(tmp_path: Path, broken: Callable[[Pa
     assert run(command, PYTHON=python).stdout == ""
 
 
-def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_environment_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / ".venv"
     folder.mkdir()
     (folder / "thesis.txt").write_text("mine")
@@ -164,24 +164,24 @@ def bare_path(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_a_missing_dot_is_told_with_its_command_and_does_not_stop_anything(bare_path: str) -> None:
+def test_a_missing_dot_is_reported_and_optional(bare_path: str) -> None:
     told = run([SCRIPTS / "system-packages", "dot"], PATH=bare_path)
     assert told.returncode == 0
     assert "sudo apt-get install graphviz" in told.stderr
 
 
-def test_a_missing_browser_stops_with_its_command(bare_path: str) -> None:
+def test_a_missing_browser_is_an_error_with_its_command(bare_path: str) -> None:
     told = run([SCRIPTS / "system-packages", "browser"], PATH=bare_path)
     assert told.returncode == 1
     assert "sudo apt-get install chromium" in told.stderr
 
 
-def test_what_is_there_is_not_spoken_of() -> None:
+def test_installed_packages_are_not_mentioned() -> None:
     told = run([SCRIPTS / "system-packages", "dot", "browser"])
     assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
 
 
-def test_every_measurement_is_made_in_a_process_of_its_own() -> None:
+def test_every_benchmark_can_be_imported_alone() -> None:
     root = SCRIPTS.parent
     named = {
         path.stem for path in (root / "quality/benchmarks").glob("*.py") if "def main()" in path.read_text()

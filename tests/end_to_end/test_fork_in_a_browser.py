@@ -1,4 +1,4 @@
-"""The whole road, as a person goes it: the real demo, a real browser, real CrewAI."""
+"""A person's path through the product, with the real demo, a real browser and CrewAI."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from playwright.sync_api import Browser, Page, expect
 from scripts.served_demo import ServedDemo
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine]
-# An engine takes seconds to import, more where other tests keep the cores busy.
+# Importing an engine takes seconds, or longer while other tests use the cores.
 RUN_MILLISECONDS = 120_000
 
 
 @pytest.fixture
 def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
-    """A page that the login link has opened, and that must not say a word in its console."""
+    """Return a page opened by the login link. Anything in its console fails the test."""
     said: list[str] = []
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
@@ -26,7 +26,7 @@ def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_a_person_edits_forks_watches_and_follows_the_new_branch(page: Page) -> None:
+def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
     open_article(page)
     select_second_task_of_main(page)
     page.locator("#detail").get_by_role("link", name="Fork").click()
@@ -63,7 +63,7 @@ def open_article(page: Page) -> None:
 
 
 def select_second_task_of_main(page: Page) -> None:
-    """Of the two tasks that had finished by then, the second wrote the draft."""
+    """Select the checkpoint after the second task, which wrote the draft."""
     rows = page.locator(".row", has_text="task completed").filter(has_text="2/4")
     row = rows.last.get_by_role("link")
     row.click()

@@ -1,4 +1,4 @@
-"""``make clean-demo`` takes back what the demo made, and nothing else."""
+"""``make clean-demo`` deletes what the demo created, and nothing else."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def location_at(path: Path) -> Location:
 
 @pytest.fixture
 def demo_folder(tmp_path: Path) -> Path:
-    """A demo's folder with a location, its project and a job; beside it another's location."""
+    """Return a demo folder with a location, its project and a job. Another location does not belong to it."""
     folder = tmp_path / "data/demo"
     location = location_at(folder / "newsroom/article")
     Project.objects.create(folder="/somewhere", interpreter="python", environment_file=str(folder / ".env"))
@@ -30,7 +30,7 @@ def demo_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_takes_back_its_stores_rows_and_jobs(demo_folder: Path) -> None:
+def test_stores_rows_and_jobs_of_the_demo_are_deleted(demo_folder: Path) -> None:
     job_folder = Job.objects.get().folder
     demo_rows.take_back(demo_folder)
     assert not demo_folder.exists()
@@ -38,14 +38,14 @@ def test_it_takes_back_its_stores_rows_and_jobs(demo_folder: Path) -> None:
     assert Job.objects.count() == 0
 
 
-def test_it_leaves_what_is_not_the_demos(demo_folder: Path) -> None:
+def test_other_locations_are_left_alone(demo_folder: Path) -> None:
     demo_rows.take_back(demo_folder)
     left = Location.objects.get()
     assert (Path(left.path) / "checkpoint.json").read_text() == "{}"
     assert Project.objects.get().folder == "/elsewhere"
 
 
-def test_it_waits_for_a_run_that_is_under_way(demo_folder: Path) -> None:
+def test_a_running_job_is_not_deleted(demo_folder: Path) -> None:
     Job.objects.update(status=Job.Status.RUNNING)
     with pytest.raises(SystemExit, match="under way"):
         demo_rows.take_back(demo_folder)
@@ -53,7 +53,7 @@ def test_it_waits_for_a_run_that_is_under_way(demo_folder: Path) -> None:
     assert Location.objects.count() == 2
 
 
-def test_a_folder_of_somebodys_own_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_deleted(tmp_path: Path) -> None:
     mine = tmp_path / "data/demo"
     (mine / "src").mkdir(parents=True)
     (mine / "src/work.py").write_text("mine")
@@ -69,7 +69,7 @@ def test_a_folder_of_somebodys_own_is_left_as_it_is(tmp_path: Path) -> None:
         demo_rows.take_back(link)
 
 
-def test_without_a_demo_there_is_nothing_to_take_back(tmp_path: Path) -> None:
+def test_nothing_is_deleted_without_a_demo(tmp_path: Path) -> None:
     location_at(tmp_path / "data/mine")
     demo_rows.take_back(tmp_path / "data/demo")
     assert Location.objects.count() == 1

@@ -1,4 +1,4 @@
-"""Who may import whom: the rooms of the house, as a test."""
+"""Which package may import which."""
 
 import ast
 import sys
@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STANDARD = frozenset(sys.stdlib_module_names)
 DJANGO = {"django", "channels", "asgiref", "django_tasks", "django_htmx", "csp", "sesame"}
 
-# Room -> what it may import beside the standard library and itself. The longest match counts.
-ROOMS: dict[str, set[str]] = {
+# Package or module -> what it may import besides the standard library and itself. The longest match counts.
+IMPORTS: dict[str, set[str]] = {
     "viewer/redaction": {"ahocorasick_rs", "msgspec", "re2"},
     "viewer/stores": {
         "apsw",
@@ -232,10 +232,14 @@ ROOMS: dict[str, set[str]] = {
 }
 
 
-def room_of(path: str) -> str | None:
-    """The longest room that this file stands in."""
-    rooms = [room for room in ROOMS if path == room or path == f"{room}.py" or path.startswith(f"{room}/")]
-    return max(rooms, key=len, default=None)
+def package_of(path: str) -> str | None:
+    """Return the longest entry of the table that contains this file."""
+    packages = [
+        package
+        for package in IMPORTS
+        if path == package or path == f"{package}.py" or path.startswith(f"{package}/")
+    ]
+    return max(packages, key=len, default=None)
 
 
 def imported_modules(path: Path) -> Iterator[str]:
@@ -247,13 +251,13 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def strangers_in(path: Path) -> list[str]:
-    """The modules that this file imports and its room may not."""
+def forbidden_imports(path: Path) -> list[str]:
+    """Return the modules that this file imports and must not."""
     relative = path.relative_to(ROOT).as_posix()
-    room = room_of(relative)
-    assert room, f"{relative} stands in no room of the table"
-    own = room.removesuffix(".py").replace("/", ".")
-    allowed = ROOMS[room] | {own}
+    package = package_of(relative)
+    assert package, f"{relative} is not in the table"
+    own = package.removesuffix(".py").replace("/", ".")
+    allowed = IMPORTS[package] | {own}
     return [
         module
         for module in imported_modules(path)
@@ -262,27 +266,31 @@ def strangers_in(path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_what_the_table_allows(room: str) -> None:
+@pytest.mark.parametrize("package", IMPORTS)
+def test_a_package_imports_only_what_the_table_allows(package: str) -> None:
     found = (
-        [ROOT / room] if room.endswith(".py") else [*(ROOT / room).rglob("*.py"), *ROOT.glob(f"{room}.py")]
+        [ROOT / package]
+        if package.endswith(".py")
+        else [*(ROOT / package).rglob("*.py"), *ROOT.glob(f"{package}.py")]
     )
-    files = [path for path in found if path.exists() and room_of(path.relative_to(ROOT).as_posix()) == room]
-    assert files, f"the table names {room}, which is not there"
-    strangers = {path.relative_to(ROOT).as_posix(): strangers_in(path) for path in files}
-    assert not {path: modules for path, modules in strangers.items() if modules}
+    files = [
+        path for path in found if path.exists() and package_of(path.relative_to(ROOT).as_posix()) == package
+    ]
+    assert files, f"the table names {package}, which is not there"
+    forbidden = {path.relative_to(ROOT).as_posix(): forbidden_imports(path) for path in files}
+    assert not {path: modules for path, modules in forbidden.items() if modules}
 
 
-def test_every_file_stands_in_a_room() -> None:
+def test_the_table_covers_every_file() -> None:
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "viewer").rglob("*.py")]
     migrations = {path for path in files if path.startswith("viewer/migrations/")}
-    assert [path for path in sorted(files) if path not in migrations and not room_of(path)] == [
+    assert [path for path in sorted(files) if path not in migrations and not package_of(path)] == [
         "viewer/__init__.py",
         "viewer/messages/__init__.py",
     ]
 
 
-def test_nobody_but_the_address_table_imports_views() -> None:
+def test_only_urls_imports_views() -> None:
     importers = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "viewer").rglob("*.py")
