@@ -32,6 +32,7 @@ IMPORTS: dict[str, set[str]] = {
         "msgspec",
         "viewer.engines",
         "viewer.messages.message",
+        "viewer.redaction",
         "viewer.stores",
         "yaml",
     },

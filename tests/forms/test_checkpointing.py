@@ -1,17 +1,21 @@
 """Choosing which events write a checkpoint, and how many stay."""
 
-from viewer.engines.crewai.events import USUAL, EventGroup
+from viewer.engines import engine_named
+from viewer.engines.crewai.events import USUAL
+from viewer.engines.protocol import EventGroup
 from viewer.forms.checkpointing import Checkpointing, read_checkpointing
 
 GROUPS = (*USUAL, EventGroup("llm", ("llm_call_started", "llm_stream_chunk")))
 
 
 def read(most: str = "", *chosen: str) -> Checkpointing:
-    return read_checkpointing(GROUPS, "crew", ("task_completed",), {"checkpoint_most": most}, chosen)
+    return read_checkpointing(
+        engine_named("crewai"), GROUPS, "crew", ("task_completed",), {"checkpoint_most": most}, chosen
+    )
 
 
 def test_nothing_chosen_leaves_what_was() -> None:
-    shown = read_checkpointing(GROUPS, "crew", ("task_completed",), None, ())
+    shown = read_checkpointing(engine_named("crewai"), GROUPS, "crew", ("task_completed",), None, ())
     assert shown.settings == {}
     assert shown.summary == "as before: task completed"
     assert not shown.is_open

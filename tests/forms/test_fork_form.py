@@ -140,7 +140,7 @@ def test_an_edited_output_is_a_text() -> None:
     contents = crew([task(1, "old"), task(2)], {})
     form = edited(contents, **{"output__task-1": "new\r\ntext"})
     assert form.edits.outputs == {"task-1": "new\ntext"}
-    assert [output.task for output in form.outputs] == ["task-1"]
+    assert [output.unit for output in form.outputs] == ["task-1"]
 
 
 @pytest.mark.parametrize("field", ["json_dict", "pydantic"])

@@ -5,8 +5,8 @@ from typing import Any
 from tests.forms.samples import task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.plan import plan_of
+from viewer.engines.crewai.units import units_of
 from viewer.engines.plan import Edits
-from viewer.launching.plan_preview import units_of
 from viewer.launching.redacted_parts import hidden_in, mark_of
 
 HIDDEN = "the key is [redacted]"

@@ -8,6 +8,7 @@ from django.core.management.base import CommandError
 from tests.forms.samples import agent, crew, flow, task
 from viewer.cli.arguments.choices import choices_of, new_choices_of
 from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.kinds import KINDS
 from viewer.forms.models import read_models, read_new_models
 from viewer.redaction.marker import MARKER
 
@@ -74,8 +75,8 @@ def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() 
 def test_the_terminal_chooses_for_a_new_crew_and_for_nothing_else() -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "preload": "parallel"}
     chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "cache_warmup": "parallel"}
-    assert new_choices_of(options, "crew") == chosen
-    assert new_choices_of({}, "flow") == {}
+    assert new_choices_of(options, KINDS["crew"]) == chosen
+    assert new_choices_of({}, KINDS["flow"]) == {}
     for wrong, entity in (("Writer=", "crew"), ("gpt 4", "crew"), ("o3", "flow"), ("o3", "agent")):
         with pytest.raises(CommandError):
-            new_choices_of({"model": [wrong]}, entity)
+            new_choices_of({"model": [wrong]}, KINDS[entity])

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.engines.crewai.input_names import InputName
+from viewer.engines.crewai.kinds import KINDS
+from viewer.engines.protocol import InputName
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.new_run import NewRunForm, read_new_run
 from viewer.redaction.marker import MARKER
@@ -14,7 +15,7 @@ ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), I
 def read(
     sent: Mapping[str, str] | None, earlier: Mapping[str, Any] | None = None, entity: str = "crew"
 ) -> NewRunForm:
-    return read_new_run(entity, ASKED, earlier or {}, sent, Checkpointing())
+    return read_new_run(KINDS[entity], ASKED, earlier or {}, sent, Checkpointing())
 
 
 def test_names_of_the_source_are_asked_for_with_their_types_and_defaults() -> None:

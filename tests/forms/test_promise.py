@@ -7,8 +7,9 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
+from viewer.engines.crewai.units import cost_of
 from viewer.engines.plan import Edits
-from viewer.launching.plan_preview import cost_of, promise_of
+from viewer.launching.plan_preview import promise_of
 from viewer.messages.labels import step_words
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
@@ -110,14 +111,14 @@ def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
 def test_a_flow_with_its_source_says_what_follows_and_what_does_not() -> None:
     outline = FlowMethod("outline", starts=True)
     publish = FlowMethod("publish", listens_to=Condition(("outline",)))
-    promise = promise_of(flow({"n": 1}), Edits(), methods=(outline, publish))
+    promise = promise_of(flow({"n": 1}), Edits(), source=(outline, publish))
     assert [(shown.step.unit, shown.word) for shown in promise.shown] == [
         ("outline", "kept"),
         ("publish", "runs"),
     ]
     assert promise.running_count == 1
     assert promise.notes == []
-    ended = promise_of(flow({"n": 1}), Edits(), methods=(outline,))
+    ended = promise_of(flow({"n": 1}), Edits(), source=(outline,))
     assert ended.refusals == [] and "nothing is left to run" in ended.notes[0]
 
 
@@ -128,7 +129,7 @@ def test_routers_are_told_with_what_they_lead_to() -> None:
             FlowMethod("turn", listens_to=Condition(("outline",)), is_router=True, **router),
             FlowMethod("go", listens_to=Condition(("left",))),
         )
-        (line,) = promise_of(flow({}), Edits(), methods=methods).then
+        (line,) = promise_of(flow({}), Edits(), source=methods).then
         return line
 
     known = "Then, depending on the router turn: left → go; right → nothing follows."

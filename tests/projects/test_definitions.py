@@ -10,14 +10,14 @@ from tests.runners.children import DESK, LINE
 from viewer.engines.crewai import definitions
 from viewer.engines.crewai.definitions import FILE, parse_jsonc, read_definition
 from viewer.engines.crewai.entry_points import (
-    EntryPoint,
     entry_point_for,
     entry_point_kinds,
     find_entry_points,
+    is_entry_point,
     title_of,
 )
-from viewer.engines.crewai.input_names import InputName, input_names
-from viewer.forms.project import ENTRY_POINT
+from viewer.engines.crewai.input_names import input_names
+from viewer.engines.protocol import EntryPoint, InputName
 
 CREW = '{"name": "papers", "agents": ["a"], "tasks": [{"description": "Write {topic}"}]}'
 FLOW = "schema: crewai.flow/v1\nname: River\nmethods:\n  go:\n    start: true\n"
@@ -138,7 +138,7 @@ def test_a_file_outside_the_project_is_no_entry_point(tmp_path: Path, name: str)
     (project / "crew.jsonc").symlink_to(tmp_path / "crew.jsonc")
     write(project / "pyproject.toml", f'[tool.crewai]\ntype = "crew"\ndefinition = "{name}"\n')
     assert FILE.fullmatch(name) is None
-    assert ENTRY_POINT.fullmatch(name) is None
+    assert not is_entry_point(name)
     assert read_definition(project, name) == {}
     assert read_definition(project, "linked/crew.jsonc") == {}
     assert found(project) == []
@@ -146,7 +146,7 @@ def test_a_file_outside_the_project_is_no_entry_point(tmp_path: Path, name: str)
 
 @pytest.mark.parametrize("name", ["crew.jsonc", "src/a-b/flow.yaml", "a.b:C", "crews/one two/crew.json"])
 def test_files_and_names_can_be_typed_as_entry_points(name: str) -> None:
-    assert ENTRY_POINT.fullmatch(name)
+    assert is_entry_point(name)
 
 
 @pytest.mark.parametrize(

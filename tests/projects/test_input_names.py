@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai.input_names import InputName, input_names
+from viewer.engines.crewai.input_names import input_names
+from viewer.engines.protocol import InputName
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESS = ROOT / "tests/runners/projects/press"

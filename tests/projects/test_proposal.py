@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from viewer.engines.crewai import entry_points
-from viewer.engines.crewai.entry_points import EntryPoint, entry_point_for, find_entry_points
+from viewer.engines.crewai.entry_points import entry_point_for, find_entry_points
+from viewer.engines.protocol import EntryPoint
 from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
 
 

@@ -10,8 +10,9 @@ from tests.runners.children import DESK, LINE, environment, marks, new_run_reque
 from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_method, after_task, is_chain, written
-from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
+from viewer.engines.crewai.entry_points import find_entry_points
 from viewer.engines.plan import Edits
+from viewer.engines.protocol import EntryPoint
 
 pytestmark = pytest.mark.engine
 FLOW = "src/line/flow.yaml"

@@ -12,7 +12,8 @@ from pytest_django import Settings
 from tests.views.forking import CREW, stored
 from viewer.importing import stored as stored_module
 from viewer.models import Checkpoint, Job, Location
-from viewer.views.checkpoints import TABS
+
+TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def nested(levels: int) -> Any:

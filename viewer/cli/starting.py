@@ -20,25 +20,23 @@ from viewer.cli.arguments.effects import (
 )
 from viewer.cli.arguments.losses import add_loss_arguments, answers_of, look_of, loss_lines
 from viewer.cli.arguments.options import add_terms_arguments, terms_of
-from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, methods_for_plan, project_for
+from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_for_plan
 from viewer.cli.arguments.pruned import add_pruned_arguments, refuse_unfit
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.rows import checkpoint_document
-from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.flow_plan import Following
-from viewer.engines.crewai.plan import plan_of
+from viewer.engines import engine_of
 from viewer.engines.plan import EditRefused, Step, plain_steps
-from viewer.importing import stored_body
+from viewer.engines.protocol import Outlook
+from viewer.importing import stored_contents
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.limits.usage import stopped_words
 from viewer.launching.draft import branches_of
 from viewer.launching.enqueue import run_here, start_job
-from viewer.launching.plan_preview import following_of, units_of
 from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_branch
-from viewer.messages.labels import step_words, told, turn_words
+from viewer.messages.labels import decision_words, step_words, told
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.status import hint, status_words
 from viewer.presentation.jobs.warnings import warnings_of
@@ -69,12 +67,13 @@ def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
         if kind == Job.Kind.FORK:
             branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
             checked_branch(branch, branches_of(checkpoint))
-        contents = contents_of(stored_body(checkpoint))
+        contents = stored_contents(checkpoint)
         edits = edits_of(options, contents)
-        ahead = following_of(contents, methods_for_plan(checkpoint.location, contents, options))
-        steps = plan_of(contents.kind, units_of(contents), edits, ahead)
+        engine = engine_of(contents)
+        source = source_for_plan(checkpoint.location, contents, options)
+        steps = engine.plan(contents, edits, source)
         if options["plan"]:
-            return _planned(branch, steps, ahead)
+            return _planned(branch, steps, engine.outlook(contents, source))
         project = project_for(checkpoint.location, options)
         entry_point = entry_point_of(project, contents, options)
         refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
@@ -109,11 +108,11 @@ def _wait(job: Job) -> None:
         job.refresh_from_db()
 
 
-def _planned(branch: str, steps: Sequence[Step], ahead: Following | None) -> Answer:
-    then = [turn_words(turn) for turn in ahead.turns] if ahead else []
+def _planned(branch: str, steps: Sequence[Step], outlook: Outlook) -> Answer:
+    then = [decision_words(decision) for decision in outlook.decisions]
     lines = [*(step_words(step) for step in steps), *then, "", _("Nothing has been started.")]
     document = _document("planned", branch, steps)
-    document["then"] = [asdict(turn) for turn in ahead.turns] if ahead else []
+    document["then"] = [asdict(decision) for decision in outlook.decisions]
     return Answer(document, lines)
 
 

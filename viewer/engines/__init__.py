@@ -1,0 +1,59 @@
+"""The engines whose checkpoints Forkline reads, each behind the protocol of viewer/engines/protocol.py.
+
+An engine is a package whose module ``engine`` has its ``ENGINE``.
+"""
+
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from viewer.engines.protocol import Engine, RootKind
+
+# The package of each engine, by the name that a location records.
+ENGINES: dict[str, str] = {"crewai": "viewer.engines.crewai"}
+# For a location that records no engine.
+DEFAULT = "crewai"
+
+
+class UnknownEngine(LookupError):
+    """No engine has this name."""
+
+
+def engine_named(name: str) -> "Engine[Any]":
+    """The engine of this name. Raises UnknownEngine."""
+    engine: Engine[Any] = _member(name, "engine", "ENGINE")
+    return engine
+
+
+def engine_of(recorded: Any) -> "Engine[Any]":
+    """The engine that a location or a checkpoint's contents record. Raises UnknownEngine."""
+    return engine_named(engine_name(recorded))
+
+
+def all_engines() -> "list[Engine[Any]]":
+    """Every engine, in the order of the registry."""
+    return [engine_named(name) for name in ENGINES]
+
+
+def kinds_that(holds: "Callable[[RootKind], bool]") -> "list[RootKind]":
+    """The root kinds of every engine of which something holds."""
+    return [kind for engine in all_engines() for kind in engine.kinds.values() if holds(kind)]
+
+
+def engine_name(recorded: Any) -> str:
+    """The name of the engine that a location or contents record; the default's if they record none."""
+    return getattr(recorded, "engine", "") or DEFAULT
+
+
+def _member(name: str, module: str, member: str) -> Any:
+    if name not in ENGINES:
+        raise UnknownEngine(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
+    return _imported(ENGINES[name], module, member)
+
+
+@lru_cache(maxsize=64)
+def _imported(package: str, module: str, member: str) -> Any:
+    return getattr(import_module(f"{package}.{module}"), member)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
-from viewer.engines.crewai.events import EventGroup
+from viewer.engines.protocol import Engine, EventGroup, GroupTraits, kind_of
 from viewer.forms.fields import Sent
 from viewer.jobs.spool import CheckpointSettings
 from viewer.launching.option_values import parse_kept_checkpoints
@@ -17,31 +16,6 @@ from viewer.presentation.run.triggers import trigger_words
 EVENTS = "checkpoint_events"
 MOST = "checkpoint_most"
 EVERY = "*"
-TITLES: dict[str, str | Promise] = {
-    "task": gettext_lazy("Tasks"),
-    "crew": gettext_lazy("Crew"),
-    "agent": gettext_lazy("Agents"),
-    "flow": gettext_lazy("Flow and its methods"),
-    "llm": gettext_lazy("Models"),
-    "llm_guardrail": gettext_lazy("Guardrails"),
-    "tool_usage": gettext_lazy("Tools"),
-    "memory": gettext_lazy("Memory"),
-    "knowledge": gettext_lazy("Knowledge"),
-    "reasoning": gettext_lazy("Planning of agents"),
-    "mcp": gettext_lazy("Tools over MCP"),
-    "observation": gettext_lazy("Steps of agents"),
-    "skill": gettext_lazy("Skills"),
-    "logging": gettext_lazy("What agents log"),
-    "a2a": gettext_lazy("Agents elsewhere (A2A)"),
-    "system": gettext_lazy("Signals to the program"),
-    "env": gettext_lazy("Where it runs"),
-}
-# Shown at once: what such a run commonly writes at.
-USUAL_GROUPS = {"crew": "task", "flow": "flow", "agent": "agent"}
-# A file for each of these is many files: they come with each task, each call, or each piece of text.
-OFTEN = {"agent", "llm", "tool_usage", "memory", "knowledge", "observation", "logging", "a2a", "mcp"}
-# The engine lists them, and writes only at events of a crew, a task, an agent or a flow itself.
-SILENT = {"llm", "tool_usage", "mcp", "env"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +34,22 @@ class EventChoices:
     name: str
     choices: list[EventChoice]
     is_usual: bool = False
+    traits: GroupTraits | None = None
 
     @property
     def title(self) -> str:
-        return str(TITLES.get(self.name, self.name.replace("_", " ")))
+        return _(self.traits.label) if self.traits else self.name.replace("_", " ")
+
+    @property
+    def is_frequent(self) -> bool:
+        return self.traits is not None and self.traits.is_frequent
 
     @property
     def hint(self) -> str:
-        """What to know before ticking one; empty where there is nothing."""
-        hints = []
-        if self.name in OFTEN:
-            hints.append(_("They come often: many checkpoints."))
-        if self.name in SILENT:
-            hints.append(
-                _(
-                    "CrewAI 1.14 and 1.15 name these, and write at none of them: only at events of the crew, "
-                    "a task, an agent or the flow itself."
-                )
-            )
+        """What to know before ticking one; empty if there is nothing."""
+        hints = [_("They come often: many checkpoints.")] if self.is_frequent else []
+        if self.traits and self.traits.hint:
+            hints.append(_(self.traits.hint))
         return " ".join(hints)
 
     @property
@@ -131,7 +103,7 @@ class Checkpointing:
     @property
     def warning(self) -> str:
         """What a choice leads to that a person may not want; empty where nothing speaks against it."""
-        often = {name for group in self.groups if group.name in OFTEN for name in _names(group)}
+        often = {name for group in self.groups if group.is_frequent for name in _names(group)}
         if self.most is None and (self.takes_every or often & set(self.events)):
             return _("This writes many checkpoints, each with the whole record so far. Let only some stay.")
         return ""
@@ -147,11 +119,16 @@ class Checkpointing:
 
 
 def read_checkpointing(
-    groups: Sequence[EventGroup], entity: str, before: Sequence[str], sent: Sent, chosen: Sequence[str]
+    engine: Engine[Any],
+    groups: Sequence[EventGroup],
+    entity: str,
+    before: Sequence[str],
+    sent: Sent,
+    chosen: Sequence[str],
 ) -> Checkpointing:
     """The part as it is first shown (``sent`` is None) or was sent; ``chosen`` are the ticked events.
 
-    ``entity`` is what runs: a crew, a flow or an agent.
+    ``entity`` is what runs: a root kind's name.
     """
     events = list(dict.fromkeys(chosen)) if sent is not None else []
     made = Checkpointing(
@@ -159,7 +136,8 @@ def read_checkpointing(
             EventChoices(
                 group.name,
                 [EventChoice(name, trigger_words(name), name in events) for name in group.events],
-                is_usual=group.name == USUAL_GROUPS.get(entity),
+                is_usual=group.name == kind_of(engine, entity).usual_events,
+                traits=engine.event_groups.get(group.name),
             )
             for group in groups
         ],
@@ -170,8 +148,9 @@ def read_checkpointing(
     known = {EVERY, *(name for group in groups for name in group.events)}
     unknown = [name for name in events if name not in known]
     if unknown:
-        made.events_error = _("The project's CrewAI does not know these events: %(names)s.") % {
-            "names": ", ".join(unknown)
+        made.events_error = _("The project's %(engine)s does not know these events: %(names)s.") % {
+            "engine": engine.title,
+            "names": ", ".join(unknown),
         }
     _read_most(made)
     return made

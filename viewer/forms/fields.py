@@ -121,7 +121,7 @@ def read_value(
 class OutputField:
     """The output of a finished task. ``value`` is the edit, as a request holds it."""
 
-    task: str
+    unit: str
     position: int
     title: str
     agent: str
@@ -138,7 +138,7 @@ class OutputField:
 
     @property
     def html_name(self) -> str:
-        return f"output:{self.task}"
+        return f"output:{self.unit}"
 
     @property
     def word_count(self) -> int:

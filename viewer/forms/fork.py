@@ -6,17 +6,15 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.agent_prompt import agent_prompt
-from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.flow_plan import FlowMethod
-from viewer.engines.crewai.placeholders import placeholder_names
+from viewer.engines import engine_of
 from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, EditableOutput, RootKind, kind_of
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import OutputField, Sent, ValueField, output_text, read_output, read_value
 from viewer.forms.limits import LimitsPart
 from viewer.forms.models import ModelChoices, read_models
 from viewer.forms.schedule import Timing
-from viewer.launching.values import MAX_CHARACTERS, MISSING, InvalidValue, Kind, parse_value
+from viewer.launching.values import MAX_CHARACTERS, InvalidValue, Kind, parse_value
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.labels import told
 
@@ -49,7 +47,7 @@ class MoreValues:
 
 @dataclass(slots=True)
 class ValueGroup:
-    """The kickoff inputs, or a flow's state."""
+    """The kickoff inputs, or the state."""
 
     fields: list[ValueField]
     # None where there can be no others.
@@ -72,7 +70,7 @@ class ValueGroup:
 
 @dataclass(slots=True)
 class ForkForm:
-    """Everything that can be edited before a fork. ``inputs`` is None for flows, ``state`` for all else."""
+    """Everything that can be edited before a fork. ``inputs`` and ``state`` are None if there are none."""
 
     inputs: ValueGroup | None
     state: ValueGroup | None
@@ -87,8 +85,8 @@ class ForkForm:
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     timing: Timing = field(default_factory=Timing)
     limits: LimitsPart = field(default_factory=LimitsPart)
-    # A flow's, by its entry point's source.
-    methods: Sequence[FlowMethod] = ()
+    # What the engine read of the entry point's source.
+    source: Any = None
 
     @property
     def edits(self) -> Edits:
@@ -96,7 +94,7 @@ class ForkForm:
         state = self.state.changes if self.state else {}
         return Edits(
             inputs=self.inputs.changes if self.inputs else {},
-            outputs={output.task: output.value for output in self.outputs if output.changed},
+            outputs={output.unit: output.value for output in self.outputs if output.changed},
             state=state or None,
             again=self.again,
             keep=self.keep,
@@ -141,17 +139,14 @@ def read_fork(
 ) -> ForkForm:
     """The form as it is first shown (``sent`` is None), or as it was sent, its errors beside their fields.
 
-    ``chosen`` holds the ids of tasks to run ``again`` and to ``keep``.
+    ``chosen`` holds the ids of units to run ``again`` and to ``keep``.
     """
-    inputs = None if contents.kind == "flow" else _group("input", _inputs(contents), sent)
-    if inputs and contents.kind == "agent":
+    engine = engine_of(contents)
+    kind, editable = kind_of(engine, contents.kind), engine.editable(contents)
+    inputs = None if editable.inputs is None else _group("input", editable.inputs, sent)
+    if inputs and not kind.can_add_inputs:
         inputs.more = None
-    state = None
-    if contents.flow_state is not None:
-        # Its id is how the engine finds the flow again: no edit of what it does.
-        state = _group(
-            "state", {name: value for name, value in contents.flow_state.items() if name != "id"}, sent
-        )
+    state = None if editable.state is None else _group("state", editable.state, sent)
     branch = around.proposed_branch
     if sent is not None and around.branches is not None:
         branch = sent.get("branch", "").strip()
@@ -159,25 +154,15 @@ def read_fork(
     return ForkForm(
         inputs=inputs,
         state=state,
-        outputs=_outputs(contents.tasks, sent),
+        outputs=_outputs(editable.outputs, sent),
         again=frozenset(chosen.get("again", [])),
         keep=frozenset(chosen.get("keep", [])),
         branch=branch,
         branch_error="" if around.branches is None else _branch_error(branch, around.branches),
         entry_point=entry_point,
-        entry_point_error=_entry_point_error(entry_point, contents.kind, around.entry_points),
+        entry_point_error=_entry_point_error(entry_point, kind, around.entry_points),
         models=read_models(contents, sent),
     )
-
-
-def _inputs(contents: Contents) -> dict[str, Any]:
-    """The inputs it was started with, and the names that its tasks ask for and never got."""
-    if contents.kind == "agent":
-        prompt = agent_prompt(contents)
-        return {"messages": MISSING if prompt is None else prompt}
-    asked = [name for task in contents.tasks for name in placeholder_names(task.template)]
-    missing = dict.fromkeys((name for name in asked if name not in contents.inputs), MISSING)
-    return {**contents.inputs, **missing}
 
 
 def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
@@ -205,38 +190,29 @@ def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: S
     return more
 
 
-def _editable(tasks: Sequence[Task]) -> Iterator[Task]:
-    """Finished tasks that can be told apart by their id."""
-    seen: set[str] = set()
-    for task in tasks:
-        if task.done and task.id and task.id not in seen:
-            seen.add(task.id)
-            yield task
-
-
-def _outputs(tasks: Sequence[Task], sent: Sent) -> list[OutputField]:
+def _outputs(outputs: Sequence[EditableOutput], sent: Sent) -> list[OutputField]:
     """The outputs' fields; what would make the form too large to send is shown and not edited."""
     left, made = MOST_BYTES, []
-    for task in _editable(tasks):
-        stored = output_text(task.output, task.output_json)
+    for one in outputs:
+        stored = output_text(one.text, one.value)
         left -= len(stored.encode(errors="replace"))
-        made.append(_output(task, stored, left < 0 or len(stored) > MAX_CHARACTERS, sent))
+        made.append(_output(one, stored, left < 0 or len(stored) > MAX_CHARACTERS, sent))
     return made
 
 
-def _output(task: Task, stored: str, too_long: bool, sent: Sent) -> OutputField:
+def _output(output: EditableOutput, stored: str, too_long: bool, sent: Sent) -> OutputField:
     made = OutputField(
-        task=task.id,
-        position=task.position,
-        title=task.title,
-        agent=task.agent,
-        html_id=f"output-{task.position}",
-        is_json=task.output_json is not None,
+        unit=output.unit,
+        position=output.position,
+        title=output.title,
+        agent=output.agent,
+        html_id=f"output-{output.position}",
+        is_json=output.value is not None,
         stored=stored,
         text=stored,
         too_long=too_long,
     )
-    return read_output(made, task.output_json, sent)
+    return read_output(made, output.value, sent)
 
 
 def _branch_error(branch: str, branches: Collection[str]) -> str:
@@ -247,9 +223,9 @@ def _branch_error(branch: str, branches: Collection[str]) -> str:
     return ""
 
 
-def _entry_point_error(entry_point: str, kind: str, entry_points: Sequence[str]) -> str:
+def _entry_point_error(entry_point: str, kind: RootKind, entry_points: Sequence[str]) -> str:
     if entry_point and entry_point not in entry_points:
         return _("This project has no such entry point.")
-    if kind == "flow" and not entry_point:
-        return _("A flow needs its own code to go on: choose its entry point, or add it to the project.")
+    if kind.needs_entry_point and not entry_point:
+        return _(kind.needs_entry_point)
     return ""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.fields import Sent
 from viewer.jobs.spool import Options
 from viewer.launching.option_values import (
@@ -94,11 +95,12 @@ class ModelChoices:
 
 def read_models(contents: Contents, sent: Sent) -> ModelChoices:
     """The choices as they are first shown (``sent`` is None), or as they were sent."""
-    if contents.kind not in {"crew", "agent"}:
+    kind = kind_of(engine_of(contents), contents.kind)
+    if not kind.has_models:
         return ModelChoices()
     stored = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
     roles = agent_roles(contents)
-    made = ModelChoices(may_preload=contents.kind == "crew" and len(roles) >= MIN_AGENTS_TO_WARM_UP)
+    made = ModelChoices(may_preload=kind.can_warm_cache and len(roles) >= MIN_AGENTS_TO_WARM_UP)
     if len(roles) > 1:
         made.fields.append(ModelField(ALL_AGENTS, "model-all", ""))
     made.fields += [ModelField(role, f"model-{number}", stored[role]) for number, role in enumerate(roles, 1)]
@@ -106,7 +108,7 @@ def read_models(contents: Contents, sent: Sent) -> ModelChoices:
 
 
 def read_new_models(roles: Sequence[str], sent: Sent) -> ModelChoices:
-    """The choices for a crew that begins, whose agents nobody knows before it is made.
+    """The choices for a new run, whose agents are not known before it starts.
 
     ``roles`` are those that an earlier run had; their models may be others by now, so none is
     shown, and a role of which a part is hidden is left out.

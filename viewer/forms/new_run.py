@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.entry_points import title_of
-from viewer.engines.crewai.input_names import InputName
+from viewer.engines import engine_of
+from viewer.engines.protocol import InputName, RootKind
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
@@ -25,8 +25,6 @@ from viewer.redaction.marker import MARKER
 if TYPE_CHECKING:
     from viewer.forms.retry import Retry
 
-# A lone agent's one input.
-MESSAGES = "messages"
 KINDS = {
     str: Kind.TEXT,
     int: Kind.WHOLE_NUMBER,
@@ -78,7 +76,7 @@ class NewRunForm:
 
 
 def read_new_run(
-    entity: str,
+    kind: RootKind,
     names: Sequence[InputName],
     earlier: Mapping[str, Any],
     sent: Sent,
@@ -90,7 +88,7 @@ def read_new_run(
     ``names`` are what the source asks for, ``earlier`` the kickoff inputs of a run of the same, ``roles`` its
     agents'.
     """
-    stored = _stored(entity, names, earlier)
+    stored = _stored(kind, names, earlier)
     kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
     fields = [
         read_value("input", number, name, value, sent, kinds.get(name))
@@ -98,10 +96,11 @@ def read_new_run(
     ]
     for one in fields:
         _mend(one)
-    form = NewRunForm(entity, ValueGroup(fields, _more(entity, stored, fields, sent)), earlier, checkpointing)
-    if entity == "agent" and sent is not None and form.ungiven:
-        fields[0].error = fields[0].error or _("Say what the agent is asked.")
-    if entity == "crew":
+    inputs = ValueGroup(fields, _more(kind, stored, fields, sent))
+    form = NewRunForm(kind.name, inputs, earlier, checkpointing)
+    if kind.prompt and sent is not None and form.ungiven:
+        fields[0].error = fields[0].error or _("Say what the %(kind)s is asked.") % {"kind": _(kind.label)}
+    if kind.can_warm_cache:
         form.models = read_new_models(roles, sent)
     form.timing, form.limits = read_timing(sent), read_limits(sent)
     if sent is not None:
@@ -109,20 +108,24 @@ def read_new_run(
     return form
 
 
-def _stored(entity: str, names: Sequence[InputName], earlier: Mapping[str, Any]) -> dict[str, Any | Missing]:
+def _stored(
+    kind: RootKind, names: Sequence[InputName], earlier: Mapping[str, Any]
+) -> dict[str, Any | Missing]:
     """What each field shows at first: the earlier run's value, else the source's own default.
 
     A value that was hidden is not known here, so it is asked for anew.
     """
-    if entity == "agent":
-        return {MESSAGES: earlier.get(MESSAGES, MISSING)}
+    if kind.prompt:
+        return {kind.prompt: earlier.get(kind.prompt, MISSING)}
     defaults = {one.name: one.default if one.has_default else MISSING for one in names}
     found = {**defaults, **earlier}
     return {name: MISSING if value == MARKER else value for name, value in found.items()}
 
 
-def _more(entity: str, stored: Mapping[str, Any], fields: list[ValueField], sent: Sent) -> MoreValues | None:
-    if entity == "agent":
+def _more(
+    kind: RootKind, stored: Mapping[str, Any], fields: list[ValueField], sent: Sent
+) -> MoreValues | None:
+    if not kind.can_add_inputs:
         return None
     return read_more("input", list(stored)[MOST_FIELDS:], fields, sent)
 
@@ -192,4 +195,6 @@ class NewRunDraft:
     def name(self) -> str:
         """What the run is called: as an earlier one is, else as its entry point."""
         earlier = self.again or self.found
-        return (earlier.name if earlier else "") or title_of(self.entry_point)
+        return (earlier.name if earlier else "") or engine_of(self.location).entry_point_title(
+            self.entry_point
+        )

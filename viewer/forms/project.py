@@ -10,12 +10,10 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.crewai.definitions import FILE
+from viewer.engines import all_engines
 from viewer.forms.location import roots_in_words
 from viewer.models import Project
 
-# A module and a name in it, or a file that declares a crew or a flow.
-ENTRY_POINT = re.compile(rf"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*|{FILE.pattern}")
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
 MOST_ENTRY_POINTS = 50
 
@@ -72,7 +70,7 @@ class ProjectForm(forms.Form):
             line.strip() for line in self.cleaned_data["other_entry_points"].splitlines() if line.strip()
         ]
         for name in names:
-            if not ENTRY_POINT.fullmatch(name):
+            if not any(engine.is_entry_point(name) for engine in all_engines()):
                 message = _(
                     "%(name)s is no entry point: write package.module:Name or crew.jsonc, one a line."
                 )

@@ -29,7 +29,7 @@ def retry_of_fork(form: ForkForm, job: Job, taken: set[str]) -> Retry:
     kept = edits_to_repeat(job)
     sent = _values(form.inputs, kept["inputs"]) | _values(form.state, kept["state"])
     for output in form.outputs:
-        edit = kept["outputs"].get(output.task)
+        edit = kept["outputs"].get(output.unit)
         if edit:
             sent[output.html_name] = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
     sent |= {"branch": free_branch(job.branch, taken), "entry_point": job.request.get("entry_point", "")}

@@ -10,9 +10,9 @@ from typing import Any
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines import engine_of
 from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents
 from viewer.forms.fork import ForkForm, FormError
 from viewer.forms.sweep_dimension import SentTexts, Varied, varied_model, varied_output, varied_value
 from viewer.launching.plan_preview import Promise, promise_of
@@ -114,15 +114,15 @@ def read_varying(
     values = plain.inputs or plain.state
     group = "input" if plain.inputs else "state"
     varied = [varied_value(one, group, sent) for one in (values.fields if values else [])]
-    stored = {task.id: task.output_json for task in contents.tasks}
-    varied += [varied_output(one, stored[one.task], sent) for one in plain.outputs if not one.too_long]
+    stored = {one.unit: one.value for one in engine_of(contents).editable(contents).outputs}
+    varied += [varied_output(one, stored[one.unit], sent) for one in plain.outputs if not one.too_long]
     varied += [varied_model(one, sent) for one in plain.models.fields]
     base = plain.branch if sent is None else (sent.get("branch") or [""])[0].strip()
     form = VaryingForm(varied, base, bool(sent and sent.get("again-stale")))
     chosen = [one for one in varied if one.values]
     form.count = prod(len(one.values) for one in chosen) if chosen else 0
     if 0 < form.count <= MOST_BRANCHES:
-        form.branches = list(_branches(contents, form, chosen, branches, last, plain.methods))
+        form.branches = list(_branches(contents, form, chosen, branches, last, plain.source))
     return form
 
 
@@ -132,16 +132,16 @@ def _branches(
     chosen: Sequence[Varied],
     taken: Collection[str],
     last: Contents | None,
-    methods: Sequence[FlowMethod],
+    source: Any,
 ) -> Iterator[Branch]:
     names: set[str] = set()
     for number, combination in enumerate(product(*(one.values for one in chosen)), 1):
         pairs = list(zip(chosen, combination, strict=True))
         edits, models = _edits_of(pairs, contents)
-        promise = promise_of(contents, edits, last, methods=methods)
+        promise = promise_of(contents, edits, last, source=source)
         if form.again_stale and promise.stale:
             edits = replace(edits, again=frozenset(step.unit for step in promise.stale))
-            promise = promise_of(contents, edits, last, methods=methods)
+            promise = promise_of(contents, edits, last, source=source)
         shown = [(one, shown_value(one, value)) for one, value in pairs]
         name = _name(form.base, [value for one, value in shown if len(one.values) > 1], number, names)
         names.add(name)
@@ -160,6 +160,7 @@ def _edits_of(pairs: Sequence[tuple[Varied, Any]], contents: Contents) -> tuple[
     state: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     models: dict[str, str] = {}
+    own_state = engine_of(contents).editable(contents).state or {}
     for one, value in pairs:
         if one.group == "model":
             models[one.key] = value
@@ -167,7 +168,7 @@ def _edits_of(pairs: Sequence[tuple[Varied, Any]], contents: Contents) -> tuple[
             if value is not None:
                 outputs[one.key] = value
         else:
-            stored = contents.inputs if one.group == "input" else contents.flow_state or {}
+            stored = contents.inputs if one.group == "input" else own_state
             if one.key not in stored or not same_value(value, stored[one.key]):
                 (inputs if one.group == "input" else state)[one.key] = value
     return Edits(inputs=inputs, outputs=outputs, state=state or None), models

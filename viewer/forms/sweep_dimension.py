@@ -79,7 +79,7 @@ def varied_value(one: ValueField, group: str, sent: SentTexts) -> Varied:
 def varied_output(one: OutputField, stored: Any, sent: SentTexts) -> Varied:
     """A finished task's output, and the texts that were typed for it."""
     label = _("output of task %(position)d") % {"position": one.position}
-    made = Varied("output", one.task, label, f"vary-{one.html_id}", one.stored, hint=one.title)
+    made = Varied("output", one.unit, label, f"vary-{one.html_id}", one.stored, hint=one.title)
     made.texts = [text for text in (sent or {}).get(made.html_name, []) if text.strip()]
     made.keeps_stored = bool(sent and sent.get(made.stored_name))
     for text in made.texts:

@@ -6,7 +6,7 @@ from viewer.importing.locations import UnknownLocation, open_location
 from viewer.importing.project_secrets import key_of
 from viewer.importing.reader import prepare_import
 from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
-from viewer.importing.stored import stored_body, stored_bytes
+from viewer.importing.stored import stored_body, stored_bytes, stored_contents
 from viewer.importing.unredacted_source import UnredactedSource, unredacted_source
 from viewer.importing.write_targets import WriteTarget, open_write_target, write_target_at, write_target_of
 
@@ -29,6 +29,7 @@ __all__ = [
     "remove_location",
     "stored_body",
     "stored_bytes",
+    "stored_contents",
     "unredacted_source",
     "write_target_at",
     "write_target_of",

@@ -5,6 +5,8 @@ from typing import Any
 import zstandard
 from django.conf import settings
 
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
 from viewer.importing.limits import limits
 from viewer.models import Checkpoint
 from viewer.redaction.json.document import decoded
@@ -35,6 +37,12 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     except RecursionError:
         return {}
     return body if isinstance(body, dict) and not nests_deeper(body, limits().max_depth) else {}
+
+
+def stored_contents(checkpoint: Checkpoint) -> Contents:
+    """The contents of the stored copy, as the location's engine decodes them."""
+    contents: Contents = engine_of(checkpoint.location).contents_of(stored_body(checkpoint))
+    return contents
 
 
 def memory_of_values(data: bytes) -> int:

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.events import checkpoint_events
-from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
 from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.fields import Sent, mark_changes
 from viewer.forms.fork import ForkForm, FormError, Surroundings, read_fork
@@ -22,8 +21,8 @@ from viewer.jobs.spool import Options
 from viewer.launching.options import Terms
 from viewer.launching.plan_preview import Promise, promise_of
 from viewer.launching.redacted_parts import hidden_in, mark_of
-from viewer.launching.stale_inputs import roles_speaking_of
 from viewer.lineage.branch_names import proposed_branch
+from viewer.messages import labels
 from viewer.models import Checkpoint, Job, Project
 
 # The button that has all that is stale run again.
@@ -111,28 +110,19 @@ class Draft:
 
     @property
     def unrestored(self) -> str:
-        """What a run without the project's code would lack; empty where nothing is known to be."""
-        if self.contents.kind != "crew" or self.form.entry_point or self.look:
+        """What a run without the project's code would lack; empty if nothing is known to be missing."""
+        if self.form.entry_point or self.look:
             return ""
-        return _(
-            "Guardrails, callbacks, conditions and links between tasks are not in a checkpoint. Without the "
-            "code that made this crew they cannot be restored: name it under “Starts with”, or add it to "
-            "the project."
-        )
+        missing = engine_of(self.contents).missing_code(self.contents)
+        return labels.told(missing) if missing else ""
 
     @property
     def old_roles(self) -> str:
-        """Which agents would go on with a former input; empty where the project's code tells them anew."""
-        edits = self.form.edits
-        if self.contents.kind != "crew" or self.form.entry_point or not self.promise.running_count:
+        """Who would keep an input's former value; empty if the project's code is used."""
+        if self.form.entry_point or not self.promise.running_count:
             return ""
-        roles = roles_speaking_of(self.contents, edits.inputs)
-        if not roles:
-            return ""
-        return _(
-            "These agents were told the former value, and a checkpoint keeps no other text of them: "
-            "%(roles)s. To have them told the new one, name the crew's code under “Starts with”."
-        ) % {"roles": ", ".join(roles)}
+        former = engine_of(self.contents).former_values(self.contents, self.form.edits)
+        return labels.told(former) if former else ""
 
     @property
     def shares_its_branch(self) -> bool:
@@ -154,11 +144,11 @@ def draft_of(
     project = checkpoint.location.project
     is_fork = kind == Job.Kind.FORK
     form = _form_of(kind, checkpoint, contents, sent, chosen, entry_point)
-    promise = promise_of(contents, form.edits, last, is_fork, form.methods)
+    promise = promise_of(contents, form.edits, last, is_fork, form.source)
     if sent is not None and is_fork and AGAIN_STALE in sent:
         form.again |= {step.unit for step in promise.stale}
         form.keep -= form.again
-        promise = promise_of(contents, form.edits, last, is_fork, form.methods)
+        promise = promise_of(contents, form.edits, last, is_fork, form.source)
     refusals = [*against(checkpoint, project, form.entry_point), *promise.refusals]
     draft = Draft(kind, checkpoint, project, contents, form, promise, key, refusals)
     if draft.is_stored:
@@ -177,6 +167,7 @@ def _form_of(
 ) -> ForkForm:
     """All of its fields, with what was sent in them."""
     project = checkpoint.location.project
+    engine = engine_of(contents)
     is_fork = kind == Job.Kind.FORK
     around = Surroundings(
         branches=branches_of(checkpoint) if is_fork else None,
@@ -186,15 +177,16 @@ def _form_of(
     )
     form = read_fork(contents, around, sent if is_fork else _of_a_resume(sent), chosen if is_fork else {})
     form.checkpointing = read_checkpointing(
-        checkpoint_events(Path(project.interpreter) if project else None),
+        engine,
+        engine.checkpoint_events(Path(project.interpreter) if project else None),
         contents.kind,
         contents.checkpoint_events,
         sent,
         chosen.get(EVENTS, []),
     )
     form.timing, form.limits = read_timing(sent), read_limits(sent)
-    if project and contents.kind == "flow":
-        form.methods = flow_methods(Path(project.folder), form.entry_point)
+    if project:
+        form.source = engine.read_source(Path(project.folder), form.entry_point, contents.kind)
     for output in form.outputs:
         mark_changes(output)
     return form

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.crewai.agent_prompt import agent_prompt
-from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.entry_points import entry_point_for
-from viewer.importing import stored_body
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
+from viewer.importing import stored_contents
 from viewer.launching.option_values import agent_roles
 from viewer.models import Job, Location, Project, Run
 
@@ -20,7 +19,9 @@ def entry_point_of_run(project: Project, run: Run) -> str:
     for asked in jobs.values_list("request__entry_point", flat=True):
         if asked in project.entry_points:
             return str(asked)
-    return entry_point_for(Path(project.folder), project.entry_points, run.entity, run.name)
+    return engine_of(run.location).entry_point_for(
+        Path(project.folder), project.entry_points, run.entity, run.name
+    )
 
 
 def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:
@@ -35,7 +36,7 @@ def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None
     for run in runs:
         known = told.get(run.pk)
         if not known and run.name not in names:
-            names[run.name] = entry_point_for(
+            names[run.name] = engine_of(location).entry_point_for(
                 Path(project.folder), project.entry_points, run.entity, run.name
             )
         if (known or names.get(run.name)) == entry_point:
@@ -48,10 +49,7 @@ def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
     contents = _first_contents(run)
     if contents is None:
         return {}
-    if entity != "agent":
-        return contents.inputs
-    prompt = agent_prompt(contents)
-    return {} if prompt is None else {"messages": prompt}
+    return dict(engine_of(contents).kickoff_inputs(contents, entity))
 
 
 def agents_roles(run: Run) -> list[str]:
@@ -62,4 +60,4 @@ def agents_roles(run: Run) -> list[str]:
 
 def _first_contents(run: Run) -> Contents | None:
     first = run.checkpoints.select_related("body", "location").order_by("row").first()
-    return contents_of(stored_body(first)) if first else None
+    return stored_contents(first) if first else None

@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.crewai.contents import Contents
+from viewer.engines.protocol import Contents
 from viewer.launching.values import InvalidValue
 from viewer.redaction.marker import MARKER
 

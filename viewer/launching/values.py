@@ -9,6 +9,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer.engines.protocol import MISSING as MISSING
+from viewer.engines.protocol import Missing as Missing
 from viewer.redaction.marker import MARKER
 
 # Limits of one edit: characters, levels of nested JSON, digits of a whole number.
@@ -31,14 +33,6 @@ class Kind(StrEnum):
 
 class InvalidValue(ValueError):
     """The text is not a valid value. The message is translated and says what would be valid."""
-
-
-class Missing:
-    """The type of ``MISSING``."""
-
-
-# The value of a name that the checkpoint does not hold. JSON null is a value.
-MISSING = Missing()
 
 
 def kind_of(value: Any) -> Kind:

@@ -8,8 +8,8 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.engines.crewai.flow_plan import Turn
 from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.protocol import Decision
 from viewer.messages.message import Worded, Words
 
 ACTIONS: dict[Action, str | Promise] = {
@@ -85,10 +85,10 @@ def step_words(step: Step) -> str:
     return f"{step.position}. {step.title}: {action_word(step.action)} ({reasons})"
 
 
-def turn_words(turn: Turn) -> str:
-    """Where a router may lead, in one line."""
+def decision_words(turn: Decision) -> str:
+    """Where a decision of the run may lead, in one line."""
     nowhere = gettext("nothing follows")
-    routes = "; ".join(f"{route.label} → {', '.join(route.methods) or nowhere}" for route in turn.routes)
+    routes = "; ".join(f"{route.label} → {', '.join(route.units) or nowhere}" for route in turn.routes)
     if not routes:
         text = gettext("Then, depending on the router %(router)s: the code does not say what it returns.")
         return text % {"router": turn.router}

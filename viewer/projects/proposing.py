@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
+from viewer.engines import DEFAULT, all_engines, engine_named
+from viewer.engines.protocol import EntryPoint
 from viewer.projects.import_folders import import_folder
 
 # The walk upwards is bounded: a location may stand anywhere.
@@ -23,7 +24,7 @@ class ProposedProject:
     entry_points: tuple[EntryPoint, ...]
 
 
-def propose_project(location_path: Path) -> ProposedProject:
+def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
     """The project around a location, for a person to confirm. Reads files, imports and runs none."""
     project = project_folder(location_path)
     folder = import_folder(project, location_path.absolute())
@@ -32,7 +33,7 @@ def propose_project(location_path: Path) -> ProposedProject:
         folder=folder,
         interpreter=find_interpreter(project),
         environment_file=next(filter(_is_file, files), None),
-        entry_points=find_entry_points(folder),
+        entry_points=engine_named(engine).find_entry_points(folder),
     )
 
 
@@ -73,13 +74,18 @@ def python_version(interpreter: Path) -> str:
     return settings.get("version") or settings.get("version_info", "")
 
 
-def engine_version(interpreter: Path) -> str:
-    """The version of CrewAI in the interpreter's environment; empty where none is installed there."""
+def engine_version(interpreter: Path, engine: str = "") -> str:
+    """The version of an engine in the interpreter's environment, any engine's without ``engine``.
+
+    Empty if none is installed there.
+    """
+    distributions = [one.distribution for one in all_engines() if engine in ("", one.name)]
     environment = interpreter.parent.parent
     folders = [*environment.glob("lib/python3*/site-packages"), environment / "Lib" / "site-packages"]
     for folder in folders:
-        for installed in sorted(folder.glob("crewai-*.dist-info")):
-            return installed.name.removeprefix("crewai-").removesuffix(".dist-info")
+        for name in distributions:
+            for installed in sorted(folder.glob(f"{name}-*.dist-info")):
+                return installed.name.removeprefix(f"{name}-").removesuffix(".dist-info")
     return ""
 
 

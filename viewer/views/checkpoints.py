@@ -1,33 +1,29 @@
 """One checkpoint: the detail beside the list, and its stored copy as a download."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.functional import Promise
 from django.utils.http import content_disposition_header
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
-from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.contents.changes import Change, changes_since
-from viewer.engines.crewai.contents.events import Event
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, Engine
 from viewer.importing import stored_body, stored_bytes
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
 
-TABS: dict[str, str | Promise] = {
-    "overview": _("Overview"),
-    "tasks": _("Tasks"),
-    "inputs": _("Inputs"),
-    "state": _("State"),
-    "events": _("Events"),
-    "raw": _("Raw"),
-}
+# The tabs that every engine has, around its own.
+FIRST_TABS: dict[str, str | Promise] = {"overview": _("Overview")}
+LAST_TABS: dict[str, str | Promise] = {"events": _("Events"), "raw": _("Raw")}
 EVENTS_A_PAGE = 100
 # So many characters of outputs are read as Markdown on one page.
 MOST_MARKDOWN = 200_000
@@ -65,42 +61,50 @@ def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | Non
 
 def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:
     """What the detail shows of a checkpoint, under the tab that the address names."""
-    asked = request.GET.get("tab", "")
+    asked, engine = request.GET.get("tab", ""), engine_of(run.location)
+    tabs = _tabs(engine)
     context: dict[str, Any] = {
         "run": run,
         "location": run.location,
         "checkpoint": checkpoint,
         "at": checkpoint.checkpoint_id if checkpoint else "",
-        "tab": asked if asked in TABS else "overview",
-        "tabs": TABS,
+        "tab": asked if asked in tabs else "overview",
+        "tabs": tabs,
         "is_open": bool(request.GET.get("at")),
         "reads_markdown": request.GET.get("as") == "markdown",
     }
     if checkpoint is None:
         return context
     body = stored_body(checkpoint)
-    contents = contents_of(body)
-    # Together they must not keep the page waiting.
-    outputs = [task.output for task in contents.tasks] + [method.output for method in contents.methods]
-    context["reads_markdown"] &= sum(len(str(output)) for output in outputs) <= MOST_MARKDOWN
+    contents = engine.contents_of(body)
+    # Rendering all of them must not delay the page.
+    length = sum(len(output.text) for output in engine.editable(contents).outputs)
+    context["reads_markdown"] &= length <= MOST_MARKDOWN
     context |= {"contents": contents, "is_too_deep": not body, "colours": branch_colours(run)}
+    context |= {"engine": engine, **_engine_tab(engine, context["tab"], checkpoint, contents)}
     if context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
-    if context["tab"] == "tasks":
-        changes = _changes(checkpoint, contents)
-        context["tasks"] = [(task, changes.get(task.id)) for task in contents.tasks]
     if context["tab"] == "events":
         context |= _events(request, contents.events)
     return context
 
 
-def _changes(checkpoint: Checkpoint, contents: Contents) -> dict[str, Change]:
-    """What became of each task since its branch left another; empty for a branch that left none."""
+def _tabs(engine: Engine[Any]) -> dict[str, str | Promise]:
+    """The label of each tab."""
+    return {**FIRST_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}, **LAST_TABS}
+
+
+def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
+    """The template of a tab that the engine adds, and what it is given; empty for another tab."""
+    template = next((one.template for one in engine.tabs if one.name == tab), "")
+    if not template:
+        return {}
     origin = origin_of(checkpoint)
-    return changes_since(contents_of(stored_body(origin)), contents) if origin else {}
+    before = engine.contents_of(stored_body(origin)) if origin else None
+    return {"tab_template": template, **engine.tab_context(tab, contents, before)}
 
 
-def _events(request: HttpRequest, events: tuple[Event, ...]) -> dict[str, Any]:
+def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
     """One page of the timeline, without the engine's own steps unless they are asked for."""
     told = [event for event in events if not event.is_internal]
     shows_internal = request.GET.get("internal") == "1"

@@ -11,13 +11,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.entry_points import entry_point_for
+from viewer.engines import engine_of
 from viewer.engines.plan import plain_steps
+from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.checkpointing import EVENTS
 from viewer.forms.preflight import CHECK, ShownLook, accepts_effects, shown_look
 from viewer.forms.retry import retry_of_fork
-from viewer.importing import stored_body
+from viewer.importing import stored_contents
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
@@ -129,11 +129,11 @@ def _why_once_more(request: HttpRequest, draft: Draft, earlier: Job | None) -> s
 
 def draft_for(request: HttpRequest, checkpoint: Checkpoint, kind: Job.Kind) -> Draft:
     """The draft of this form, as it is first shown or as it was sent."""
-    contents = contents_of(stored_body(checkpoint))
+    contents = stored_contents(checkpoint)
     project = checkpoint.location.project
     entry_point = ""
     if project:
-        entry_point = entry_point_for(
+        entry_point = engine_of(contents).entry_point_for(
             Path(project.folder), project.entry_points, contents.kind, contents.name
         )
     sent = request.POST.dict() if request.method == "POST" else None
@@ -204,6 +204,8 @@ def context_of(draft: Draft) -> dict[str, Any]:
         "run": draft.checkpoint.run,
         "project": draft.project,
         "contents": draft.contents,
+        "engine": engine_of(draft.contents),
+        "kind": kind_of(engine_of(draft.contents), draft.contents.kind),
         "python_version": python_version(interpreter) if interpreter else "",
         "engine_version": engine_version(interpreter) if interpreter else "",
         "colours": branch_colours(draft.checkpoint.run),
@@ -235,4 +237,4 @@ def furthest(checkpoint: Checkpoint) -> Contents | None:
     row = rows.order_by("-tasks_done", "-event_count").first()
     if row is None or row.pk == checkpoint.pk:
         return None
-    return contents_of(stored_body(row))
+    return stored_contents(row)

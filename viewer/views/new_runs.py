@@ -12,9 +12,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.engines.crewai.entry_points import entry_point_kinds
-from viewer.engines.crewai.events import checkpoint_events
-from viewer.engines.crewai.input_names import input_names
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
 from viewer.forms.checkpointing import EVENTS, read_checkpointing
 from viewer.forms.location import roots_in_words
 from viewer.forms.new_run import NewRunDraft, read_new_run
@@ -35,8 +34,6 @@ from viewer.models import Job, Location, Project, Run
 from viewer.projects.proposing import engine_version, python_version
 from viewer.views import forks
 from viewer.views.origins import is_from_our_page
-
-ENTITIES = ("crew", "flow", "agent")
 
 
 @require_http_methods(["GET", "POST"])
@@ -80,7 +77,7 @@ def _drafted(
     request: HttpRequest, location: Location, project: Project
 ) -> tuple[NewRunDraft, WriteTarget | None, dict[str, str]]:
     """The draft with its look, where it would write, and what each entry point gives."""
-    kinds = entry_point_kinds(Path(project.folder), project.entry_points)
+    kinds = engine_of(location).entry_point_kinds(Path(project.folder), project.entry_points)
     draft = _draft(request, location, project, kinds)
     place = _place(draft)
     if place and draft.entry_point and not draft.refusals:
@@ -105,19 +102,21 @@ def _draft(request: HttpRequest, location: Location, project: Project, kinds: di
         known = entry_point_of_run(project, repeated) if repeated else ""
         entry_point = known or (next(iter(kinds)) if len(kinds) == 1 else "")
     entity = kinds.get(entry_point) or asked.get("entity", "")
-    entity = entity if entity in ENTITIES else "crew"
+    names_of_kinds = list(engine_of(location).kinds)
+    entity = entity if entity in names_of_kinds else names_of_kinds[0]
     found = repeated or (earlier_run(location, entry_point, entity) if entry_point else None)
     inputs = kickoff_inputs(found, entity) if found and found.entity == entity else {}
     sent = request.POST.dict() if request.method == "POST" else None
-    groups = checkpoint_events(Path(project.interpreter))
-    checkpointing = read_checkpointing(groups, entity, (), sent, request.POST.getlist(EVENTS))
-    names = input_names(Path(project.folder), entry_point, entity) if entry_point else ()
+    engine = engine_of(location)
+    groups = engine.checkpoint_events(Path(project.interpreter))
+    checkpointing = read_checkpointing(engine, groups, entity, (), sent, request.POST.getlist(EVENTS))
+    names = engine.input_names(Path(project.folder), entry_point, entity) if entry_point else ()
     roles = agents_roles(found) if found and found.entity == entity else []
-    form = read_new_run(entity, names, inputs, sent, checkpointing, roles)
+    form = read_new_run(kind_of(engine, entity), names, inputs, sent, checkpointing, roles)
     retry = retry_of_run(form, retried) if retried else None
     if retry and sent is None:
-        checkpointing = read_checkpointing(groups, entity, (), retry.sent, retry.chosen[EVENTS])
-        form = read_new_run(entity, names, inputs, retry.sent, checkpointing, roles)
+        checkpointing = read_checkpointing(engine, groups, entity, (), retry.sent, retry.chosen[EVENTS])
+        form = read_new_run(kind_of(engine, entity), names, inputs, retry.sent, checkpointing, roles)
     key = _sent_key(request) or uuid4()
     draft = NewRunDraft(location, project, entry_point, entity, form, key, repeated, found, retry=retry)
     if not project.is_confirmed:
@@ -196,7 +195,9 @@ def _context(draft: NewRunDraft, kinds: dict[str, str]) -> dict[str, Any]:
         "form": draft.form,
         "kinds": kinds,
         "has_kind": bool(kinds.get(draft.entry_point)),
-        "entities": ENTITIES,
+        "entities": list(engine_of(draft.location).kinds),
+        "kind": kind_of(engine_of(draft.location), draft.entity),
+        "engine": engine_of(draft.location),
         "location": draft.location,
         "locations": [(one, str(one.uid) == chosen) for one in draft.project.locations.all()],
         "project": draft.project,

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -15,9 +16,10 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.engines.crewai.entry_points import EntryPoint, find_entry_points
+from viewer.engines import engine_of
+from viewer.engines.protocol import Engine, EntryPoint
 from viewer.forms.limits import LimitsPart, read_limits
-from viewer.forms.project import ENTRY_POINT, ProjectForm, initial_of
+from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
@@ -35,7 +37,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
-        form = _sent_form(request, found)
+        form = _sent_form(request, engine_of(location), found)
         if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
             form.add_error(None, told(conflict))
         if form.is_valid():
@@ -111,7 +113,7 @@ def _is_allowed(interpreter: Path) -> bool:
 def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
     """What the project's source defines: the confirmed one need not be what stands around the location."""
     if location.project and location.project.folder != str(proposed.folder):
-        return find_entry_points(Path(location.project.folder))
+        return engine_of(location).find_entry_points(Path(location.project.folder))
     return proposed.entry_points
 
 
@@ -119,9 +121,9 @@ def _back(request: HttpRequest, location: Location) -> str:
     return _safe_next(request) or location.get_absolute_url()
 
 
-def _sent_form(request: HttpRequest, found: list[str]) -> ProjectForm:
+def _sent_form(request: HttpRequest, engine: Engine[Any], found: list[str]) -> ProjectForm:
     """The form as it was sent: what was found when it was shown may be chosen still."""
-    typed = [name for name in request.POST.getlist("entry_points") if ENTRY_POINT.fullmatch(name)]
+    typed = [name for name in request.POST.getlist("entry_points") if engine.is_entry_point(name)]
     return ProjectForm(list(dict.fromkeys(found + typed)), request.POST)
 
 

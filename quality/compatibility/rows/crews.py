@@ -8,8 +8,8 @@ from quality.compatibility.stage import Stage, grown, holds, missing, same, succ
 from tests.runners.children import Saved, marks, plan_for, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.crewai.plan import plan_of
+from viewer.engines.crewai.units import units_of
 from viewer.engines.plan import Action, Edits
-from viewer.launching.plan_preview import units_of
 
 ENTRY_POINT = "press_parts:plain"
 DONE = ("task_completed",)

@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
+from viewer.engines import engine_of, kinds_that
+from viewer.engines.protocol import Contents, RootKind, kind_of
 from viewer.jobs.spool import Options
 from viewer.launching.option_values import (
     ALL_AGENTS,
@@ -36,7 +37,8 @@ def add_choice_arguments(parser: CommandParser) -> None:
 
 def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
     """The options of a run from this checkpoint. Raises CommandError."""
-    roles = agent_roles(contents) if contents.kind in ("crew", "agent") else []
+    kind = kind_of(engine_of(contents), contents.kind)
+    roles = agent_roles(contents) if kind.has_models else []
     stored = {agent.role: agent.model for agent in reversed(contents.agents)}
     models: dict[str, str] = {}
     for role, model in _models(options):
@@ -45,17 +47,19 @@ def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
             raise CommandError(_("This checkpoint has no agent %r.") % name)
         models[name] = model
     chosen = {role: model for role, model in models.items() if model != stored.get(role)}
-    may_warm_up = contents.kind == "crew" and len(roles) >= MIN_AGENTS_TO_WARM_UP
+    may_warm_up = kind.can_warm_cache and len(roles) >= MIN_AGENTS_TO_WARM_UP
     if options.get("preload") and not may_warm_up:
         raise CommandError(_("The prompt cache can be warmed for a crew of several agents only."))
     return _options(chosen, options)
 
 
-def new_choices_of(options: Mapping[str, Any], entity: str) -> Options:
+def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> Options:
     """The options of a new run, whose roles its runner knows. Raises CommandError."""
     models = {role or ALL_AGENTS: model for role, model in _models(options)}
-    if entity != "crew" and (models or options.get("preload")):
-        raise CommandError(_("Models and the prompt cache can be chosen for a crew only."))
+    if not kind.can_warm_cache and (models or options.get("preload")):
+        having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.can_warm_cache))
+        message = _("Models and the prompt cache can be chosen for a %(kinds)s only.")
+        raise CommandError(message % {"kinds": having})
     return _options(models, options)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents, Task
+from viewer.engines import engine_of
 from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.values import same_value
 
 
@@ -34,14 +35,15 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
     """The edits, each value of the type that was written. Raises CommandError."""
     outputs = [_pair(text, "--output") for text in options["output"]]
     inputs = inputs_of(options)
+    engine = engine_of(contents)
+    can_be_same = kind_of(engine, contents.kind).can_add_inputs
+    stored = (engine.editable(contents).inputs or {}) if can_be_same else {}
     return Edits(
-        # What a crew has already is no change: nothing that was made with it is stale.
+        # A value that it has already is not a change, so nothing becomes stale.
         inputs={
             name: value
             for name, value in inputs.items()
-            if contents.kind != "crew"
-            or name not in contents.inputs
-            or not same_value(value, contents.inputs[name])
+            if name not in stored or not same_value(value, stored[name])
         },
         outputs={
             (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
@@ -59,26 +61,28 @@ def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unit_named(contents: Contents, name: str) -> str:
-    """The id behind a task's number; any other text is an id itself."""
+    """The id of the unit with this number; any other text is an id."""
     if not name.isascii() or not name.isdigit():
         return name
-    if contents.kind == "agent" and name == "1":
-        return contents.id
-    if not 1 <= int(name) <= len(contents.tasks):
+    engine = engine_of(contents)
+    units = engine.units_of(contents)
+    if not 1 <= int(name) <= len(units):
+        unit = _(kind_of(engine, contents.kind).unit_label)
         raise CommandError(
-            _("There is no task %(name)s: this checkpoint has %(count)d.")
-            % {"name": name, "count": len(contents.tasks)}
+            _("There is no %(unit)s %(name)s: this checkpoint has %(count)d.")
+            % {"unit": unit, "name": name, "count": len(units)}
         )
-    return contents.tasks[int(name) - 1].id
+    return units[int(name) - 1].id
 
 
 def _output(contents: Contents, unit: str, text: str) -> Any:
-    """The text, or its value where the task answers in JSON."""
+    """The text, or its value if the stored output is JSON."""
     text = read_text(text)
-    task: Task | None = next((task for task in contents.tasks if task.id == unit), None)
-    if task is None or task.output_json is None:
+    outputs = engine_of(contents).editable(contents).outputs
+    output = next((one for one in outputs if one.unit == unit), None)
+    if output is None or output.value is None:
         return text
-    return {"json": _json(text, f"--output {task.position}")}
+    return {"json": _json(text, f"--output {output.position}")}
 
 
 def state_of(text: str) -> dict[str, Any]:

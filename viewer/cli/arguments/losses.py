@@ -10,7 +10,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
+from viewer.cli.arguments.edits import unit_named
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, kind_of
 from viewer.jobs.spool import Options
 from viewer.messages.labels import loss_words
 from viewer.models import Job
@@ -70,13 +72,12 @@ def loss_lines(report: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _saved_id(name: str, contents: Contents) -> str:
-    """The id behind a task's number; any other text is an id itself."""
+    """The id of the unit with this number; any other text is the id of a unit or an agent."""
     if not (name.isascii() and name.isdigit()):
-        known = {*(task.id for task in contents.tasks), *(agent.id for agent in contents.agents)}
-        if name not in known:
-            raise CommandError(_("This checkpoint has no task or agent %s.") % name)
+        units = engine_of(contents).units_of(contents)
+        if name not in {*(unit.id for unit in units), *(agent.id for agent in contents.agents)}:
+            unit = _(kind_of(engine_of(contents), contents.kind).unit_label)
+            message = _("This checkpoint has no %(unit)s or agent %(name)s.")
+            raise CommandError(message % {"unit": unit, "name": name})
         return name
-    if not 1 <= int(name) <= len(contents.tasks):
-        values = {"name": name, "count": len(contents.tasks)}
-        raise CommandError(_("There is no task %(name)s: this checkpoint has %(count)d.") % values)
-    return contents.tasks[int(name) - 1].id
+    return unit_named(contents, name)

@@ -8,14 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.entry_points import entry_point_for, entry_point_kinds, find_entry_points
-from viewer.engines.crewai.flow_methods import flow_methods
-from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines import all_engines, engine_of
+from viewer.engines.protocol import Contents, kind_of
 from viewer.models import Location, Project
 from viewer.projects.proposing import find_interpreter, propose_project
 
-KINDS = ("crew", "flow", "agent")
+KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 
 
 def add_project_arguments(parser: CommandParser) -> None:
@@ -45,7 +43,9 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
     if not project.is_confirmed:
         project.confirm(None)
     if not project.entry_points:
-        project.entry_points = [point.name for point in find_entry_points(Path(project.folder))]
+        project.entry_points = [
+            point.name for point in engine_of(location).find_entry_points(Path(project.folder))
+        ]
         project.save(update_fields=["entry_points"])
     if location.project is None:
         location.project = project
@@ -66,19 +66,21 @@ def entry_point_of(project: Project, contents: Contents, options: Mapping[str, A
     if named is not None:
         return str(named)
     folder = Path(project.folder)
-    found = entry_point_for(folder, project.entry_points, contents.kind, contents.name)
-    unknown = [name for name, one in entry_point_kinds(folder, project.entry_points).items() if not one]
+    engine = engine_of(contents)
+    found = engine.entry_point_for(folder, project.entry_points, contents.kind, contents.name)
+    unknown = [
+        name for name, one in engine.entry_point_kinds(folder, project.entry_points).items() if not one
+    ]
     if not found and kind and len(unknown) == 1:
         return unknown[0]
     return found
 
 
-def methods_for_plan(
-    location: Location, contents: Contents, options: Mapping[str, Any]
-) -> tuple[FlowMethod, ...]:
-    """A flow's methods by the source that a run would use. Records no project, unlike ``project_for``."""
-    if contents.kind != "flow":
-        return ()
+def source_for_plan(location: Location, contents: Contents, options: Mapping[str, Any]) -> Any:
+    """What the engine reads of the source that a run would use. Records no project."""
+    engine = engine_of(contents)
+    if not kind_of(engine, contents.kind).needs_entry_point:
+        return None
     own = location.project
     folder = _absolute(options["project"]) or Path(
         own.folder if own else propose_project(Path(location.path)).folder
@@ -86,9 +88,9 @@ def methods_for_plan(
     named = options["entrypoint"]
     if named is None:
         known = own.entry_points if own and str(folder) == own.folder else []
-        points = known or [point.name for point in find_entry_points(folder)]
-        named = entry_point_for(folder, points, contents.kind, contents.name)
-    return flow_methods(folder, named)
+        points = known or [point.name for point in engine.find_entry_points(folder)]
+        named = engine.entry_point_for(folder, points, contents.kind, contents.name)
+    return engine.read_source(folder, named, contents.kind)
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

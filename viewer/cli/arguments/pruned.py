@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.engines.crewai.contents import Contents
 from viewer.engines.plan import Edits, Step
+from viewer.engines.protocol import Contents
 from viewer.jobs.execution.start import JobRefused
 from viewer.launching.draft import against
 from viewer.launching.redacted_parts import hidden_in

@@ -17,8 +17,8 @@ from viewer.cli.arguments.projects import add_project_arguments, project_for
 from viewer.cli.finding import typed_path
 from viewer.cli.output import Answer
 from viewer.cli.starting import outcome_of, refusal
-from viewer.engines.crewai.entry_points import entry_point_kinds, title_of
-from viewer.forms.new_run import MESSAGES
+from viewer.engines import engine_of, kinds_that
+from viewer.engines.protocol import Engine, RootKind, kind_of
 from viewer.importing import UnknownLocation, open_write_target, write_target_at
 from viewer.jobs.execution.request import FIRST_BRANCH, request_for_run
 from viewer.jobs.execution.start import JobRefused
@@ -60,15 +60,17 @@ def answer(options: Mapping[str, Any]) -> Answer:
     known = Location.objects.select_related("project").filter(path=str(path.resolve())).first()
     settings, terms = checkpoint_settings_of(options), terms_of(options)
     project = project_for(known or Location(path=str(path)), options)
-    entry_point, entity = _entry_point(project, options)
-    inputs, choices = _inputs(entity, options), new_choices_of(options, entity)
+    entry_point, entity = _entry_point(engine_of(known), project, options)
+    engine = engine_of(known)
+    inputs = _inputs(kind_of(engine, entity), options)
+    choices = new_choices_of(options, kind_of(engine, entity))
     choices.update(accepted_in(options))
     if settings:
         choices["checkpoints"] = settings
     try:
         place = write_target_at(str(path), project)
         target = LocationTarget(path=place.path, provider="sqlite" if place.provider == "sqlite" else "json")
-        name = title_of(entry_point)
+        name = engine.entry_point_title(entry_point)
         request = request_for_run(target, entity, name, entry_point, inputs, choices)
         job = start_run(open_write_target(place, project), project, request, terms=terms)
     except (UnknownLocation, JobRefused) as refused:
@@ -76,10 +78,10 @@ def answer(options: Mapping[str, Any]) -> Answer:
     return outcome_of(job, [], options["wait"])
 
 
-def _entry_point(project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
+def _entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
     """The named entry point, else the project's only one, and what it gives."""
     named = options["entrypoint"] or ""
-    kinds = entry_point_kinds(Path(project.folder), [named] if named else project.entry_points)
+    kinds = engine.entry_point_kinds(Path(project.folder), [named] if named else project.entry_points)
     fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
     if len(fitting) != 1:
         raise CommandError(
@@ -92,12 +94,14 @@ def _entry_point(project: Project, options: Mapping[str, Any]) -> tuple[str, str
     return fitting[0], kind
 
 
-def _inputs(entity: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
     inputs = inputs_of(options)
     if options["state"] is not None:
-        if entity != "flow":
-            raise CommandError(_("Only a flow has a state: give inputs instead."))
+        if not kind.has_state:
+            having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
+            raise CommandError(_("Only a %(kinds)s has a state: give inputs instead.") % {"kinds": having})
         inputs = {**state_of(options["state"]), **inputs}
-    if entity == "agent" and (set(inputs) != {MESSAGES} or not inputs[MESSAGES]):
-        raise CommandError(_("A lone agent is asked one thing: --input 'messages=\"…\"'."))
+    if kind.prompt and (set(inputs) != {kind.prompt} or not inputs[kind.prompt]):
+        message = _("A lone %(kind)s is asked one thing: --input '%(prompt)s=\"…\"'.")
+        raise CommandError(message % {"kind": _(kind.label), "prompt": kind.prompt})
     return inputs

@@ -12,17 +12,18 @@ from viewer.cli.arguments.edits import read_text, unit_named
 from viewer.cli.arguments.effects import add_effect_arguments, effect_documents, effect_lines, refused_effects
 from viewer.cli.arguments.losses import add_loss_arguments, answers_of
 from viewer.cli.arguments.options import add_terms_arguments, terms_of
-from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, methods_for_plan, project_for
+from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_for_plan
 from viewer.cli.arguments.pruned import add_pruned_arguments, refuse_unfit
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.starting import is_well
-from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines import engine_of
 from viewer.engines.plan import plain_steps
+from viewer.engines.protocol import Contents
 from viewer.forms.fork import Surroundings, read_fork
 from viewer.forms.sweep import Branch, VaryingForm, read_varying
-from viewer.importing import stored_body
+from viewer.importing import stored_contents
 from viewer.jobs.execution.cancel import request_cancel
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
@@ -65,7 +66,7 @@ def add_arguments(parser: CommandParser) -> None:
 def answer(options: Mapping[str, Any]) -> Answer:
     """The group and its jobs, and what came of them where they were waited for. Raises CommandError."""
     checkpoint = checkpoint_at(options["checkpoint"])
-    contents = contents_of(stored_body(checkpoint))
+    contents = stored_contents(checkpoint)
     project = None if options["plan"] else project_for(checkpoint.location, options)
     entry_point = entry_point_of(project, contents, options) if project else ""
     form = _form(checkpoint, contents, options)
@@ -94,7 +95,7 @@ def _form(checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
     branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
     around = Surroundings(None, branch, [], "")
     sent: dict[str, list[str]] = {"branch": [branch]}
-    group = "state" if contents.kind == "flow" else "input"
+    group = "input" if engine_of(contents).editable(contents).inputs is not None else "state"
     for name, text in _pairs(options["vary"], "--vary"):
         if not text.strip().startswith("["):
             raise CommandError(_("--vary %s needs a JSON list, such as [1, 2].") % name)
@@ -109,7 +110,7 @@ def _form(checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
     if options["again_stale"]:
         sent["again-stale"] = ["1"]
     plain = read_fork(contents, around, None, {})
-    plain.methods = methods_for_plan(checkpoint.location, contents, options)
+    plain.source = source_for_plan(checkpoint.location, contents, options)
     form = read_varying(contents, plain, branches_of(checkpoint), sent)
     known = {name for one in form.varied for name in (one.html_name, one.stored_name)}
     for name in sent:

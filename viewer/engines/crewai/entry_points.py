@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from viewer.engines.crewai.definitions import (
     may_be_definition,
     read_definition,
 )
+from viewer.engines.protocol import EntryPoint
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_FILES = 400
@@ -28,15 +30,8 @@ MOST_BYTES_ALTOGETHER = 4 * 1024 * 1024
 MOST_ENTRY_POINTS = 50
 MAX_DEFINITIONS = 100
 NO_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "tests", "test", "docs"}
+MODULE_AND_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 MADE = {"Crew": "crew", "Agent": "agent"}
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
-    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is what stands there."""
-
-    name: str
-    kind: str  # "flow", "crew" or "agent"
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
@@ -57,6 +52,11 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
 def title_of(entry_point: str) -> str:
     """What an entry point is called in short: its name without the module, or its file."""
     return entry_point if is_file(entry_point) else entry_point.partition(":")[2]
+
+
+def is_entry_point(text: str) -> bool:
+    """Whether a text can name an entry point: ``module:Name``, or a file that declares one."""
+    return MODULE_AND_NAME.fullmatch(text) is not None or is_file(text)
 
 
 def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:

@@ -2,23 +2,17 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from viewer.engines.protocol import EventGroup, GroupTraits
+from viewer.messages.message import gettext_noop as _
 
 MOST_BYTES = 512 * 1024
 CONFIG = Path("state/checkpoint_config.py")
 TYPES = Path("events/types")
 # What the engine calls its list of them.
 LIST = "CheckpointEventType"
-
-
-@dataclass(frozen=True, slots=True)
-class EventGroup:
-    """``name`` is the engine's own: its module ``task_events`` is ``task``. The events are in its order."""
-
-    name: str
-    events: tuple[str, ...]
 
 
 # For an environment whose source cannot be read: what every version with checkpoints knows.
@@ -47,6 +41,33 @@ USUAL = (
         ),
     ),
 )
+
+
+_SILENT = _(
+    "CrewAI 1.14 and 1.15 name these, and write at none of them: only at events of the crew, "
+    "a task, an agent or the flow itself."
+)
+# The frequent ones come with each task, each call, or each piece of text. Of the silent ones, the engine
+# lists them, and writes only at events of a crew, a task, an agent or a flow itself.
+GROUPS = {
+    "task": GroupTraits(_("Tasks")),
+    "crew": GroupTraits(_("Crew")),
+    "agent": GroupTraits(_("Agents"), is_frequent=True),
+    "flow": GroupTraits(_("Flow and its methods")),
+    "llm": GroupTraits(_("Models"), is_frequent=True, hint=_SILENT),
+    "llm_guardrail": GroupTraits(_("Guardrails")),
+    "tool_usage": GroupTraits(_("Tools"), is_frequent=True, hint=_SILENT),
+    "memory": GroupTraits(_("Memory"), is_frequent=True),
+    "knowledge": GroupTraits(_("Knowledge"), is_frequent=True),
+    "reasoning": GroupTraits(_("Planning of agents")),
+    "mcp": GroupTraits(_("Tools over MCP"), is_frequent=True, hint=_SILENT),
+    "observation": GroupTraits(_("Steps of agents"), is_frequent=True),
+    "skill": GroupTraits(_("Skills")),
+    "logging": GroupTraits(_("What agents log"), is_frequent=True),
+    "a2a": GroupTraits(_("Agents elsewhere (A2A)"), is_frequent=True),
+    "system": GroupTraits(_("Signals to the program")),
+    "env": GroupTraits(_("Where it runs"), hint=_SILENT),
+}
 
 
 def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:

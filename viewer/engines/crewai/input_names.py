@@ -4,7 +4,6 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from viewer.engines.crewai.definitions import (
     texts_in,
 )
 from viewer.engines.crewai.placeholders import placeholder_names
+from viewer.engines.protocol import InputName
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_BYTES = 256 * 1024
@@ -36,19 +36,6 @@ JSON_TYPES = {
     "array": list,
     "object": dict,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class InputName:
-    """One that is asked for. ``kind`` is the type that its annotation names, or None.
-
-    ``default`` counts only where ``has_default``.
-    """
-
-    name: str
-    kind: type | None = None
-    default: Any = None
-    has_default: bool = False
 
 
 def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName, ...]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F, Max, Q, QuerySet
 
-from viewer.engines.crewai.contents.events import FAILED
 from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
@@ -15,7 +14,7 @@ from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.folding import folded
 from viewer.presentation.run.rows import Line, Looks, shown_line
-from viewer.presentation.run.triggers import shape_of
+from viewer.presentation.run.triggers import failure_suffixes, shape_of
 
 ROWS = 120
 # A page that follows a growing run asks for its window again, which may have become this long.
@@ -120,7 +119,7 @@ def looks_of(run: Run) -> Looks:
 
 def failed() -> Q:
     """The condition that a row's trigger is a failure."""
-    return Q(*(("trigger__endswith", ending) for ending in FAILED), _connector=Q.OR)
+    return Q(*(("trigger__endswith", ending) for ending in failure_suffixes()), _connector=Q.OR)
 
 
 def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:

@@ -12,21 +12,12 @@ from typing import Any, Literal, get_args
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
+from viewer.engines.protocol import Agent
 from viewer.engines.titles import short_title
 
 Kind = Literal["crew", "flow", "agent", "unknown"]
 
 Body = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    id: str
-    role: str
-    goal: str
-    backstory: str
-    model: str
-    tools: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +94,11 @@ class Contents:
     checkpoint_events: tuple[str, ...] = ()
     # What no known version writes, and what is missing that every known one has.
     unknown: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        """The name of its engine."""
+        return "crewai"
 
     @property
     def is_of_newer_version(self) -> bool:

@@ -1,0 +1,124 @@
+"""What a person may edit of a checkpoint, and what a run reads of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from viewer.engines.crewai.agent_prompt import agent_prompt
+from viewer.engines.crewai.contents import Contents, Task
+from viewer.engines.crewai.placeholders import placeholder_names
+from viewer.engines.crewai.stale_inputs import roles_mentioning
+from viewer.engines.plan import Action, Edits, Step
+from viewer.engines.protocol import MISSING, Editable, EditableOutput, HiddenPlace
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as _
+
+# A lone agent's one input.
+PROMPT = "messages"
+READ = (Action.KEPT, Action.PINNED)
+
+
+def editable(contents: Contents) -> Editable:
+    """The inputs, a flow's state without its id, and the outputs of finished tasks."""
+    state = contents.flow_state
+    if state is not None:
+        # The engine finds the flow by its id, so that is not edited.
+        state = {name: value for name, value in state.items() if name != "id"}
+    inputs = None if contents.kind == "flow" else _inputs(contents)
+    return Editable(inputs, state, tuple(map(_output, _finished(contents.tasks))))
+
+
+def _inputs(contents: Contents) -> dict[str, Any]:
+    """The inputs it was started with, and the names that its tasks use and never got."""
+    if contents.kind == "agent":
+        return {PROMPT: _or_missing(agent_prompt(contents))}
+    used = [name for task in contents.tasks for name in placeholder_names(task.template)]
+    missing = dict.fromkeys((name for name in used if name not in contents.inputs), MISSING)
+    return {**contents.inputs, **missing}
+
+
+def _or_missing(value: Any) -> Any:
+    return MISSING if value is None else value
+
+
+def missing_prompt(contents: Contents, edits: Edits) -> Words | None:
+    """Why a lone agent cannot run: neither its checkpoint nor the edits have a prompt. None if it can."""
+    if contents.kind == "agent" and agent_prompt(contents) is None and not edits.inputs:
+        return Words(_("The checkpoint does not say what the agent was asked: type it."))
+    return None
+
+
+def _finished(tasks: Sequence[Task]) -> Iterator[Task]:
+    """Finished tasks, each id once."""
+    seen: set[str] = set()
+    for task in tasks:
+        if task.done and task.id and task.id not in seen:
+            seen.add(task.id)
+            yield task
+
+
+def _output(task: Task) -> EditableOutput:
+    return EditableOutput(task.id, task.position, task.title, task.agent, task.output or "", task.output_json)
+
+
+def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+    """The values that a run reads from the checkpoint and no edit replaces."""
+    yield from _values(contents, edits)
+    kept = {step.unit for step in steps if step.action in READ and step.unit not in edits.outputs}
+    for task in contents.tasks:
+        if task.id in kept:
+            label = Words(_("the output of task %(position)d"), {"position": task.position})
+            yield HiddenPlace(label, [task.output, task.output_json])
+    for method in contents.methods:
+        if method.done:
+            yield HiddenPlace(
+                Words(_("what the method %(name)s has returned"), {"name": method.name}), method.output
+            )
+
+
+def _values(contents: Contents, edits: Edits) -> Iterator[HiddenPlace]:
+    if contents.kind == "agent":
+        prompt = agent_prompt(contents)
+        if prompt is not None and not edits.inputs:
+            yield HiddenPlace(Words(_("what the agent is asked")), prompt)
+        return
+    for name, value in contents.inputs.items() if contents.kind == "crew" else ():
+        if name not in edits.inputs:
+            yield HiddenPlace(Words(_("the input %(name)s"), {"name": name}), value)
+    for name, value in (contents.flow_state or {}).items():
+        if name not in (edits.state or {}):
+            yield HiddenPlace(Words(_("%(name)s in the flow's state"), {"name": name}), value)
+
+
+def missing_code(contents: Contents) -> Words | None:
+    """What a run without the project's code would lack; None if nothing is."""
+    if contents.kind != "crew":
+        return None
+    return Words(
+        _(
+            "Guardrails, callbacks, conditions and links between tasks are not in a checkpoint. Without the "
+            "code that made this crew they cannot be restored: name it under “Starts with”, or add it to "
+            "the project."
+        )
+    )
+
+
+def former_values(contents: Contents, edits: Edits) -> Words | None:
+    """Which agents keep an input's former value without the project's code; None if none does."""
+    if contents.kind != "crew":
+        return None
+    roles = roles_mentioning(contents, edits.inputs)
+    if not roles:
+        return None
+    text = _(
+        "These agents were told the former value, and a checkpoint keeps no other text of them: "
+        "%(roles)s. To have them told the new one, name the crew's code under “Starts with”."
+    )
+    return Words(text, {"roles": ", ".join(roles)})
+
+
+def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
+    """What a run of this kind was started with, from its first checkpoint."""
+    if kind != "agent":
+        return contents.inputs
+    prompt = agent_prompt(contents)
+    return {} if prompt is None else {PROMPT: prompt}

@@ -1,0 +1,75 @@
+"""CrewAI behind the engine protocol."""
+
+from pathlib import Path
+
+from viewer.engines.crewai import editing, entry_points, triggers, units
+from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.contents.events import FAILED
+from viewer.engines.crewai.events import GROUPS, checkpoint_events
+from viewer.engines.crewai.info import info, info_lines
+from viewer.engines.crewai.input_names import input_names
+from viewer.engines.crewai.kinds import KINDS
+from viewer.engines.crewai.tabs import TABS, tab_context
+from viewer.engines.protocol import Engine, Runner
+
+RUNNERS = Path(__file__).resolve().parents[2] / "runners"
+
+
+class CrewAI:
+    """The functions of this package, by the names of the protocol."""
+
+    name = "crewai"
+    title = "CrewAI"
+    kinds = KINDS
+    tabs = TABS
+    distribution = "crewai"
+    runner = Runner(
+        program=RUNNERS / "crewai_runner.py",
+        prewarm_module="forkline_crewai.prewarm",
+        # Telemetry would leave the machine, and the first run's question would never be answered.
+        environment={
+            "CREWAI_DISABLE_TELEMETRY": "true",
+            "CREWAI_DISABLE_TRACKING": "true",
+            "CREWAI_DISABLE_VERSION_CHECK": "true",
+            "CREWAI_TRACING_ENABLED": "false",
+            "CREWAI_TESTING": "true",
+        },
+    )
+
+    contents_of = staticmethod(contents_of)
+    units_of = staticmethod(units.units_of)
+    tab_context = staticmethod(tab_context)
+    info_lines = staticmethod(info_lines)
+    info = staticmethod(info)
+
+    trigger_labels = triggers.LABELS
+    failure_suffixes = FAILED
+    is_start = staticmethod(triggers.is_start)
+    is_end = staticmethod(triggers.is_end)
+    numbered_label = staticmethod(triggers.numbered_label)
+    unit_subjects = triggers.UNIT_SUBJECTS
+    event_labels = triggers.EVENT_LABELS
+    event_details = triggers.EVENT_DETAILS
+    event_groups = GROUPS
+    checkpoint_events = staticmethod(checkpoint_events)
+
+    editable = staticmethod(editing.editable)
+    missing_prompt = staticmethod(editing.missing_prompt)
+    hidden_places = staticmethod(editing.hidden_places)
+    missing_code = staticmethod(editing.missing_code)
+    former_values = staticmethod(editing.former_values)
+    kickoff_inputs = staticmethod(editing.kickoff_inputs)
+    read_source = staticmethod(units.read_source)
+    plan = staticmethod(units.plan)
+    outlook = staticmethod(units.outlook)
+    cost = staticmethod(units.cost)
+
+    find_entry_points = staticmethod(entry_points.find_entry_points)
+    entry_point_for = staticmethod(entry_points.entry_point_for)
+    entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
+    entry_point_title = staticmethod(entry_points.title_of)
+    is_entry_point = staticmethod(entry_points.is_entry_point)
+    input_names = staticmethod(input_names)
+
+
+ENGINE: Engine[Contents] = CrewAI()

@@ -1,0 +1,49 @@
+"""What a person runs with CrewAI: a crew, a flow, or an agent alone."""
+
+from viewer.engines.crewai.editing import PROMPT
+from viewer.engines.protocol import RootKind
+from viewer.messages.message import gettext_noop as _
+
+CREW = RootKind(
+    name="crew",
+    label=_("crew"),
+    unit_label=_("task"),
+    units_label=_("tasks"),
+    can_rerun=True,
+    can_hold=True,
+    has_models=True,
+    can_warm_cache=True,
+    new_run=_("All tasks of the crew run, from the first to the last, each with its calls of models."),
+    usual_events="task",
+)
+FLOW = RootKind(
+    name="flow",
+    label=_("flow"),
+    unit_label=_("method"),
+    units_label=_("methods"),
+    is_open_ended=True,
+    has_state=True,
+    needs_entry_point=_(
+        "A flow needs its own code to go on: choose its entry point, or add it to the project."
+    ),
+    inputs_label=_("State that it starts with"),
+    new_run=_(
+        "The flow runs from its start: every method that its state leads to, with its calls of models."
+    ),
+    usual_events="flow",
+    last_trigger="method_execution_finished",
+)
+AGENT = RootKind(
+    name="agent",
+    label=_("agent"),
+    unit_label=_("task"),
+    units_label=_("tasks"),
+    can_rerun=True,
+    has_models=True,
+    can_add_inputs=False,
+    prompt=PROMPT,
+    inputs_label=_("What it is asked"),
+    new_run=_("The agent is asked, and calls its model and tools until it answers."),
+    usual_events="agent",
+)
+KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT)}

@@ -1,0 +1,22 @@
+"""The tabs of the checkpoint page that CrewAI adds."""
+
+from typing import Any
+
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.contents.changes import changes_since
+from viewer.engines.protocol import Tab
+from viewer.messages.message import gettext_noop as _
+
+TABS = (
+    Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html"),
+    Tab("inputs", _("Inputs"), "engines/crewai/_inputs.html"),
+    Tab("state", _("State"), "engines/crewai/_state.html"),
+)
+
+
+def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
+    """What a tab's template is given beside ``contents``: each task, and what its branch did with it."""
+    if tab != "tasks":
+        return {}
+    changes = changes_since(origin, contents) if origin else {}
+    return {"tasks": [(task, changes.get(task.id)) for task in contents.tasks]}

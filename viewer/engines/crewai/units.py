@@ -1,0 +1,110 @@
+"""Units of work: a crew's tasks, a flow's methods, or a lone agent's one run. Their plan and cost."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.contents.events import Event
+from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines.crewai.flow_plan import FlowMethod, Following, Turn, following
+from viewer.engines.crewai.plan import plan_of
+from viewer.engines.crewai.stale_inputs import inputs_used
+from viewer.engines.plan import Action, Edits, Step, Unit
+from viewer.engines.protocol import Decision, Outlook, Route
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as _
+
+# A router's answer is a label; a longer text is not one.
+MAX_LABEL = 200
+RUNNING = (Action.AGAIN, Action.RUNS)
+
+
+def units_of(contents: Contents) -> list[Unit]:
+    """The units of work of a checkpoint, in the engine's order."""
+    if contents.kind == "crew":
+        return [
+            Unit(task.id, task.title, task.agent, task.done, task.template, inputs_used(contents, task))
+            for task in contents.tasks
+        ]
+    if contents.kind == "flow":
+        return [
+            Unit(method.name, method.name, done=method.done, count=method.count)
+            for method in contents.methods
+        ]
+    if contents.kind == "agent":
+        done = any(event.kind == "lite_agent_execution_completed" for event in contents.events)
+        return [Unit(contents.id or "agent", contents.name, contents.name, done)]
+    return []
+
+
+def read_source(folder: Path, entry_point: str, kind: str) -> tuple[FlowMethod, ...] | None:
+    """A flow's methods by its entry point's source; None for all else."""
+    return flow_methods(folder, entry_point) if kind == "flow" else None
+
+
+def following_of(contents: Contents, methods: Sequence[FlowMethod] | None) -> Following | None:
+    """What follows in a flow by its source's ``methods``; None if these are not known."""
+    if contents.kind != "flow" or not methods:
+        return None
+    results: dict[str, list[str]] = {}
+    for event in contents.events:
+        if event.kind == "method_execution_finished" and event.flow in ("", contents.name):
+            results.setdefault(event.subject, []).append(event.text[:MAX_LABEL])
+    counts = {method.name: max(method.count, int(method.done)) for method in contents.methods}
+    return following(methods, counts, results)
+
+
+def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
+    """The steps of a fork with these edits; ``source`` is from ``read_source``. Raises EditRefused."""
+    return plan_of(contents.kind, units_of(contents), edits, following_of(contents, source))
+
+
+def outlook(contents: Contents, source: Any = None) -> Outlook:
+    """What a flow's routers decide, and what its source leaves open."""
+    if contents.kind != "flow":
+        return Outlook()
+    ahead = following_of(contents, source)
+    if ahead is None:
+        text = _("The flow's source does not say which methods follow: it names them when it starts.")
+        return Outlook(notes=(Words(text),))
+    notes = []
+    if not ahead.fits:
+        text = _(
+            "The flow's source has changed since this checkpoint, so other methods may follow than these."
+        )
+        notes.append(Words(text))
+    if not (ahead.certain or ahead.possible or ahead.turns):
+        notes.append(Words(_("By the flow's source, nothing is left to run.")))
+    return Outlook(tuple(map(_decision, ahead.turns)), tuple(notes))
+
+
+def _decision(turn: Turn) -> Decision:
+    routes = tuple(Route(route.label, route.methods) for route in turn.routes)
+    return Decision(turn.router, routes, turn.is_open)
+
+
+def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
+    """The model calls and tokens of these steps in the run so far; for a flow, of all that came after."""
+    if contents.kind == "flow":
+        known = {event.id for event in contents.events}
+        later = [event for event in latest.events if event.id not in known] if latest else []
+        return cost_of(later, {""}, contents.kind)
+    running = {step.unit for step in steps if step.action in RUNNING}
+    return cost_of((latest or contents).events, running, contents.kind)
+
+
+def cost_of(events: Sequence[Event], units: set[str], kind: str) -> tuple[int, int]:
+    """The calls and tokens of these tasks' last attempts; of the whole record for anything but a crew."""
+    calls: dict[str, list[int]] = {}
+    for event in events:
+        unit = event.task_id if kind == "crew" else ""
+        if event.kind == "task_started":
+            calls[unit] = []
+        elif event.kind == "llm_call_completed":
+            calls.setdefault(unit, []).append(event.tokens)
+    if kind != "crew":
+        counted = calls.get("", []) if units else []
+    else:
+        counted = [tokens for unit in units for tokens in calls.get(unit, [])]
+    return len(counted), sum(counted)

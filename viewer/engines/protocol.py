@@ -1,0 +1,373 @@
+"""What an engine provides. Everything outside ``viewer/engines/<name>`` and its runner goes through this.
+
+Nothing here assumes the shape of one engine: a step may have several units of work, a location may be a
+connection instead of a path, and a run may be a conversation that goes on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from viewer.engines.plan import Edits, Step, Unit
+from viewer.messages.message import Words
+
+
+class Missing:
+    """The type of ``MISSING``."""
+
+
+# Stands for a value that a checkpoint does not hold.
+MISSING = Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class RootKind:
+    """One kind of root entity, such as a crew or a graph. Its labels are English, to be translated.
+
+    ``name`` is what rows store.
+    """
+
+    name: str
+    label: str
+    unit_label: str
+    units_label: str
+    # Finished units can run again, and finished units that would run again can be held instead.
+    can_rerun: bool = False
+    can_hold: bool = False
+    # Its checkpoints know only the units that have begun, so that their number is not known in advance.
+    is_open_ended: bool = False
+    # It goes on only in the project's own code: why, for a person who names none.
+    needs_entry_point: str = ""
+    # It has a state beside, or instead of, its inputs.
+    has_state: bool = False
+    # A model can be chosen for each agent, and the prompt cache be warmed.
+    has_models: bool = False
+    can_warm_cache: bool = False
+    # Inputs that no field names can be added.
+    can_add_inputs: bool = True
+    inputs_label: str = "Inputs"
+    # What the one input that a new run needs is called; empty if it needs none.
+    prompt: str = ""
+    # What a new run of it does, in a sentence.
+    new_run: str = ""
+    # The group of events at which such a run commonly writes checkpoints.
+    usual_events: str = ""
+    # The trigger of a checkpoint after which a succeeded run had nothing left to do.
+    last_trigger: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated."""
+
+    name: str
+    label: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who does the work: ``model`` is empty if the checkpoint does not say."""
+
+    id: str
+    role: str
+    goal: str
+    backstory: str
+    model: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EditableOutput:
+    """The output of a finished unit, which a person may replace.
+
+    ``value`` is its JSON value, None if it is a text.
+    """
+
+    unit: str
+    position: int
+    title: str
+    agent: str
+    text: str
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Editable:
+    """What a person may change before a fork. ``inputs`` and ``state`` are None if there are none to edit.
+
+    A value that the checkpoint does not hold is ``MISSING``.
+    """
+
+    inputs: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+    outputs: tuple[EditableOutput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a decision's ``label`` leads: units' titles. Nothing follows if ``units`` is empty."""
+
+    label: str
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision left to the run. ``is_open`` if it may be another than those of its routes."""
+
+    router: str
+    routes: tuple[Route, ...]
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a plan leaves open: ``decisions``, and ``notes`` that a person reads before the start."""
+
+    decisions: tuple[Decision, ...] = ()
+    notes: tuple[Words, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenPlace:
+    """A value of a checkpoint that a run reads, and its label for a person."""
+
+    label: Words
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is a root kind's name."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputName:
+    """An input that an entry point's source asks for. ``kind`` is the type of its annotation, or None.
+
+    ``default`` counts only if ``has_default``.
+    """
+
+    name: str
+    kind: type | None = None
+    default: Any = None
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """Events at which the engine can write a checkpoint. The names are the engine's own, in its order."""
+
+    name: str
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTraits:
+    """What a form says of a group of events. ``is_frequent``: writing at each makes many checkpoints."""
+
+    label: str
+    is_frequent: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The program that runs in the project's interpreter.
+
+    ``prewarm_module`` is imported by the process that waits for a job; ``environment`` is set for both.
+    """
+
+    program: Path
+    prewarm_module: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Contents(Protocol):
+    """What a stored copy holds, as its engine decodes it. The engine's templates may read more of it."""
+
+    @property
+    def engine(self) -> str:
+        """The name of its engine."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its root entity's kind; ``unknown`` if it has none."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def engine_version(self) -> str: ...
+    @property
+    def is_of_newer_version(self) -> bool:
+        """Whether a newer version of the engine wrote it than all known ones."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]: ...
+    @property
+    def agents(self) -> Sequence[Agent]: ...
+    @property
+    def events(self) -> Sequence[Any]: ...
+    @property
+    def checkpoint_events(self) -> Sequence[str]:
+        """The events at which it writes checkpoints; none if that is not stored."""
+
+    @property
+    def unknown(self) -> Sequence[str]:
+        """The parts that no known version of the engine writes."""
+
+
+C = TypeVar("C", bound=Contents)
+
+
+class Engine(Protocol[C]):
+    """One engine. Its functions read stored copies and source files; none imports or runs anything."""
+
+    @property
+    def name(self) -> str:
+        """What a location records."""
+
+    @property
+    def title(self) -> str:
+        """What pages call it."""
+
+    @property
+    def kinds(self) -> Mapping[str, RootKind]:
+        """The kinds of root entities, by name."""
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """The engine's own tabs of the checkpoint page."""
+
+    @property
+    def runner(self) -> Runner:
+        """The program that runs its jobs."""
+
+    @property
+    def distribution(self) -> str:
+        """The Python distribution whose version is shown for an interpreter."""
+
+    @property
+    def event_groups(self) -> Mapping[str, GroupTraits]:
+        """Traits of the groups of ``checkpoint_events``, by name."""
+
+    @property
+    def unit_subjects(self) -> Sequence[str]:
+        """What the runner's events call a unit: ``<subject>_started``, ``_completed`` and ``_failed``.
+
+        The events' data hold the unit's id under the subject.
+        """
+
+    @property
+    def event_labels(self) -> Mapping[str, str]:
+        """English labels of the runner's own events, filled with their data."""
+
+    @property
+    def event_details(self) -> Mapping[str, str]:
+        """The part of an event's data that is folded under its row."""
+
+    # A checkpoint's contents
+
+    def contents_of(self, body: Mapping[str, Any]) -> C:
+        """The contents of a decoded stored copy. Raises nothing, whatever the copy holds."""
+
+    def units_of(self, contents: C) -> list[Unit]:
+        """The units of work, in the engine's order."""
+
+    def tab_context(self, tab: str, contents: C, origin: C | None) -> dict[str, Any]:
+        """What a tab's template is given. ``origin`` is the contents of the checkpoint it was forked from."""
+
+    def info(self, contents: C) -> dict[str, Any]:
+        """The contents as plain values, for the terminal's JSON."""
+
+    def info_lines(self, contents: C) -> Iterator[str]:
+        """The contents as lines of the terminal."""
+
+    # What made it write a checkpoint
+
+    @property
+    def trigger_labels(self) -> Mapping[str, str]:
+        """English labels of triggers."""
+
+    @property
+    def failure_suffixes(self) -> Sequence[str]:
+        """How the triggers that are failures end."""
+
+    def is_start(self, trigger: str) -> bool:
+        """Whether a checkpoint was written as something started."""
+
+    def is_end(self, trigger: str) -> bool:
+        """Whether a checkpoint was written at the end of the whole run."""
+
+    def numbered_label(self, kind: str, trigger: str) -> str:
+        """A label with ``done``, ``next`` and ``total`` for a trigger about one unit, or empty."""
+
+    # Edits and the plan
+
+    def editable(self, contents: C) -> Editable:
+        """What a person may change. Each value has the type that it has in the checkpoint."""
+
+    def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
+        """What the source of an entry point says about the steps that follow; None if it says nothing."""
+
+    def plan(self, contents: C, edits: Edits, source: Any = None) -> list[Step]:
+        """The steps of a fork with these edits; ``source`` is from ``read_source``. Raises EditRefused."""
+
+    def outlook(self, contents: C, source: Any = None) -> Outlook:
+        """What the plan leaves open."""
+
+    def missing_prompt(self, contents: C, edits: Edits) -> Words | None:
+        """Why it cannot run before a person types a prompt; None if it can."""
+
+    def cost(self, contents: C, latest: C | None, steps: Sequence[Step]) -> tuple[int, int]:
+        """The model calls and tokens that these steps used before. ``latest`` is the run's furthest."""
+
+    def hidden_places(self, contents: C, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+        """The values that a run reads from the checkpoint and no edit replaces."""
+
+    def missing_code(self, contents: C) -> Words | None:
+        """What a run without the project's code would lack; None if nothing is."""
+
+    def former_values(self, contents: C, edits: Edits) -> Words | None:
+        """Who keeps an input's former value without the project's code; None if nobody does."""
+
+    def kickoff_inputs(self, contents: C, kind: str) -> Mapping[str, Any]:
+        """What a run was started with, from its first checkpoint."""
+
+    # Projects
+
+    def find_entry_points(self, folder: Path) -> tuple[EntryPoint, ...]:
+        """The entry points of a project's source."""
+
+    def entry_point_for(self, folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
+        """The entry point that a run of this kind and name belongs to; empty if unclear."""
+
+    def entry_point_kinds(self, folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
+        """The root kind of each entry point; empty if its source does not say."""
+
+    def entry_point_title(self, entry_point: str) -> str:
+        """A short name of an entry point."""
+
+    def is_entry_point(self, text: str) -> bool:
+        """Whether a text can name an entry point."""
+
+    def input_names(self, folder: Path, entry_point: str, kind: str) -> tuple[InputName, ...]:
+        """The inputs that an entry point's source names."""
+
+    def checkpoint_events(self, interpreter: Path | None) -> tuple[EventGroup, ...]:
+        """The events at which the engine in this interpreter's environment can write a checkpoint."""
+
+
+NO_KIND = RootKind("unknown", "unknown", "unit", "units", can_add_inputs=False)
+
+
+def kind_of(engine: Engine[Any], name: str) -> RootKind:
+    """The engine's root kind of this name; for an unknown name, one that can do nothing."""
+    return engine.kinds.get(name, NO_KIND)
