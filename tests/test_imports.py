@@ -101,13 +101,12 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.prewarm",
         "viewer.jobs.queue",
         "viewer.jobs.spool",
-        "viewer.launching",
         "viewer.messages.message",
         "viewer.models",
         "viewer.projects",
         "viewer.redaction",
     },
-    "viewer/jobs/limits": DJANGO | {"viewer.jobs.spool", "viewer.models", "viewer.presentation.jobs"},
+    "viewer/jobs/limits": DJANGO | {"viewer.jobs.event_values", "viewer.jobs.spool", "viewer.models"},
     "viewer/jobs/preflight": DJANGO
     | {
         "viewer.engines",
@@ -121,8 +120,9 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/jobs/prewarm": DJANGO | {"psutil", "viewer.jobs", "viewer.jobs.execution", "viewer.models"},
     "viewer/jobs/human_input": DJANGO
-    | {"viewer.jobs.execution", "viewer.jobs.spool", "viewer.models", "viewer.presentation.jobs"},
+    | {"viewer.jobs.event_values", "viewer.jobs.execution", "viewer.jobs.spool", "viewer.models"},
     "viewer/jobs/spool.py": set(),
+    "viewer/jobs/event_values.py": set(),
     "viewer/jobs": DJANGO,
     "viewer/runners/forkline_guard": {"forkline_guard"},
     "viewer/runners/forkline_prewarm": {"forkline_prewarm"},

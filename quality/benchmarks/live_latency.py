@@ -108,9 +108,9 @@ def queued_job(events: int = EVENTS) -> Any:
 
 
 def latencies(page: Page, job: Any) -> list[float]:
-    from viewer.jobs.queue.tasks import offer
+    from viewer.jobs.queue.tasks import enqueue
 
-    offer(job)
+    enqueue(job)
     while not job.has_ended:
         page.wait_for_timeout(200)
         job.refresh_from_db()

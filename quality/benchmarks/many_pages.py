@@ -94,7 +94,7 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
 
     The jobs are enqueued once all pages are open.
     """
-    from viewer.jobs.queue.tasks import offer
+    from viewer.jobs.queue.tasks import enqueue
 
     server, socket = web_server(), site.replace("http", "ws")
     addresses = ",".join(f"{socket}/ws/jobs/{job.pk}/?show=page" for job in jobs)
@@ -103,7 +103,7 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
         assert watchers.stdout and watchers.stdout.readline() == "open\n"
         memory = [megabytes(server)]
         for job in jobs:
-            offer(job)
+            enqueue(job)
         cut_off, told = json.loads(watchers.stdout.readline())
         memory.append(megabytes(server))
     return told, cut_off, memory

@@ -12,13 +12,13 @@ def main(most: int) -> None:
     import django
 
     django.setup()
-    from viewer.jobs.queue.tasks import offer
+    from viewer.jobs.queue.tasks import enqueue
     from viewer.models import Job, Location
 
     location = Location.objects.select_related("project").get()
     while Job.objects.count() < most:
         job = Job.objects.create(kind="fork", location=location, project=location.project, branch="what-if")
-        offer(job)
+        enqueue(job)
         # As fast as two cores run them, so that no job waits for long.
         while Job.objects.unfinished().count() > 12:
             time.sleep(random.uniform(0, 0.2))

@@ -25,8 +25,8 @@ from viewer.importing import (
     stored_bytes,
     unredacted_source,
 )
-from viewer.jobs.execution.event_rows import hiding_of
-from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
+from viewer.jobs.execution.event_rows import redactor_of
+from viewer.jobs.execution.redact_again import redact_jobs_again
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets
@@ -189,7 +189,7 @@ def test_what_a_job_tells_holds_none_and_earlier_jobs_are_redacted_again(
         "code": int(NUMBER),
         "model": "gpt-4o-mini",
     }
-    assert found_in(json.dumps(hiding_of(project)(told))) == []
+    assert found_in(json.dumps(redactor_of(project)(told))) == []
     job = Job.objects.create(
         kind=Job.Kind.RUN,
         location=location,
@@ -203,7 +203,7 @@ def test_what_a_job_tells_holds_none_and_earlier_jobs_are_redacted_again(
     )
     JobEvent.objects.create(job=job, seq=1, kind="text", at=timezone.now(), data={"text": f"so {VALUE}"})
     Question.objects.create(job=job, number=1, kind="flow_input", prompt=VALUE, answer=VALUE)
-    hide_known_secrets_of_jobs(project)
+    redact_jobs_again(project)
     rows = [*Job.objects.all(), *JobEvent.objects.all(), *Question.objects.all(), *Project.objects.all()]
     text = str(serializers.serialize("json", rows))
     assert found_in(text) == [] and "failed at [redacted]" in text

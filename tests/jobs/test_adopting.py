@@ -11,11 +11,11 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.event_rows import hiding_for, rows_of
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.event_rows import redactor_for, rows_of
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.locks import worker_is_up
-from viewer.jobs.queue.tasks import offer, offer_lost, orphans
+from viewer.jobs.queue.tasks import enqueue, orphaned_jobs, requeue_missing
 from viewer.jobs.spool import read_events
 from viewer.models import Job, JobEvent, Project
 
@@ -24,7 +24,7 @@ def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subpro
     """A job that runs on until its project's ``go``, and the worker that follows it."""
     job = make_job("hangs.py")
     worker = start_worker("hangs.py")
-    offer(job)
+    enqueue(job)
     wait_until(lambda: job.events.count() > 5)
     job.refresh_from_db()
     return job, worker
@@ -59,7 +59,7 @@ def test_a_worker_that_is_asked_to_stop_leaves_its_jobs_running(
     assert status(job) == "running"
     assert not worker_is_up()
     Path(project.folder, "go").touch()
-    carry(job)
+    ensure_finished(job)
     assert status(job) == "succeeded"
     assert marks(project) == [str(job.pk)]
 
@@ -82,8 +82,8 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
 ) -> None:
     job = make_job("succeeds.py")
     assert job.claim()
-    assert orphans() == [job]
-    carry(job)
+    assert orphaned_jobs() == [job]
+    ensure_finished(job)
     job.refresh_from_db()
     assert job.status == "interrupted"
     assert "never started" in job.error
@@ -97,9 +97,9 @@ def test_an_adopted_spool_that_is_complete_tells_how_it_ended(make_job: MakeJob,
     assert child
     assert child.wait() == 0
     # As a follower leaves it that dies in the middle.
-    first = rows_of(job, read_events(job.folder, 0)[0][:4], hiding_for(job))
+    first = rows_of(job, read_events(job.folder, 0)[0][:4], redactor_for(job))
     JobEvent.objects.bulk_create(first)
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "all done")
     assert list(job.events.values_list("seq", flat=True)) == list(range(1, 11))
@@ -108,21 +108,21 @@ def test_an_adopted_spool_that_is_complete_tells_how_it_ended(make_job: MakeJob,
 
 def test_a_queued_job_that_the_queue_lost_is_offered_again_once(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    assert offer_lost() == 1
-    assert offer_lost() == 0
+    assert requeue_missing() == 1
+    assert requeue_missing() == 0
     entry = DBTaskResult.objects.get()
     assert entry.args_kwargs["args"] == [str(job.pk)]
 
 
 def test_an_entry_that_a_dead_worker_had_taken_is_offered_again(make_job: MakeJob) -> None:
-    offer(make_job("succeeds.py"))
+    enqueue(make_job("succeeds.py"))
     DBTaskResult.objects.get().claim("a worker that died")
-    assert offer_lost() == 1
+    assert requeue_missing() == 1
 
 
 def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     ended_at = job.ended_at
     assert not job.end(Job.Status.FAILED, error="late")
@@ -140,8 +140,8 @@ def test_two_workers_run_each_of_many_jobs_exactly_once(
     jobs = [make_job("succeeds.py") for _ in range(12)]
     for job in jobs:
         make_folder(job)
-        offer(job)
-        offer(job)
+        enqueue(job)
+        enqueue(job)
     start_worker("succeeds.py")
     start_worker("succeeds.py")
     wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs), 60)

@@ -10,9 +10,9 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.processes import living, tree_of
-from viewer.jobs.queue.tasks import offer
+from viewer.jobs.queue.tasks import enqueue
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15
@@ -23,7 +23,7 @@ def followed(job: Job) -> Iterator[None]:
     """The job is carried in another thread meanwhile, until its end."""
 
     def follow() -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     thread = Thread(target=follow)
@@ -38,14 +38,14 @@ def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, p
     job = make_job("succeeds.py")
     assert job.request_cancel()
     assert job.status == "cancelled"
-    carry(job)
+    ensure_finished(job)
     assert status(job) == "cancelled"
     assert marks(project) == []
 
 
 def test_a_job_that_has_ended_cannot_be_cancelled(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert not job.request_cancel()
     assert (job.status, job.cancel_requested_at) == ("succeeded", None)
@@ -83,7 +83,7 @@ def test_a_child_that_ignores_signals_is_gone_in_time_with_all_it_started(
 def test_a_worker_ends_what_another_process_cancels(make_job: MakeJob, start_worker: StartWorker) -> None:
     job = make_job("ignores_signals.py")
     start_worker("ignores_signals.py")
-    offer(job)
+    enqueue(job)
     wait_until(lambda: job.events.filter(kind="warning").exists())
     tree = tree_of(job.folder)
     job.request_cancel()
@@ -97,7 +97,7 @@ def test_a_job_whose_row_is_deleted_is_ended_with_all_it_started(make_job: MakeJ
     folder = job.folder
 
     def follow() -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     follower = Thread(target=follow)
@@ -120,7 +120,7 @@ def test_a_process_id_that_another_program_has_got_is_left_alone(make_job: MakeJ
         assert child
         Job.objects.filter(pk=job.pk).update(process_id=stranger.pid)
         psutil.Process(child).kill()
-    carry(job)
+    ensure_finished(job)
     assert job.status == "interrupted"
     assert stranger.is_running()
     stranger.kill()

@@ -12,7 +12,7 @@ import pytest
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
 from viewer.jobs.queue import data_changes
 from viewer.jobs.queue.data_changes import changes_of
-from viewer.jobs.queue.tasks import offer
+from viewer.jobs.queue.tasks import enqueue
 from viewer.models import Job
 
 
@@ -49,7 +49,7 @@ def test_an_idle_worker_costs_next_to_nothing_and_starts_a_job_at_once(
     time.sleep(10)
     assert sum(worker.cpu_times()[:2]) - before < 0.05
     second = make_job("succeeds.py")
-    offer(second)
+    enqueue(second)
     wait_until(lambda: status(second) != Job.Status.QUEUED, 10)
 
 

@@ -13,7 +13,7 @@ from forkline_runner.pinning import Moved, Pins
 from tests.jobs.conftest import MakeJob
 from viewer.access.login_links import teammate
 from viewer.cli.starting import outcome_of
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.models import Job
 from viewer.presentation.jobs.status import sentence, status_words
 from viewer.presentation.jobs.warnings import warnings_of
@@ -31,7 +31,7 @@ def ended(make_job: MakeJob, why: dict[str, Any]) -> Job:
     job = make_job("fills_the_disk.py")
     assert job.project
     Path(job.project.folder, "why.json").write_text(json.dumps(why))
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     return job
 
@@ -64,7 +64,7 @@ def test_the_terminal_says_it_and_ends_with_one(make_job: MakeJob) -> None:
 
 def test_a_run_that_wrote_all_of_them_is_a_plain_success(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert (status_words(job), job.is_incomplete) == ("succeeded", False)
     assert outcome_of(job, [], waits=False).status == 0

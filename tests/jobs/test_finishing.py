@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, status
 from viewer.importing import import_location
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
@@ -24,7 +24,7 @@ def test_the_last_checkpoint_of_a_flow_is_complete_where_its_job_succeeded(
     place = LocationTarget(path=location.path, provider="json")
     asked = request_for_run(place, "flow", "ArticleFlow", "press:ArticleFlow", {})
     job = start_run(location, project, asked, idempotency_key=uuid.uuid4())
-    carry(job)
+    ensure_finished(job)
     assert status(job) == end
     # It stays so when the folder is looked at again.
     import_location(location)

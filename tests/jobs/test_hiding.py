@@ -8,7 +8,7 @@ import pytest
 from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.execution.event_rows import LOG_END_CHARACTERS, end_of_log, hiding_for
+from viewer.jobs.execution.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_for
 from viewer.jobs.spool import LOG, Spool, read_events
 from viewer.models import Job, Project
 from viewer.projects.environment_file import secrets_of
@@ -45,7 +45,7 @@ def test_a_key_that_is_streamed_in_pieces_comes_in_one_line(
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     lines = streamed(tmp_path, pieces, monkeypatch)
     assert len(lines) > 1
-    hide = hiding_for(Job())
+    hide = redactor_for(Job())
     shown = "".join(hide(line) for line in lines)
     assert "canary" not in shown
     assert shown.startswith(text[:2]) or PRIVATE_KEY in text
@@ -96,7 +96,7 @@ def test_the_end_of_a_log_is_cut_behind_its_keys(make_job: MakeJob, project: Pro
     project.save()
     job = make_job()
     job.folder.mkdir(parents=True)
-    rest = "x" * (LOG_END_CHARACTERS - 60)
+    rest = "x" * (LOG_TAIL_CHARACTERS - 60)
     (job.folder / LOG).write_text(f"first\n{PRIVATE_KEY}\n{rest}\nlast\n")
-    end = end_of_log(job, hiding_for(job))
+    end = log_tail(job, redactor_for(job))
     assert "canary" not in end and end.endswith("last\n")

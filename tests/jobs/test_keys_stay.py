@@ -17,9 +17,9 @@ from tests.file_bytes import bytes_of
 from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.access.login_links import teammate
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
-from viewer.jobs.preflight.checks import look_at, make
+from viewer.jobs.preflight.checks import preflight_checkpoint, run_check
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 
@@ -61,7 +61,7 @@ def test_no_key_that_a_run_tells_is_kept_shown_or_sent(
     client.force_login(teammate("reader"))
 
     def follow() -> None:
-        carry(job)
+        ensure_finished(job)
         connection.close()
 
     follower = Thread(target=follow)
@@ -92,7 +92,7 @@ def test_no_key_that_a_look_tells_is_kept(location: Location, project: Project, 
     checkpoint = Checkpoint.objects.create(
         location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
     )
-    look = look_at(checkpoint, project, "crew:build")
+    look = preflight_checkpoint(checkpoint, project, "crew:build")
     wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
     report = json.dumps(PreflightCheck.objects.get(pk=look.pk).report)
     assert "[redacted]" in report and found_in(report) == []
@@ -100,7 +100,7 @@ def test_no_key_that_a_look_tells_is_kept(location: Location, project: Project, 
     # One whose child fails says why, without the keys.
     (Path(project.folder) / "keys.json").write_text(json.dumps({"texts": [OWN]}) + OWN)
     failed = PreflightCheck.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")
-    make(failed)
+    run_check(failed)
     failed.refresh_from_db()
     assert failed.status == PreflightCheck.Status.FAILED and found_in(failed.error) == []
     assert in_database() == []

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.orphans import end_left_processes, settle_left
+from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.processes import tree_of
 from viewer.jobs.execution.start import make_folder
 from viewer.jobs.locks import worker_is_up
@@ -78,9 +78,9 @@ def test_one_that_was_claimed_and_never_started_is_settled_without_a_start(
     job = make_job()
     make_folder(job)
     assert job.claim()
-    (settled,) = settle_left()
+    (settled,) = finish_orphans()
     assert settled.pk == job.pk and status(job) == "interrupted" and marks(project) == []
-    assert settle_left() == []
+    assert finish_orphans() == []
 
 
 def test_one_that_is_queued_waits_for_a_person_or_a_worker(make_job: MakeJob, project: Project) -> None:
@@ -99,8 +99,8 @@ def test_what_still_runs_of_a_job_that_ended_is_ended(make_job: MakeJob, project
         one.kill()
         one.wait()
     Job.objects.filter(pk=job.pk).update(status="interrupted")
-    assert end_left_processes() == [job] and not tree_of(job.folder) and tree_of(other.folder)
-    assert end_left_processes() == []
+    assert end_orphan_processes() == [job] and not tree_of(job.folder) and tree_of(other.folder)
+    assert end_orphan_processes() == []
 
 
 def test_a_worker_settles_it_itself(make_job: MakeJob, project: Project, start_worker: StartWorker) -> None:

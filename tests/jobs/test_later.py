@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.test_starting import checkpoint  # noqa: F401
-from viewer.jobs.execution.follow import carry
-from viewer.jobs.queue.tasks import offer, offer_lost, prune_entries
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.queue.tasks import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.options import Terms, asks_for
 from viewer.models import Checkpoint, DayLimits, Job, Project
@@ -30,9 +30,9 @@ def scheduled(make_job: MakeJob, away: timedelta) -> Job:
 
 def test_before_its_time_a_job_is_neither_offered_nor_taken(make_job: MakeJob, project: Project) -> None:
     job = scheduled(make_job, HOUR)
-    assert offer_lost() == 0
-    offer(job)
-    carry(job)
+    assert requeue_missing() == 0
+    enqueue(job)
+    ensure_finished(job)
     assert not job.claim()
     assert (status(job), marks(project)) == ("queued", [])
 
@@ -53,8 +53,8 @@ def test_a_worker_starts_what_is_due_and_two_start_it_once(
 
 def test_a_time_that_passed_a_while_ago_starts_late_and_says_so(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=20))
-    assert offer_lost() == 1
-    carry(job)
+    assert requeue_missing() == 1
+    ensure_finished(job)
     job.refresh_from_db()
     assert job.status == "succeeded"
     assert lateness(job) == "20 minutes late: no worker was up in time"
@@ -65,8 +65,8 @@ def test_a_time_that_is_long_past_waits_for_a_person(
 ) -> None:
     settings.START_GRACE_SECONDS = 600
     job = scheduled(make_job, -timedelta(minutes=20))
-    assert offer_lost() == 0
-    carry(job)
+    assert requeue_missing() == 0
+    ensure_finished(job)
     assert (status(job), marks(project)) == ("queued", [])
     wait = wait_of(job)
     assert wait
@@ -74,7 +74,7 @@ def test_a_time_that_is_long_past_waits_for_a_person(
     assert "no worker was up" in wait.words
     assert move_start(job, None)
     assert DBTaskResult.objects.count() == 1
-    carry(job)
+    ensure_finished(job)
     assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
 
 
@@ -84,23 +84,23 @@ def test_what_was_seen_to_be_due_may_wait_longer_than_the_grace_for_a_place_or_f
     settings.START_GRACE_SECONDS = 600
     job = scheduled(make_job, -2 * HOUR)
     Job.objects.filter(pk=job.pk).update(became_due_at=timezone.now() - 2 * HOUR)
-    assert offer_lost() == 1
-    carry(job)
+    assert requeue_missing() == 1
+    ensure_finished(job)
     assert status(job) == "succeeded"
 
 
 def test_another_time_holds_instead(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=1))
-    assert offer_lost() == 1
+    assert requeue_missing() == 1
     assert move_start(job, timezone.now() + HOUR)
     # Its entry is in the queue still, and starts nothing.
-    carry(job)
+    ensure_finished(job)
     assert status(job) == "queued"
 
 
 def test_what_runs_cannot_be_put_off(make_job: MakeJob) -> None:
     job = make_job()
-    carry(job)
+    ensure_finished(job)
     assert not move_start(job, timezone.now() + HOUR)
 
 
@@ -121,7 +121,7 @@ def test_each_wait_is_told_in_words(
 def test_a_full_worker_lets_others_wait_for_a_place(make_job: MakeJob, start_worker: StartWorker) -> None:
     jobs = [make_job("hangs.py") for _ in range(5)]
     for job in jobs:
-        offer(job)
+        enqueue(job)
     start_worker("hangs.py")
     wait_until(lambda: Job.objects.under_way().count() == 4)
     left = Job.objects.queued().get()
@@ -162,11 +162,11 @@ def test_a_form_that_is_sent_again_is_known_though_the_edits_are_gone(checkpoint
 
 def test_old_entries_of_the_queue_go_and_those_of_waiting_jobs_stay(make_job: MakeJob) -> None:
     ended, waits = make_job("succeeds.py"), make_job("succeeds.py")
-    offer(ended)
-    offer(waits)
-    carry(ended)
-    assert prune_entries() == 0
+    enqueue(ended)
+    enqueue(waits)
+    ensure_finished(ended)
+    assert delete_old_entries() == 0
     DBTaskResult.objects.update(enqueued_at=timezone.now() - timedelta(days=2))
-    assert prune_entries() == 1
+    assert delete_old_entries() == 1
     assert DBTaskResult.objects.get().args_kwargs["args"] == [str(waits.pk)]
     assert Job.objects.filter(pk=ended.pk).exists()

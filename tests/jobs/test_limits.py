@@ -14,10 +14,10 @@ from django.utils import timezone
 from forkline_runner.limits import Limits
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.start import launch, make_folder
-from viewer.jobs.limits.usage import day_began, reached_shared, seconds_of, stopped_words, used_by
-from viewer.jobs.queue.tasks import offer, offer_lost
+from viewer.jobs.limits.usage import last_midnight, limit_label, reached_shared_limit, seconds_of, usage_of
+from viewer.jobs.queue.tasks import enqueue, requeue_missing
 from viewer.jobs.spool import STOP, Spool, read_events
 from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
@@ -28,7 +28,7 @@ def being_carried(jobs: Sequence[Job]) -> Iterator[None]:
     """All of them at once, each in a thread of its own, to their ends."""
 
     def carry_one(job: Job) -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     with ThreadPoolExecutor(len(jobs)) as followers:
@@ -75,7 +75,7 @@ def test_a_run_stops_at_its_own_limit_and_says_at_which(
 ) -> None:
     job = limited(make_job, **limits)
     carried([job])
-    assert (job.status, stopped_words(job), job.cancel_requested_at) == ("cancelled", words, None)
+    assert (job.status, limit_label(job), job.cancel_requested_at) == ("cancelled", words, None)
     assert job.events.order_by("seq").last().kind == "ended"  # type: ignore[union-attr]
 
 
@@ -96,7 +96,7 @@ def test_the_jobs_of_a_project_share_its_limit_of_a_day(make_job: MakeJob, proje
         wait_until(lambda: [used(job) for job in jobs] == [120, 120])
         rounds.write_text("1000000")
     assert [job.status for job in jobs] == ["cancelled", "cancelled"]
-    assert {stopped_words(job) for job in jobs} == {"Stopped at the project's limit of 240 tokens a day."}
+    assert {limit_label(job) for job in jobs} == {"Stopped at the project's limit of 240 tokens a day."}
 
 
 def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
@@ -104,7 +104,7 @@ def test_the_variations_of_a_group_share_its_limit(make_job: MakeJob) -> None:
     jobs = [make_job("works_on.py") for _ in range(2)]
     Job.objects.update(sweep=group)
     carried(jobs)
-    assert {stopped_words(job) for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
+    assert {limit_label(job) for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
 
 
 def test_what_all_projects_have_used_counts_against_the_limit_of_the_day(
@@ -122,7 +122,7 @@ def test_what_all_projects_have_used_counts_against_the_limit_of_the_day(
     with being_carried([job]):
         wait_until(lambda: used(job) == 40)
         rounds.write_text("1000000")
-    assert stopped_words(job) == "Stopped at the limit of 100 tokens a day for all jobs."
+    assert limit_label(job) == "Stopped at the limit of 100 tokens a day for all jobs."
 
 
 def test_a_queued_job_waits_for_room_and_starts_when_there_is_some(
@@ -134,18 +134,18 @@ def test_a_queued_job_waits_for_room_and_starts_when_there_is_some(
         status="succeeded", tokens=50, started_at=timezone.now(), ended_at=timezone.now()
     )
     job = make_job("succeeds.py")
-    assert offer_lost() == 0
-    carry(job)
+    assert requeue_missing() == 0
+    ensure_finished(job)
     assert (status(job), marks(project)) == ("queued", [])
     project.change_limits({"tokens": 500})
-    assert offer_lost() == 1
-    carry(job)
+    assert requeue_missing() == 1
+    ensure_finished(job)
     assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
 
 
 def test_a_day_holds_what_was_used_since_midnight_and_nothing_older(make_job: MakeJob) -> None:
     before, across = make_job(), make_job()
-    midnight = day_began()
+    midnight = last_midnight()
     hour = timedelta(hours=1)
     Job.objects.filter(pk=before.pk).update(
         status="succeeded", tokens=100, steps_used=5, started_at=midnight - 2 * hour, ended_at=midnight - hour
@@ -158,8 +158,8 @@ def test_a_day_holds_what_was_used_since_midnight_and_nothing_older(make_job: Ma
             job=across, seq=seq, kind="model_completed", at=at, data={"tokens": tokens, "total_tokens": 70}
         )
     JobEvent.objects.create(job=across, seq=3, kind="task_completed", at=midnight + hour)
-    assert used_by(Job.objects.all(), midnight) == {"tokens": 30, "steps": 1, "seconds": 3600}
-    assert used_by(Job.objects.all())["tokens"] == 170
+    assert usage_of(Job.objects.all(), midnight) == {"tokens": 30, "steps": 1, "seconds": 3600}
+    assert usage_of(Job.objects.all())["tokens"] == 170
 
 
 def test_waiting_for_a_person_is_no_time_that_a_run_uses(make_job: MakeJob) -> None:
@@ -180,7 +180,7 @@ def test_another_worker_goes_on_counting_where_a_killed_one_left_off(
     rounds.write_text("3")
     job = limited(make_job, tokens=50)
     first = start_worker("works_on.py")
-    offer(job)
+    enqueue(job)
     wait_until(lambda: Job.objects.get(pk=job.pk).tokens == 30)
     first.kill()
     first.wait()
@@ -188,7 +188,7 @@ def test_another_worker_goes_on_counting_where_a_killed_one_left_off(
     start_worker("works_on.py")
     wait_until(lambda: status(job) == "cancelled")
     job.refresh_from_db()
-    assert stopped_words(job) == "Stopped at its limit of 50 tokens."
+    assert limit_label(job) == "Stopped at its limit of 50 tokens."
     assert marks(project) == [str(job.pk)]
 
 
@@ -202,7 +202,7 @@ def test_a_limit_that_was_passed_while_nobody_followed_is_held_at_once(
     assert child
     wait_until(lambda: any(line["data"].get("position") == 8 for line in read_events(job.folder, 0)[0]))
     carried([job])
-    assert stopped_words(job) == "Stopped at its limit of 50 tokens."
+    assert limit_label(job) == "Stopped at its limit of 50 tokens."
     assert job.status == "cancelled"
 
 
@@ -210,9 +210,9 @@ def test_a_limit_that_a_person_raises_lets_the_run_go_on(make_job: MakeJob, proj
     project.change_limits({"tokens": 20})
     job = make_job("succeeds.py")
     Job.objects.filter(pk=job.pk).update(status="running", tokens=20, started_at=timezone.now())
-    assert reached_shared(job)
+    assert reached_shared_limit(job)
     project.change_limits({"tokens": 40})
-    assert reached_shared(job) is None
+    assert reached_shared_limit(job) is None
 
 
 def test_a_person_who_cancels_first_has_cancelled(make_job: MakeJob) -> None:
@@ -225,7 +225,7 @@ def test_a_person_who_cancels_first_has_cancelled(make_job: MakeJob) -> None:
 def test_where_no_worker_is_up_the_limit_holds_too(make_job: MakeJob) -> None:
     job = limited(make_job, steps=1)
     run_here(job)
-    assert (job.status, stopped_words(job)) == ("cancelled", "Stopped at its limit of 1 step.")
+    assert (job.status, limit_label(job)) == ("cancelled", "Stopped at its limit of 1 step.")
 
 
 def test_a_job_that_was_stopped_once_is_stopped_by_nothing_else(make_job: MakeJob) -> None:
@@ -233,7 +233,7 @@ def test_a_job_that_was_stopped_once_is_stopped_by_nothing_else(make_job: MakeJo
     Job.objects.filter(pk=job.pk).update(status="running")
     assert job.stop({"whose": "day", "measure": "tokens", "most": 1})
     assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
-    assert stopped_words(job) == "Stopped at the limit of 1 token a day for all jobs."
+    assert limit_label(job) == "Stopped at the limit of 1 token a day for all jobs."
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_job_that_was_stopped_once_is_stopped_by_nothing_else(make_job: MakeJo
     ],
 )
 def test_a_limit_that_nobody_knows_is_told_all_the_same(plain: object) -> None:
-    assert stopped_words(Job(limit_hit=plain)) == "Stopped at a limit that it shares with other runs."
+    assert limit_label(Job(limit_hit=plain)) == "Stopped at a limit that it shares with other runs."
 
 
 @pytest.mark.parametrize("said", [b"Stopped at a limit.", b"[]", b'{"whose": "day"', b"\xff"])

@@ -11,9 +11,9 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
 from viewer.jobs import locks
-from viewer.jobs.execution.start import start_child
+from viewer.jobs.execution.start import start_runner
 from viewer.jobs.preflight import checks
-from viewer.jobs.preflight.checks import look_at, look_at_new_run, make
+from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run, run_check
 from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.spool import REQUEST
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
@@ -38,34 +38,36 @@ def checkpoint(location: Location, project: Project, settings: Settings) -> Chec
 def ended(look: PreflightCheck) -> PreflightCheck:
     """The look once it has ended."""
     wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
-    wait_until(lambda: not checks._in_hand)
+    wait_until(lambda: not checks._running)
     return PreflightCheck.objects.get(pk=look.pk)
 
 
 def test_a_look_is_made_once_redacted_and_used_again(checkpoint: Checkpoint, project: Project) -> None:
-    look = ended(look_at(checkpoint, project, "crew:build"))
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.DONE
     assert look.report["components"][0]["name"] == "search [redacted]"
     assert KEY not in str(look.report)
     # It was given none of the project's keys.
     assert look.report["given"] == "sk-placeholder-of-a-preflight-check"
-    assert look_at(checkpoint, project, "crew:build").pk == look.pk
+    assert preflight_checkpoint(checkpoint, project, "crew:build").pk == look.pk
     assert len(marks(project)) == 1
     # Nothing of it stays but the row.
     assert not look.folder.exists()
 
 
 def test_a_new_run_is_looked_at_without_a_checkpoint(checkpoint: Checkpoint, project: Project) -> None:
-    look = ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
+    look = ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
     assert (look.status, look.checkpoint) == (PreflightCheck.Status.DONE, None)
-    assert look_at_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
-    others = [look_at_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))]
-    others.append(look_at(checkpoint, project, "crew:build"))
+    assert preflight_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
+    others = [
+        preflight_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))
+    ]
+    others.append(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert {ended(other).status for other in others} == {PreflightCheck.Status.DONE}
     assert len(marks(project)) == 4
     # A change makes only what it is about anew.
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
-    ended(look_at_new_run(project, "crew:build", "crew", "sqlite"))
+    ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
     assert set(PreflightCheck.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
     assert not PreflightCheck.objects.filter(pk=look.pk).exists()
 
@@ -93,9 +95,12 @@ def test_another_entry_point_or_a_changed_source_is_looked_at_anew(
 def test_two_looks_in_one_project_take_turns(checkpoint: Checkpoint, project: Project) -> None:
     wait = Path(project.folder) / "wait"
     wait.touch()
-    one, other = look_at(checkpoint, project, "crew:one"), look_at(checkpoint, project, "crew:other")
+    one, other = (
+        preflight_checkpoint(checkpoint, project, "crew:one"),
+        preflight_checkpoint(checkpoint, project, "crew:other"),
+    )
     # Asked for again while it is under way: the same one.
-    assert look_at(checkpoint, project, "crew:one").pk == one.pk
+    assert preflight_checkpoint(checkpoint, project, "crew:one").pk == one.pk
     wait_until(lambda: len(marks(project)) == 1)
     statuses = sorted(PreflightCheck.objects.values_list("status", flat=True))
     assert statuses == [PreflightCheck.Status.CHECKING, PreflightCheck.Status.WAITING]
@@ -116,7 +121,7 @@ def test_no_more_are_made_at_once_than_there_are_places(
     waits = [Path(one.folder) / "wait" for one in (project, second)]
     for wait in waits:
         wait.touch()
-    made = [look_at(checkpoint, one, "crew:build") for one in (project, second)]
+    made = [preflight_checkpoint(checkpoint, one, "crew:build") for one in (project, second)]
     wait_until(lambda: len(marks(project)) + len(marks(second)) == 1)
     assert PreflightCheck.objects.filter(status=PreflightCheck.Status.CHECKING).count() == 1
     for wait in waits:
@@ -129,23 +134,26 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
 ) -> None:
     settings.LOOK_SECONDS = 1
     (Path(project.folder) / "wait").touch()
-    look = ended(look_at(checkpoint, project, "crew:build"))
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (
         PreflightCheck.Status.FAILED,
         "It took longer than LOOK_SECONDS allows (1), and was ended.",
     )
     # It is not tried again by itself, but where a person asks for it.
     (Path(project.folder) / "wait").unlink()
-    assert look_at(checkpoint, project, "crew:build").status == PreflightCheck.Status.FAILED
-    assert ended(look_at(checkpoint, project, "crew:build", again=True)).status == PreflightCheck.Status.DONE
+    assert preflight_checkpoint(checkpoint, project, "crew:build").status == PreflightCheck.Status.FAILED
+    assert (
+        ended(preflight_checkpoint(checkpoint, project, "crew:build", again=True)).status
+        == PreflightCheck.Status.DONE
+    )
 
 
 def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
     checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(checks, "MAX_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
-    look = ended(look_at(checkpoint, project, "crew:build"))
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (PreflightCheck.Status.FAILED, "It wrote without end, and was ended.")
     assert not look.folder.exists()
 
@@ -172,7 +180,7 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
     of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
     of_somebody.mkdir()
     with locks.held(made["waited for"].folder / locks.FOLLOWER):
-        checks.clear_left()
+        checks.delete_stale_checks()
     assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()
@@ -183,7 +191,7 @@ def test_a_look_whose_child_fails_says_why(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
-    look = ended(look_at(checkpoint, project, "crew:build"))
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.FAILED
     assert "exit status 3" in look.error
 
@@ -191,7 +199,7 @@ def test_a_look_whose_child_fails_says_why(
 def test_a_project_that_nobody_confirmed_is_not_looked_at(checkpoint: Checkpoint, project: Project) -> None:
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
-    look = ended(look_at(checkpoint, project, "crew:build"))
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in look.error
     assert marks(project) == []
 
@@ -200,7 +208,9 @@ def test_two_who_make_the_same_look_start_one_child(checkpoint: Checkpoint, proj
     look = PreflightCheck.objects.create(
         checkpoint=checkpoint, project=project, fingerprint=fingerprint_of(checkpoint, project, "")
     )
-    others = [threading.Thread(target=make, args=(PreflightCheck.objects.get(pk=look.pk),)) for _ in range(2)]
+    others = [
+        threading.Thread(target=run_check, args=(PreflightCheck.objects.get(pk=look.pk),)) for _ in range(2)
+    ]
     for other in others:
         other.start()
     for other in others:
@@ -210,9 +220,9 @@ def test_two_who_make_the_same_look_start_one_child(checkpoint: Checkpoint, proj
 
 
 def test_what_was_found_before_a_change_is_forgotten(checkpoint: Checkpoint, project: Project) -> None:
-    ended(look_at(checkpoint, project, "crew:build"))
+    ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
-    new = ended(look_at(checkpoint, project, "crew:build"))
+    new = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert list(PreflightCheck.objects.all()) == [new]
     assert len(marks(project)) == 2
 
@@ -230,9 +240,9 @@ def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
     left.folder.mkdir(parents=True)
     (left.folder / REQUEST).write_text('{"kind": "preflight"}')
     (Path(project.folder) / "wait").touch()
-    child = start_child(left.folder, project)
+    child = start_runner(left.folder, project)
     wait_until(lambda: len(marks(project)) == 1)
-    look_at(checkpoint, project, "crew:build")
+    preflight_checkpoint(checkpoint, project, "crew:build")
     # The one that was left hanging is ended, and another started.
     wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
     (Path(project.folder) / "wait").unlink()

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.spool import LocationTarget
@@ -54,7 +54,7 @@ def test_it_has_its_run_while_it_is_under_way_though_its_worker_was_killed(
 def test_it_is_linked_by_whoever_carries_it(job: Job, project: Project) -> None:
     Path(project.folder, "write").touch()
     Path(project.folder, "go").touch()
-    carry(job)
+    ensure_finished(job)
     assert status(job) == "succeeded"
     job.refresh_from_db()
     assert job.run is not None

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from viewer.jobs.execution.environment import environment_ahead, environment_of
+from viewer.jobs.execution.environment import prewarm_environment, runner_environment
 from viewer.jobs.execution.protected_paths import conflict_of, protected_paths
-from viewer.jobs.execution.start import JobRefused, make_own_folder, runnable
+from viewer.jobs.execution.start import JobRefused, make_private_folder, runnable
 from viewer.jobs.preflight.placeholders import PLACEHOLDER, placeholder_for
 from viewer.models import Location, Project
 
@@ -111,13 +111,13 @@ def test_folders_of_code_in_a_location_are_taken_out_of_the_environment(project:
         f"PYTHONHOME=\nLD_LIBRARY_PATH={place}\n"
     )
     project.environment_file = str(file)
-    found = environment_of(Path("job"), project)
+    found = runner_environment(Path("job"), project)
     assert found["PYTHONPATH"].split(os.pathsep)[1:] == ["lib"]
     assert not {"PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"} & found.keys() and found["LD_LIBRARY_PATH"] == ""
     assert str(place) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
     assert stat.S_IMODE(Path(found["FORKLINE_GUARD"]).stat().st_mode) == 0o600
     # What waits ahead has the same guard.
-    assert environment_ahead(project)["FORKLINE_GUARD"] == found["FORKLINE_GUARD"]
+    assert prewarm_environment(project)["FORKLINE_GUARD"] == found["FORKLINE_GUARD"]
 
 
 def test_a_preflight_check_gets_no_value_of_the_environment_file(
@@ -131,8 +131,8 @@ def test_a_preflight_check_gets_no_value_of_the_environment_file(
         "MODEL=openai/gpt-4o-mini\nDEBUG=true\nPORT=8080\nEMPTY=\nSECRET_NUMBER=1234\n"
     )
     project.environment_file = str(file)
-    assert "canary" in str(environment_of(Path("job"), project))
-    found = environment_of(Path("job"), project, is_preflight=True)
+    assert "canary" in str(runner_environment(Path("job"), project))
+    found = runner_environment(Path("job"), project, is_preflight=True)
     assert "canary" not in str(found) and "example" not in str(found)
     assert found["OPENAI_API_KEY"] == f"sk-{PLACEHOLDER}" and found["SECRET_NUMBER"] == PLACEHOLDER
     assert found["DATABASE_URL"] == "postgresql://placeholder.invalid" and found["EXTRA"] == "{}"
@@ -149,5 +149,5 @@ def test_folders_of_checks_are_for_their_owner_alone_whatever_was_there(tmp_path
     looks = tmp_path / "looks"
     looks.mkdir(mode=0o755)
     looks.chmod(0o755)
-    make_own_folder(looks / "one")
+    make_private_folder(looks / "one")
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in (looks, looks / "one")} == {0o700}

@@ -16,11 +16,11 @@ from django.utils import timezone
 from forkline_runner.questions import NobodyWaits, Questions, fitting
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.event_rows import hiding_for
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.event_rows import redactor_for
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.start import launch, make_folder
-from viewer.jobs.human_input.questions import answer, answer_shown, take_in
-from viewer.jobs.queue.tasks import offer
+from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
+from viewer.jobs.queue.tasks import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.models import Job, Project, Question
 
@@ -30,7 +30,7 @@ def carried(job: Job) -> Iterator[None]:
     """The job is followed to its end beside the test."""
 
     def follow() -> None:
-        carry(job)
+        ensure_finished(job)
         connection.close()
 
     follower = threading.Thread(target=follow)
@@ -79,7 +79,7 @@ def test_a_key_in_an_answer_reaches_the_run_and_stays_nowhere(make_job: MakeJob)
     with carried(job):
         first = asked(job)
         assert answer(first, f"{key}\nagain", None)
-        assert answer_shown(first) == "[redacted]\nagain"
+        assert redacted_answer(first) == "[redacted]\nagain"
     job.refresh_from_db()
     first.refresh_from_db()
     # It was handed over whole: the child ends with what it was told, which is hidden in its turn.
@@ -103,13 +103,13 @@ def test_a_killed_workers_question_waits_on_and_is_asked_once(
 ) -> None:
     job = make_job("asks.py")
     worker = start_worker("asks.py")
-    offer(job)
+    enqueue(job)
     question = asked(job)
     worker.kill()
     worker.wait()
     # As a process leaves it that dies between the two: the row knows the answer, the folder does not.
     assert question.take_answer("yes", None)
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "yes")
     assert job.questions.count() == 1
@@ -133,10 +133,10 @@ def test_an_answer_that_was_given_while_nobody_followed_reaches_the_run(make_job
     child = launch(job)
     assert child
     wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
-    take_in(job, read_events(job.folder, 0)[0], hiding_for(job), set())
+    ingest(job, read_events(job.folder, 0)[0], redactor_for(job), set())
     assert answer(job.questions.get(), "meanwhile", None)
     assert child.wait(60) == 0
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "meanwhile")
 
@@ -147,7 +147,7 @@ def test_a_question_that_its_asker_took_back_is_withdrawn_and_its_follower_waits
     job, waiting = make_job(), set[int]()
     lines = [line(1, "question", number=1), line(2, "question", number=2), line(3, "withdrawn", number=1)]
     for _again in range(2):
-        take_in(job, lines, hiding_for(job), waiting)
+        ingest(job, lines, redactor_for(job), waiting)
     assert waiting == {2}
     assert [question.is_waiting for question in job.questions.all()] == [False, True]
 
@@ -183,7 +183,7 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
 @pytest.mark.parametrize("number", [None, 0, -1, True, 2**70, "1"])
 def test_a_question_without_a_number_of_its_own_is_passed_over(make_job: MakeJob, number: object) -> None:
     job = make_job()
-    take_in(job, [line(1, "question", number=number)], hiding_for(job), set())
+    ingest(job, [line(1, "question", number=number)], redactor_for(job), set())
     assert not job.questions.exists()
 
 

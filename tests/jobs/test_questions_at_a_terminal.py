@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from tests.jobs.conftest import MakeJob, wait_until
 from tests.jobs.test_questions import asked, carried
 from viewer.cli.prompt import questions_asked
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
 from viewer.models import Job, Question
 
@@ -45,7 +45,7 @@ def test_at_a_terminal_the_line_that_is_typed_is_the_answer(
     with keyboard(monkeypatch) as terminal:
         os.write(terminal, b"again\nfine\n")
         with questions_asked(job.pk):
-            carry(job)
+            ensure_finished(job)
         shown = os.read(terminal, 100_000).decode()
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "fine")

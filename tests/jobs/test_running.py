@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, marks, status, wait_until
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.log import MOST_BYTES
 from viewer.jobs.execution.processes import tree_of
 from viewer.models import Job, Project
 
 
 def carried(job: Job) -> Job:
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     return job
 
@@ -97,7 +97,7 @@ def test_a_child_ended_by_a_signal_is_not_started_again(
     job = make_job("hangs.py")
 
     def follow_it() -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     follower = Thread(target=follow_it)
@@ -109,7 +109,7 @@ def test_a_child_ended_by_a_signal_is_not_started_again(
     job.refresh_from_db()
     assert job.status == ended_as
     assert number.name in job.error
-    carry(job)
+    ensure_finished(job)
     assert marks(project) == [str(job.pk)]
 
 

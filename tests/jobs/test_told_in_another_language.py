@@ -10,8 +10,8 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob
 from tests.messages.catalogue import write_catalogue
 from viewer.access.login_links import teammate
-from viewer.jobs.execution.event_rows import data_of
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.event_rows import redacted_data
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.outcome import outcome
 from viewer.jobs.spool import SpoolEvent
 from viewer.messages.message import Words
@@ -43,7 +43,7 @@ def reader(client: Client, transactional_db: None) -> Client:
 
 
 def shown(reader: Client, job: Job, language: str) -> str:
-    carry(job)
+    ensure_finished(job)
     return reader.get(job.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
 
 
@@ -92,9 +92,9 @@ def test_words_of_a_line_that_say_something_else_are_not_stored(make_job: MakeJo
     words = {"text": "All is %(what)s.", "values": {"what": "well"}}
     for kind, data in {"warning": {"message": "It broke."}, "ended": {"error": "It broke."}}.items():
         line = SpoolEvent(seq=1, at=0.0, kind=kind, data={**data, "words": words})
-        assert data_of(line, lambda value: value) == {**data, "words": {}}
+        assert redacted_data(line, lambda value: value) == {**data, "words": {}}
         line["data"] = dict.fromkeys(data, "All is well.") | {"words": words}
-        assert data_of(line, lambda value: value)["words"] == words
+        assert redacted_data(line, lambda value: value)["words"] == words
 
 
 def test_a_key_in_a_value_is_hidden_in_every_language(

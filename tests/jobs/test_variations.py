@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
-from viewer.jobs.queue.tasks import offer_lost
+from viewer.jobs.queue.tasks import requeue_missing
 from viewer.launching.options import Terms
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
@@ -40,10 +40,10 @@ def test_with_one_the_others_are_offered_once_the_first_has_warmed_the_cache(
     key = uuid.uuid4()
     group = start_variations(checkpoint, project, "try", FORKS, key, preload="shared_prefix")
     assert start_variations(checkpoint, project, "again", FORKS, key) == group
-    assert offered() == ["try/a"] and offer_lost() == 0
+    assert offered() == ["try/a"] and requeue_missing() == 0
     first = Job.objects.get(branch="try/a")
     JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=timezone.now())
-    assert offer_lost() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
+    assert requeue_missing() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
 
 
 def test_a_group_is_recorded_whole_or_not_at_all(checkpoint: Checkpoint, project: Project) -> None:

@@ -8,9 +8,9 @@ from django.db import connection
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.clean_up import tidy
-from viewer.jobs.execution.follow import carry
-from viewer.jobs.human_input.questions import answer, hand_over
+from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.human_input.questions import answer, deliver
 from viewer.models import Job, Project, Question
 
 CANARY = "sk-canary0123456789abcdefghij"
@@ -24,7 +24,7 @@ def kept(folder: Path) -> dict[str, str]:
 
 def test_a_killed_childs_copy_of_the_checkpoint_goes(make_job: MakeJob) -> None:
     job = make_job("leaves_a_copy.py")
-    carry(job)
+    ensure_finished(job)
     assert job.status == "interrupted"
     assert kept(job.folder) == {"log.txt": "[redacted]\n"}
 
@@ -35,7 +35,7 @@ def test_what_a_person_typed_goes_where_nothing_could_be_started(make_job: MakeJ
         request={"inputs": {"word": CANARY}, "checkpoint": {"stored": True, "id": "gone", "source": ""}}
     )
     job.refresh_from_db()
-    carry(job)
+    ensure_finished(job)
     assert (job.status, job.request["inputs"]) == ("failed", {"word": None})
     assert "its location was removed" in job.error
     assert kept(job.folder) == {}
@@ -48,9 +48,9 @@ def test_an_answer_that_comes_as_the_job_ends_is_not_left_on_disk(make_job: Make
     early = Question.objects.get(pk=question.pk)
     assert early.take_answer(CANARY, None)
     job.end(Job.Status.CANCELLED)
-    tidy(job, str)
+    clean_up(job, str)
     # Who kept it in time hands it over only now; who comes later is told.
-    hand_over(early)
+    deliver(early)
     assert not answer(question, CANARY, None)
     assert kept(job.folder) == {}
 
@@ -60,7 +60,7 @@ def test_a_deleted_jobs_request_goes_with_it(make_job: MakeJob) -> None:
     folder = job.folder
 
     def follow() -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     follower = Thread(target=follow)
@@ -82,13 +82,13 @@ def test_an_environment_file_that_breaks_while_a_job_runs_does_not_leave_it_unfo
     project.save()
     job.refresh_from_db()
     file.write_bytes(content) if content else file.mkdir()
-    carry(job)
+    ensure_finished(job)
     # It is refused in words, before anything has run, and its file is not quoted.
     assert job.status == "failed" and "environment file" in job.error and "\\xff" not in job.error
     # One that was under way when it broke is followed to its end.
     other = make_job("succeeds.py")
     Job.objects.filter(pk=other.pk).update(status=Job.Status.STARTING)
-    carry(Job.objects.get(pk=other.pk))
+    ensure_finished(Job.objects.get(pk=other.pk))
     assert Job.objects.get(pk=other.pk).status == "interrupted"
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 from tests.jobs.conftest import MakeJob
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.cancel import request_cancel
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.models import Job
 
 TYPED = "typed-canary-0123456789"
@@ -36,7 +36,7 @@ def job(make_job: MakeJob) -> Job:
 
 
 def test_nothing_typed_stays_after_the_job(job: Job) -> None:
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     assert job.has_ended and kept_in() == set()
 

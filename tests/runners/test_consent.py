@@ -18,7 +18,7 @@ from viewer.engines.plan import Edits
 from viewer.importing import import_location
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.preflight import checks
-from viewer.jobs.preflight.checks import effects_now, look_at
+from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effects
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
 
@@ -79,7 +79,7 @@ def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
 
 
 def ended(look: PreflightCheck) -> PreflightCheck:
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._in_hand)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._running)
     return PreflightCheck.objects.get(pk=look.pk)
 
 
@@ -133,13 +133,13 @@ def test_a_module_of_the_project_is_imported_after_consent_without_a_key_and_onl
     source.write_text(MODULE)
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and "module helper" in job.error
-    found = effects_now(checkpoint, project, "")
+    found = unaccepted_effects(checkpoint, project, "")
     assert [(one["kind"], one["name"]) for one in found] == [("module", "helper"), ("key", "OPENAI_API_KEY")]
-    partial = ended(look_at(checkpoint, project, ""))
+    partial = ended(preflight_checkpoint(checkpoint, project, ""))
     assert partial.is_done and not partial.report["is_complete"] and partial.report["imports"] == []
     assert not trace.exists()
     accept_effects(project, found, person)
-    look = ended(look_at(checkpoint, project, ""))
+    look = ended(preflight_checkpoint(checkpoint, project, ""))
     assert look.report["is_complete"] and look.report["blocks"] == [], look.report
     # It was imported, and all that it found is a placeholder.
     assert set(trace.read_text().split()) == {"sk-placeholder-of-a-preflight-check"}
@@ -147,13 +147,13 @@ def test_a_module_of_the_project_is_imported_after_consent_without_a_key_and_onl
     source.write_text(MODULE + "\n# changed\n")
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and "module helper" in job.error and not trace.exists()
-    assert [one["name"] for one in effects_now(checkpoint, project, "")] == ["helper"]
+    assert [one["name"] for one in unaccepted_effects(checkpoint, project, "")] == ["helper"]
     # What the project's own entry point imports needs no consent.
     (Path(project.folder) / "desk.py").write_text("import helper\n")
     project.entry_points = ["desk:build"]
     project.save()
     AcceptedEffect.objects.filter(kind="module").delete()
-    assert effects_now(checkpoint, project, "") == []
+    assert unaccepted_effects(checkpoint, project, "") == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_module_of_the_project_is_imported_after_consent_without_a_key_and_onl
 )
 def test_nothing_of_python_itself_can_be_named(project: Project, name: str) -> None:
     checkpoint = checkpoint_naming(project, name)
-    accept_effects(project, effects_now(checkpoint, project, ""), None)
+    accept_effects(project, unaccepted_effects(checkpoint, project, ""), None)
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and name in job.error
 

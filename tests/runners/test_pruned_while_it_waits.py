@@ -13,7 +13,7 @@ from tests.runners.model_server import ModelServer
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.plan import Edits
 from viewer.importing import import_location, open_location, stored_body
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.request import request_for
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.options import Terms
@@ -53,7 +53,7 @@ def ended(job: Job) -> Job:
     import_location(job.location)
     assert Checkpoint.objects.get(pk=job.checkpoint.pk).state == Checkpoint.State.PRUNED
     assert move_start(job, None)
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     return job
 

@@ -19,10 +19,10 @@ from tests.runners.conftest import Engine
 from tests.runners.model_server import ModelServer
 from tests.runners.reading import after_task, is_chain, tasks_asked, written
 from viewer.engines.plan import Edits
-from viewer.jobs.execution.child_process import Child, WarmChild
-from viewer.jobs.execution.start import start_child
+from viewer.jobs.execution.runner_process import PrewarmedRunner, RunnerProcess
+from viewer.jobs.execution.start import start_runner
 from viewer.jobs.prewarm import pool
-from viewer.jobs.prewarm.pool import Waiting, Warming
+from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
 from viewer.jobs.spool import REQUEST, read_events
 from viewer.models import Project
 
@@ -45,23 +45,23 @@ def project(db: None, engine_python: Path, model: ModelServer, tmp_path: Path, s
 
 
 @pytest.fixture
-def waiting(project: Project) -> Iterator[Waiting]:
+def waiting(project: Project) -> Iterator[PrewarmedProcess]:
     """A process that waits for the project's jobs, ready."""
-    state = Warming()
+    state = PrewarmPool()
     pool.start(state, project)
     (one,) = state.waiting.values()
     wait_until(lambda: "Waiting." in one.log.read_text() or one.process.poll() is not None, 90)
     assert one.process.poll() is None, one.log.read_text()
     yield one
-    pool.stop(state)
+    pool.end_all(state)
     one.process.kill()
     one.process.wait()
 
 
-def started(folder: Path, project: Project, request: dict[str, Any]) -> Child:
+def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerProcess:
     folder.mkdir(parents=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    return start_child(folder, project)
+    return start_runner(folder, project)
 
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ def lines_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def test_two_warm_runs_at_once_do_what_cold_ones_do_and_leave_no_key_behind(
-    waiting: Waiting, project: Project, engine: Engine, model: ModelServer, stores: Path
+    waiting: PrewarmedProcess, project: Project, engine: Engine, model: ModelServer, stores: Path
 ) -> None:
     location, before = stores / "crew", marks(stores / "crew")
     start = after_task(location, 2)
@@ -82,7 +82,7 @@ def test_two_warm_runs_at_once_do_what_cold_ones_do_and_leave_no_key_behind(
     folders = [engine.job(), engine.job()]
     with ThreadPoolExecutor(2) as pool:
         children = list(pool.map(started, folders, (project, project), (resume, fork)))
-    assert all(isinstance(child, WarmChild) for child in children)
+    assert all(isinstance(child, PrewarmedRunner) for child in children)
     assert [child.wait(60) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
     assert sorted(tasks_asked(model)) == ["Title", "Title", "Write", "Write"]
     assert set(model.keys) == {f"Bearer {KEY}"}
@@ -103,7 +103,7 @@ def test_two_warm_runs_at_once_do_what_cold_ones_do_and_leave_no_key_behind(
 
 
 def test_an_interrupted_warm_run_says_its_last_word_and_the_process_that_waits_goes_on(
-    waiting: Waiting, project: Project, engine: Engine, model: ModelServer, stores: Path
+    waiting: PrewarmedProcess, project: Project, engine: Engine, model: ModelServer, stores: Path
 ) -> None:
     location = stores / "crew"
     request = request_for(after_task(location, 2), location, kind="resume")

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import CREW, looked, stored
-from viewer.jobs.queue.cache_warmup import waits_for_cache
+from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
 from viewer.models import Checkpoint, Job, JobEvent, Location, Sweep
 
 AGENTS = [
@@ -176,12 +176,12 @@ def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
         None,
         None,
     ]
-    assert [waits_for_cache(job) for job in (first, second, third)] == [False, True, True]
+    assert [waits_for_cache_warmup(job) for job in (first, second, third)] == [False, True, True]
     event = JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=first.created_at)
-    assert not waits_for_cache(second)
+    assert not waits_for_cache_warmup(second)
     event.delete()
     first.end(Job.Status.FAILED)
-    assert not waits_for_cache(third)
+    assert not waits_for_cache_warmup(third)
 
 
 def test_the_groups_page_shows_the_branches_beside_each_other(

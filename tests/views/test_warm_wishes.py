@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from tests.views.forking import CREW, made_location, stored
 from viewer.jobs.prewarm import client
-from viewer.jobs.prewarm.pool import wished
+from viewer.jobs.prewarm.pool import take_requests
 from viewer.models import Location, Project
 
 
@@ -33,13 +33,13 @@ def test_opening_a_form_wishes_for_a_warm_start_of_its_project(
     location: Location, admin_client: Client
 ) -> None:
     for address in forms(location):
-        assert wished() == []
+        assert take_requests() == []
         # Another site's link starts nothing on this machine.
         for site in ("cross-site", "none"):
             assert admin_client.get(address, headers={"Sec-Fetch-Site": site}).status_code == 200
-        assert wished() == []
+        assert take_requests() == []
         assert admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
-        assert wished() == [location.project], address
+        assert take_requests() == [location.project], address
 
 
 def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
@@ -49,19 +49,19 @@ def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
     for address in forms(location):
         admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"})
     location.refresh_from_db()
-    client.wish(location.project)
-    assert wished() == []
+    client.request_prewarm(location.project)
+    assert take_requests() == []
 
 
 def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> None:
-    client.wish(location.project)
-    client.wish(location.project, seconds=60)
-    assert wished() == [location.project]
-    client.wish(location.project, seconds=60)
-    assert wished() == []
+    client.request_prewarm(location.project)
+    client.request_prewarm(location.project, seconds=60)
+    assert take_requests() == [location.project]
+    client.request_prewarm(location.project, seconds=60)
+    assert take_requests() == []
 
 
 def test_a_wish_that_no_worker_saw_for_long_is_forgotten(location: Location) -> None:
-    client.wish(location.project, seconds=-3600)
-    assert wished() == []
+    client.request_prewarm(location.project, seconds=-3600)
+    assert take_requests() == []
     assert not list(client.folder().glob("*.wish"))

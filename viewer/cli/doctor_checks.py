@@ -19,7 +19,7 @@ from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
 from viewer.jobs import locks
-from viewer.jobs.execution.orphans import end_left_processes, settle_left
+from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.messages.labels import told
 from viewer.models import Job, Project
@@ -90,10 +90,10 @@ def of_database() -> Iterator[Finding]:
 
 def of_jobs() -> Iterator[Finding]:
     """Settles what was left."""
-    for job in settle_left():
+    for job in finish_orphans():
         words = _("Job %(job)s was left by a process that was killed: it is settled as %(status)s.")
         yield Finding("jobs", "warning", words % {"job": job.pk, "status": job.get_status_display()})
-    for job in end_left_processes():
+    for job in end_orphan_processes():
         words = _("Processes of job %(job)s still ran after its end: they were stopped.")
         yield Finding("processes", "warning", words % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()

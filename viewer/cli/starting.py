@@ -32,7 +32,7 @@ from viewer.engines.protocol import Outlook
 from viewer.importing import stored_contents
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
-from viewer.jobs.limits.usage import stopped_words
+from viewer.jobs.limits.usage import limit_label
 from viewer.launching.draft import branches_of
 from viewer.launching.enqueue import run_here, start_job
 from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_branch
@@ -168,7 +168,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "effects": [],
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
-        "stopped_by": stopped_words(job),
+        "stopped_by": limit_label(job),
     }
     lines = [
         *(step_words(step) for step in steps),

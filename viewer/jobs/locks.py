@@ -12,7 +12,7 @@ from django.conf import settings
 FOLLOWER = "follower.lock"
 
 
-def take(path: Path, *, shared: bool = False) -> int | None:
+def acquire(path: Path, *, shared: bool = False) -> int | None:
     """A descriptor that holds the lock until it is closed, or None where another holds it.
 
     The file is made where it is missing. The descriptor is not inherited unless it is passed on.
@@ -29,7 +29,7 @@ def take(path: Path, *, shared: bool = False) -> int | None:
 @contextmanager
 def held(path: Path, *, shared: bool = False) -> Iterator[bool]:
     """Hold the lock for a while; says whether it was free."""
-    descriptor = take(path, shared=shared)
+    descriptor = acquire(path, shared=shared)
     try:
         yield descriptor is not None
     finally:
@@ -65,13 +65,13 @@ def worker_is_up() -> bool:
     return is_held(worker_lock(), shared=True)
 
 
-def note_places(descriptor: int, count: int) -> None:
+def record_slots(descriptor: int, count: int) -> None:
     """Keep how many jobs a worker starts at once, in its lock's file; of several, the newest one counts."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(count).encode(), 0)
 
 
-def places() -> int:
+def slots() -> int:
     """How many jobs the worker starts at once; 0 where none ever said so."""
     try:
         return int(worker_lock().read_text() or 0)

@@ -10,13 +10,14 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from viewer.jobs.execution.cancel import request_cancel
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.request import REPEATABLE_EDITS
 from viewer.jobs.execution.start import runnable
 from viewer.jobs.locks import worker_is_up
-from viewer.jobs.queue.tasks import offer_ready
+from viewer.jobs.queue.tasks import enqueue_if_ready
 from viewer.launching.branch_reservation import refuse_taken
 from viewer.launching.options import Terms, mark_of_asked
-from viewer.launching.retry import KEPT, kept_edits
+from viewer.launching.retry import kept_edits
 from viewer.models import Checkpoint, Job, Location, Project
 
 POLL_SECONDS = 0.1
@@ -96,10 +97,10 @@ def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
         if existing:
             return existing
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
-        kept = {KEPT: kept_edits(values["request"], values["project"])}
+        kept = {REPEATABLE_EDITS: kept_edits(values["request"], values["project"])}
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
-        transaction.on_commit(lambda: offer_ready(job))
+        transaction.on_commit(lambda: enqueue_if_ready(job))
     return job
 
 
@@ -107,7 +108,7 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
     """Have a queued job start at another time, or as soon as it can. False where it is queued no more."""
     moved = job.move_start(start_at)
     if moved:
-        offer_ready(job)
+        enqueue_if_ready(job)
     return moved
 
 
@@ -122,7 +123,7 @@ def run_here(job: Job) -> None:
         try:
             if not worker_is_up():
                 Job.objects.filter(pk=job.pk).mark_due()
-                carry(job)
+                ensure_finished(job)
             job.refresh_from_db()
             if not job.has_ended:
                 # Another process has it.

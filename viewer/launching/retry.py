@@ -3,18 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.jobs.execution.event_rows import hiding_of
+from viewer.jobs.execution.event_rows import redactor_of
+from viewer.jobs.execution.request import REPEATABLE_EDITS
 from viewer.lineage.branch_names import MOST_CHARACTERS
 from viewer.models import Job, Project
 from viewer.models.jobs import EDITS
 
-# Of a request: its edits without secrets. The child never reads it.
-KEPT = "kept"
-
 
 def kept_edits(request: Mapping[str, Any], project: Project | None) -> dict[str, dict[str, Any]]:
     """The edits of a request that hold no secret, in the parts and under the names that they have there."""
-    hide = hiding_of(project)
+    hide = redactor_of(project)
     typed = {part: request.get(part) or {} for part in EDITS}
     return {
         part: {name: value for name, value in values.items() if hide({name: value}) == {name: value}}
@@ -24,7 +22,7 @@ def kept_edits(request: Mapping[str, Any], project: Project | None) -> dict[str,
 
 def edits_to_repeat(job: Job) -> dict[str, dict[str, Any]]:
     """The job's edits that are kept, by the parts of its request."""
-    kept = job.request.get(KEPT) or {}
+    kept = job.request.get(REPEATABLE_EDITS) or {}
     return {part: dict(kept.get(part) or {}) for part in EDITS}
 
 

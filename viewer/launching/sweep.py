@@ -10,7 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from viewer.jobs.execution.start import runnable
-from viewer.jobs.queue.tasks import offer_ready
+from viewer.jobs.queue.tasks import enqueue_if_ready
 from viewer.launching.branch_reservation import refuse_taken
 from viewer.launching.options import Terms
 from viewer.models import Checkpoint, Job, Project, Sweep
@@ -64,7 +64,7 @@ def start_variations(
 
 def _offer_all(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        offer_ready(job)
+        enqueue_if_ready(job)
 
 
 def _job(group: Sweep, project: Project, number: int, fork: Planned, terms: Terms, preload: str) -> Job:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import template
 
-from viewer.jobs.limits.usage import stopped_words
+from viewer.jobs.limits.usage import limit_label
 from viewer.messages import labels
 from viewer.models import Job, Location
 from viewer.presentation.jobs import status
@@ -36,7 +36,7 @@ register.filter("job_lateness", status.lateness)
 register.filter("job_next", next_step)
 register.filter("job_retry_url", retry_url)
 register.filter("job_limits", limits_shown)
-register.filter("job_stopped", stopped_words)
+register.filter("job_stopped", limit_label)
 register.filter("job_wait", wait_of)
 register.filter("job_warnings", warnings_of)
 register.filter("job_colour", job_colour)

@@ -3,7 +3,7 @@
 from django import template
 from django.utils.translation import gettext as _
 
-from viewer.jobs.human_input.questions import answer_shown
+from viewer.jobs.human_input.questions import redacted_answer
 from viewer.models import Question
 
 register = template.Library()
@@ -15,7 +15,7 @@ def questions_waiting() -> int:
     return Question.objects.waiting().count()
 
 
-register.filter("answer_shown", answer_shown)
+register.filter("answer_shown", redacted_answer)
 
 
 @register.filter

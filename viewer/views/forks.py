@@ -21,7 +21,7 @@ from viewer.importing import stored_contents
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import request_for
 from viewer.jobs.execution.start import JobRefused
-from viewer.jobs.preflight.checks import look_at
+from viewer.jobs.preflight.checks import preflight_checkpoint
 from viewer.jobs.prewarm import client
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.draft import Draft, branches_of, draft_of
@@ -63,7 +63,7 @@ def _answer(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
     if request.method == "GET" and is_from_our_page(request):
-        client.wish(checkpoint.location.project)
+        client.request_prewarm(checkpoint.location.project)
     draft = draft_for(request, checkpoint, kind)
     job = _started(request, draft) if request.method == "POST" else None
     if job:
@@ -165,12 +165,12 @@ def _preflight(
     Where the POST accepts the effects that it has listed, they are recorded for the project.
     """
     sent = request.POST.dict()
-    stored = look_at(checkpoint, project, entry_point, only_stored=True)
+    stored = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True)
     if request.method != "POST":
         return stored
     if accepts_effects(stored, sent):
         accept_effects(project, stored.new_effects, request.user)
-    return look_at(checkpoint, project, entry_point, again=CHECK in sent)
+    return preflight_checkpoint(checkpoint, project, entry_point, again=CHECK in sent)
 
 
 def checks_itself(request: HttpRequest, look: ShownLook | None) -> bool:

@@ -23,7 +23,7 @@ from viewer.importing import UnknownLocation, WriteTarget, open_write_target, wr
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.execution.start import JobRefused
-from viewer.jobs.preflight.checks import look_at_new_run
+from viewer.jobs.preflight.checks import preflight_new_run
 from viewer.jobs.prewarm import client
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
@@ -44,7 +44,7 @@ def new(request: HttpRequest, uid: UUID) -> HttpResponse:
     if location.project is None or not (location.project.is_confirmed or is_sent):
         return _to_the_project(request.get_full_path(), location)
     if not is_sent and is_from_our_page(request):
-        client.wish(location.project)
+        client.request_prewarm(location.project)
     draft, place, kinds = _drafted(request, location, location.project)
     job = _started(request, draft, place) if is_sent and draft.entry_point else None
     if job:
@@ -81,7 +81,7 @@ def _drafted(
     draft = _draft(request, location, project, kinds)
     place = _place(draft)
     if place and draft.entry_point and not draft.refusals:
-        look = look_at_new_run(
+        look = preflight_new_run(
             project,
             draft.entry_point,
             draft.entity,

@@ -22,7 +22,7 @@ from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.protected_paths import conflict_of
-from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
+from viewer.jobs.execution.redact_again import redact_jobs_again
 from viewer.messages.labels import told
 from viewer.models import Location, Project
 from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
@@ -154,7 +154,7 @@ def _hide_secrets_of(location: Location) -> None:
     """Hide what the project's environment file holds in what was stored before it was known."""
     project = location.project
     assert project is not None, "It was just confirmed."
-    hide_known_secrets_of_jobs(project)
+    redact_jobs_again(project)
     for one in project.locations.all():
         redact_stored(one)
 

@@ -36,7 +36,7 @@ def vary(request: HttpRequest, pk: int) -> HttpResponse:
         back = urlencode({"next": request.path})
         return redirect(f"{reverse('project', args=[checkpoint.location.uid])}?{back}")
     if request.method == "GET" and is_from_our_page(request):
-        client.wish(checkpoint.location.project)
+        client.request_prewarm(checkpoint.location.project)
     is_sent = request.method == "POST"
     group = _group_of(request) if is_sent else None
     if group:

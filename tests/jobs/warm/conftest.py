@@ -15,12 +15,12 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.follow import carry
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.prewarm import client, pool
-from viewer.jobs.prewarm.pool import Warming
+from viewer.jobs.prewarm.pool import PrewarmPool
 from viewer.models import Job, Project
 
-Warm = Callable[..., Warming]
+Warm = Callable[..., PrewarmPool]
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +34,10 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
     """Has a process wait for the project, whose jobs run the child that is named; it is ended at the end."""
     settings.PREWARM, settings.PREWARM_MODULES = True, {"crewai": "tiny_engine"}
     settings.PREWARM_PROCESSES, settings.PREWARM_IDLE_SECONDS = 2, 600
-    state = Warming()
+    state = PrewarmPool()
     begun: list[subprocess.Popen[bytes]] = []
 
-    def start(one: Project | None = None) -> Warming:
+    def start(one: Project | None = None) -> PrewarmPool:
         pool.start(state, one or project)
         for waiting in state.waiting.values():
             begun.append(waiting.process)
@@ -45,24 +45,24 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
         return state
 
     yield start
-    pool.stop(state)
+    pool.end_all(state)
     for process in begun:
         process.kill()
         process.wait()
 
 
-def has_settled(waiting: pool.Waiting) -> bool:
+def has_settled(waiting: pool.PrewarmedProcess) -> bool:
     """Whether it waits by now, or never will."""
     return waiting.log.read_text() != "" or waiting.process.poll() is not None
 
 
-def only(state: Warming) -> "subprocess.Popen[bytes]":
+def only(state: PrewarmPool) -> "subprocess.Popen[bytes]":
     (one,) = state.waiting.values()
     return one.process
 
 
 def carried(job: Job) -> Job:
-    carry(job)
+    ensure_finished(job)
     job.refresh_from_db()
     return job
 
@@ -84,7 +84,7 @@ def followed(job: Job) -> Iterator[None]:
     """The job is carried in another thread meanwhile, until its end."""
 
     def follow() -> None:
-        carry(Job.objects.get(pk=job.pk))
+        ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     thread = Thread(target=follow)

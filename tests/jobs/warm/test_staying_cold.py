@@ -14,8 +14,8 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.warm.conftest import Warm, carried, is_warm, only
 from viewer.jobs.prewarm import client, pool
-from viewer.jobs.prewarm.pool import Warming, keep_warm
-from viewer.jobs.queue.tasks import offer
+from viewer.jobs.prewarm.pool import PrewarmPool, maintain
+from viewer.jobs.queue.tasks import enqueue
 from viewer.models import Job, Project
 
 
@@ -68,7 +68,7 @@ def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
     state = wait_warm()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
-        pool.check(state)
+        pool.end_unneeded(state)
     assert "starts threads" in caplog.text
     assert not is_warm(make_job, project)
     # Nor is it tried again at each wish.
@@ -87,7 +87,7 @@ def test_it_ends_when_idle_and_when_its_project_is_another(
     state = wait_warm()
     process = only(state)
     Project.objects.update(confirmed_at=None)
-    pool.check(state)
+    pool.end_unneeded(state)
     assert process.wait(60) == 0
     assert not state.waiting
 
@@ -132,10 +132,10 @@ def test_a_worker_has_one_wait_for_a_wish_and_takes_it_along_when_it_dies(
     settings.PREWARM = True
     monkeypatch.setenv("TINY_WARM", "1")
     worker = start_worker("shows_environment.py")
-    client.wish(project)
+    client.request_prewarm(project)
     waiting = one_below(worker.pid)
     job = make_job("shows_environment.py")
-    offer(job)
+    enqueue(job)
     wait_until(lambda: status(job) == "succeeded")
     assert json.loads((Path(project.folder) / "told.json").read_text())["is_warm"]
     worker.kill()
@@ -160,9 +160,9 @@ def test_nothing_waits_where_it_is_switched_off(
 ) -> None:
     settings.PREWARM = False
     make_job("succeeds.py")
-    client.wish(project)
-    state = Warming()
-    keep_warm(state)
+    client.request_prewarm(project)
+    state = PrewarmPool()
+    maintain(state)
     assert (state.waiting, list(client.folder().glob("*.wish"))) == ({}, [])
 
 

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob, marks, wait_until
 from tests.jobs.warm.conftest import Warm, carried, followed, is_warm, only, told
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.child_process import WarmChild, received
+from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
 from viewer.jobs.execution.start import launch, make_folder
 from viewer.jobs.prewarm import client
 from viewer.models import Job, Project
@@ -70,7 +70,7 @@ def test_how_a_warm_child_ended_is_told(make_job: MakeJob, wait_warm: Warm) -> N
     wait_warm()
     make_folder(job)
     child = launch(job)
-    assert isinstance(child, WarmChild)
+    assert isinstance(child, PrewarmedRunner)
     assert child.wait(60) == 3
     assert (child.poll(), child.returncode) == (3, 3)
 
@@ -146,7 +146,7 @@ def test_a_child_that_nobody_tells_what_to_do_runs_nothing(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         with client.address(client.name_of(project, "crewai")) as path:
             asking.connect(path)
-        pid = received(asking, 10)["pid"]
+        pid = receive(asking, 10)["pid"]
     wait_until(lambda: not psutil.pid_exists(pid))
     assert marks(project) == []
     assert process.poll() is None

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.jobs.preflight.checks import effects_now
+from viewer.jobs.preflight.checks import unaccepted_effects
 from viewer.models import AcceptedEffect, Checkpoint, Project, accept_effects
 
 Effects = Sequence[Mapping[str, Any]]
@@ -25,7 +25,7 @@ def refused_effects(
     checkpoint: Checkpoint, project: Project, entry_point: str, options: Mapping[str, Any]
 ) -> Effects:
     """The effects that nobody has accepted; none where they are accepted now. Raises JobRefused."""
-    found = effects_now(checkpoint, project, entry_point)
+    found = unaccepted_effects(checkpoint, project, entry_point)
     if found and options["accept_effects"]:
         accept_effects(project, found, None)
         return []

@@ -45,7 +45,7 @@ def given(question: Question, text: str) -> Answer:
     document = {
         **question_document(question),
         "answered": is_first,
-        "answer": questions.answer_shown(question),
+        "answer": questions.redacted_answer(question),
     }
     return Answer(document, [words], status=0 if is_first else 1)
 

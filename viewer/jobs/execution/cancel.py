@@ -12,7 +12,7 @@ from viewer.jobs.execution import processes
 from viewer.models import Job
 
 # How often the tree is looked for again: a process that leaves it is known from before.
-LOOK_SECONDS = 0.5
+TREE_POLL_SECONDS = 0.5
 
 
 def request_cancel(job: Job) -> bool:
@@ -25,7 +25,7 @@ def request_cancel(job: Job) -> bool:
 
 
 @dataclass
-class Cancelling:
+class Cancellation:
     """How far the cancelling of one job has come. ``began`` is on the monotonic clock."""
 
     job: Job
@@ -38,7 +38,7 @@ class Cancelling:
         """Do what is due by now. Called again and again until the child is gone."""
         passed = time.monotonic() - self.began
         due = min(int(passed / settings.CANCEL_GRACE_SECONDS), 2) + 1
-        if due == self.step and time.monotonic() - self.looked < LOOK_SECONDS:
+        if due == self.step and time.monotonic() - self.looked < TREE_POLL_SECONDS:
             return
         self.looked = time.monotonic()
         self.known = processes.living(self.known | processes.tree_of(self.job.folder))

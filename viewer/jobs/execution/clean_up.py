@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.jobs.execution.event_rows import Hiding
+from viewer.jobs.execution.event_rows import Redactor
 from viewer.jobs.spool import ANSWER, EVENTS, LOG, REQUEST, SCRATCH, STOP, STORED
 from viewer.models import Job
 
 # Secrets are looked for in so much at once, in whole lines, as some have several.
-PIECE_BYTES = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 
 
-def tidy(job: Job, hide: Hiding) -> None:
+def clean_up(job: Job, hide: Redactor) -> None:
     """Called once nothing of the job runs any more, and all that it wrote is stored."""
     log = job.folder / LOG
     if log.exists():
         clean = log.with_suffix(".clean")
         clean.touch(mode=0o600)
         with open(clean, "w", encoding="utf-8") as file:
-            file.writelines(hide(piece) for piece in pieces_of(log))
+            file.writelines(hide(piece) for piece in chunks_of(log))
         clean.replace(log)
     for name in (EVENTS, REQUEST, STOP, STORED):
         (job.folder / name).unlink(missing_ok=True)
@@ -32,8 +32,8 @@ def tidy(job: Job, hide: Hiding) -> None:
     clear_log()
 
 
-def pieces_of(path: Path) -> Iterator[str]:
+def chunks_of(path: Path) -> Iterator[str]:
     """The whole text, in pieces of whole lines; what is no text is replaced."""
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        while lines := file.readlines(PIECE_BYTES):
+        while lines := file.readlines(CHUNK_BYTES):
             yield "".join(lines)

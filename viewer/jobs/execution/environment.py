@@ -9,7 +9,7 @@ from viewer.models import Project
 from viewer.projects.environment_file import read_values
 
 # Has every Python that a job starts load the import guard (viewer/runners/forkline_guard).
-STARTING = Path(__file__).resolve().parents[2] / "runners" / "forkline_guard" / "starting"
+GUARD_FOLDER = Path(__file__).resolve().parents[2] / "runners" / "forkline_guard" / "starting"
 GUARD = "FORKLINE_GUARD"
 # Says that this is a preflight check, and which environment file it may not read.
 PREFLIGHT = "FORKLINE_PREFLIGHT"
@@ -17,7 +17,7 @@ PREFLIGHT = "FORKLINE_PREFLIGHT"
 MARKER = "FORKLINE_JOB"
 
 # Who it is, where it finds programs, its language, and how it reaches the network. No key of the server's.
-HANDED_ON = (
+INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *(
         "XDG_CACHE_HOME",
@@ -39,7 +39,7 @@ HANDED_ON = (
     ),
 )
 
-SETTLED = {
+FIXED = {
     # A run reaches its models and tools, and reports to nobody else. Asking a person at a terminal
     # (the first-run question, which CREWAI_TESTING answers with no) would hang a child without one.
     "CREWAI_DISABLE_TELEMETRY": "true",
@@ -61,36 +61,36 @@ def file_values(project: Project) -> dict[str, str]:
     return read_values(project.environment_file)
 
 
-def handed_on(project: Project) -> dict[str, str]:
+def inherited_variables(project: Project) -> dict[str, str]:
     """What a child of this project finds of ours."""
-    found = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+    found = {name: os.environ[name] for name in INHERITED if name in os.environ}
     # The project's own programs come first, as in its activated environment.
     programs = str(Path(project.interpreter).parent)
     found["PATH"] = os.pathsep.join([programs, found.get("PATH", os.defpath)])
     return found
 
 
-def environment_of(folder: Path, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
+def runner_environment(folder: Path, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
     """The whole environment of the child of this folder, whose name marks all its processes.
 
     A preflight check gets placeholders for the values of the environment file, and no password of a proxy.
     """
-    values, ours = file_values(project), handed_on(project)
+    values, ours = file_values(project), inherited_variables(project)
     if is_preflight:
         values = {**placeholders_for(values), PREFLIGHT: project.environment_file or "-"}
         ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
-    return {**_guarded({**ours, **values}, project), **SETTLED, MARKER: folder.name}
+    return {**_with_guard({**ours, **values}, project), **FIXED, MARKER: folder.name}
 
 
-def environment_ahead(project: Project) -> dict[str, str]:
+def prewarm_environment(project: Project) -> dict[str, str]:
     """What a process finds that waits for jobs of this project: nothing of the project's own file."""
-    return {**_guarded(handed_on(project), project), **SETTLED}
+    return {**_with_guard(inherited_variables(project), project), **FIXED}
 
 
-def _guarded(variables: dict[str, str], project: Project) -> dict[str, str]:
+def _with_guard(variables: dict[str, str], project: Project) -> dict[str, str]:
     """The variables with the import guard, and without folders of code that lie in a location."""
     clean = without_protected(variables, project)
-    path = [str(STARTING), *([clean["PYTHONPATH"]] if clean.get("PYTHONPATH") else [])]
+    path = [str(GUARD_FOLDER), *([clean["PYTHONPATH"]] if clean.get("PYTHONPATH") else [])]
     return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project))}
 
 

@@ -18,18 +18,18 @@ ENGLISH = {"warning": "message", "ended": "error"}
 
 logger = logging.getLogger(__name__)
 
-Hiding = Callable[[Any], Any]
-LOG_END_CHARACTERS = 8 * 1024
+Redactor = Callable[[Any], Any]
+LOG_TAIL_CHARACTERS = 8 * 1024
 # As much is read, so that no key is met in its middle.
-LOG_READ_BYTES = 8 * LOG_END_CHARACTERS
+LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
 
 
-def hiding_for(job: Job) -> Hiding:
+def redactor_for(job: Job) -> Redactor:
     """What hides secrets in this job's lines: those that look like one, and its project's own keys."""
-    return hiding_of(job.project)
+    return redactor_of(job.project)
 
 
-def hiding_of(project: Project | None) -> Hiding:
+def redactor_of(project: Project | None) -> Redactor:
     """What hides the keys of this project, and all that looks like a secret."""
     known = known_secrets(secrets_for(project))
 
@@ -51,12 +51,12 @@ def storable(value: Any) -> Any:
     return value
 
 
-def hidden(words: Words, hide: Hiding) -> Words:
+def redacted_message(words: Words, hide: Redactor) -> Words:
     """These words without secrets; in English alone, where one is only known for one in the whole."""
     return words_from(hide(words.plain()), hide(str(words)))
 
 
-def data_of(line: SpoolEvent, hide: Hiding) -> dict[str, Any]:
+def redacted_data(line: SpoolEvent, hide: Redactor) -> dict[str, Any]:
     """What a line tells, without secrets; its words are left out where they do not say what it says then."""
     data: dict[str, Any] = hide(line["data"])
     if "words" in data:
@@ -64,7 +64,7 @@ def data_of(line: SpoolEvent, hide: Hiding) -> dict[str, Any]:
     return data
 
 
-def rows_of(job: Job, lines: Sequence[SpoolEvent], hide: Hiding) -> list[JobEvent]:
+def rows_of(job: Job, lines: Sequence[SpoolEvent], hide: Redactor) -> list[JobEvent]:
     """The rows to store for these lines, in their order."""
     return [
         JobEvent(
@@ -72,13 +72,13 @@ def rows_of(job: Job, lines: Sequence[SpoolEvent], hide: Hiding) -> list[JobEven
             seq=line["seq"],
             kind=line["kind"],
             at=datetime.fromtimestamp(line["at"], UTC),
-            data=data_of(line, hide),
+            data=redacted_data(line, hide),
         )
         for line in lines
     ]
 
 
-def end_of_log(job: Job, hide: Hiding) -> str:
+def log_tail(job: Job, hide: Redactor) -> str:
     """The last of what the run printed, without secrets: whole lines where there are several."""
     try:
         with open(job.folder / LOG, "rb") as file:
@@ -90,5 +90,5 @@ def end_of_log(job: Job, hide: Hiding) -> str:
     if size > LOG_READ_BYTES:
         data = data.partition(b"\n")[2] or data
     text: str = hide(data.decode(errors="replace"))
-    end = text[-LOG_END_CHARACTERS:]
+    end = text[-LOG_TAIL_CHARACTERS:]
     return end if len(end) == len(text) else end.partition("\n")[2] or end

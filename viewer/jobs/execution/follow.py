@@ -13,19 +13,19 @@ from django.db.models import Max
 from viewer.importing import import_location, import_one
 from viewer.jobs import locks
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.cancel import Cancelling
-from viewer.jobs.execution.child_process import Child, Lost
-from viewer.jobs.execution.clean_up import tidy
-from viewer.jobs.execution.event_rows import Hiding, end_of_log, hidden, hiding_for, rows_of
-from viewer.jobs.execution.flow_finished import note_finished_flow
+from viewer.jobs.execution.cancel import Cancellation
+from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.event_rows import Redactor, log_tail, redacted_message, redactor_for, rows_of
+from viewer.jobs.execution.flow_completion import mark_flow_complete
 from viewer.jobs.execution.log import shorten_log
-from viewer.jobs.execution.outcome import outcome, with_writes
-from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
+from viewer.jobs.execution.outcome import outcome, with_failed_writes
+from viewer.jobs.execution.redact_again import redact_jobs_again
 from viewer.jobs.execution.run_link import link_run
+from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
 from viewer.jobs.execution.start import launch, make_folder
-from viewer.jobs.human_input.questions import hand_over_missing, hide_answers, take_in
+from viewer.jobs.human_input.questions import deliver_missing, ingest, redact_answers
 from viewer.jobs.limits import enforcement
-from viewer.jobs.limits.usage import reached_shared
+from viewer.jobs.limits.usage import reached_shared_limit
 from viewer.jobs.spool import LOCK, SpoolEvent, read_events
 from viewer.models import Job, JobEvent
 
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 # The row (was a cancel asked for?) and, where we are not the parent, the child are looked at less often.
-LOOK_SECONDS = 0.2
+ROW_POLL_SECONDS = 0.2
 
 # Set where this process is to end: its follows return, and leave their jobs to be adopted.
 stopping = threading.Event()
 
 
-def carry(job: Job) -> None:
+def ensure_finished(job: Job) -> None:
     """Bring a job to its end from wherever it stands: a queued one is launched, one under way followed.
 
     Returns at once where another process does so, where it has ended, or where it has to wait: for its time,
@@ -51,21 +51,21 @@ def carry(job: Job) -> None:
             return
         job.refresh_from_db()
         queued = job.status == Job.Status.QUEUED
-        child = launch(job) if queued and reached_shared(job) is None else None
+        child = launch(job) if queued and reached_shared_limit(job) is None else None
         if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
             follow(job, child)
 
 
 @dataclass
-class Following:
+class FollowedJob:
     """How far one job has been followed. Times are on the monotonic clock."""
 
     job: Job
-    child: Child | None
-    hide: Hiding
+    child: RunnerProcess | None
+    hide: Redactor
     importer: ThreadPoolExecutor
     known_seq: int
-    kept: enforcement.Keeping
+    kept: enforcement.LimitEnforcer
     offset: int = 0
     spoke: bool = False
     gone: bool = False
@@ -73,39 +73,41 @@ class Following:
     looked: float = 0.0
     last: SpoolEvent | None = None
     last_at: float = 0.0
-    cancelling: Cancelling | None = None
+    cancelling: Cancellation | None = None
     # The numbers of the questions that the child waits with.
     asking: set[int] = field(default_factory=set)
 
 
-def follow(job: Job, child: Child | None = None) -> None:
+def follow(job: Job, child: RunnerProcess | None = None) -> None:
     """Follow until the job has ended. Returns early, leaving it under way, where this process is to stop.
 
     ``child`` is given by its parent, who alone learns its exit status.
     """
     if job.project is not None:
-        hide_known_secrets_of_jobs(job.project)
+        redact_jobs_again(job.project)
     known = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
     with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
-        state = Following(job, child, hiding_for(job), importer, known, enforcement.keeping_of(job))
+        state = FollowedJob(
+            job, child, redactor_for(job), importer, known, enforcement.limit_enforcer_for(job)
+        )
         while not stopping.is_set():
             # Looked at before reading: what it wrote until then is read.
-            look(state)
-            is_read = not take_lines(state)
+            poll(state)
+            is_read = not store_new_events(state)
             if state.deleted:
                 # Nobody would see any more what it costs.
                 processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
-                tidy(job, state.hide)
+                clean_up(job, state.hide)
                 return
             if is_read and state.gone:
-                settle(state)
+                finish(state)
                 return
             if state.cancelling:
                 state.cancelling.advance()
             stopping.wait(POLL_SECONDS)
 
 
-def take_lines(state: Following) -> bool:
+def store_new_events(state: FollowedJob) -> bool:
     """Store what the child wrote since; False where that is nothing."""
     lines, offset = read_events(state.job.folder, state.offset)
     if offset == state.offset:
@@ -113,7 +115,7 @@ def take_lines(state: Following) -> bool:
     new = [line for line in lines if line["seq"] > state.known_seq]
     try:
         # Before their events: who is told of an event finds its question.
-        take_in(state.job, lines, state.hide, state.asking)
+        ingest(state.job, lines, state.hide, state.asking)
         JobEvent.objects.bulk_create(rows_of(state.job, new, state.hide), ignore_conflicts=True)
     except IntegrityError:
         state.deleted = not Job.objects.filter(pk=state.job.pk).exists()
@@ -123,19 +125,19 @@ def take_lines(state: Following) -> bool:
     state.offset = offset
     for line in lines:
         state.known_seq = max(state.known_seq, line["seq"])
-        notice(state, line)
-    enforcement.note(state.kept)
+        handle_event(state, line)
+    enforcement.store_usage(state.kept)
     return True
 
 
-def notice(state: Following, line: SpoolEvent) -> None:
+def handle_event(state: FollowedJob, line: SpoolEvent) -> None:
     """What a line means for the job itself."""
     state.spoke = True
-    if enforcement.take(state.kept, line):
+    if enforcement.count_event(state.kept, line):
         cancel(state)
     elif state.kept.stops_itself and state.cancelling is None:
         # It has got the first signal from itself.
-        state.cancelling = Cancelling(state.job, step=1)
+        state.cancelling = Cancellation(state.job, step=1)
     if line["kind"] == "started":
         state.job.mark_running()
         if state.job.process_id is None and isinstance(line["data"].get("pid"), int):
@@ -147,16 +149,16 @@ def notice(state: Following, line: SpoolEvent) -> None:
         state.last, state.last_at = line, time.monotonic()
 
 
-def look(state: Following) -> None:
+def poll(state: FollowedJob) -> None:
     """Whether the child is gone, and what a person has asked since."""
     if state.child is not None:
         try:
             state.gone = state.child.poll() is not None
-        except Lost:
+        except LostRunner:
             # Followed from here as one that another process has started.
             state.child = None
     now = time.monotonic()
-    if now - state.looked < LOOK_SECONDS:
+    if now - state.looked < ROW_POLL_SECONDS:
         return
     state.looked = now
     if state.child is None:
@@ -166,19 +168,19 @@ def look(state: Following) -> None:
     state.deleted = not asked
     shorten_log(state.job)
     if state.asking:
-        hand_over_missing(state.job, state.asking)
+        deliver_missing(state.job, state.asking)
     is_at_work = not (state.deleted or state.gone or state.last)
-    if any(asked) or (is_at_work and enforcement.look(state.kept)):
+    if any(asked) or (is_at_work and enforcement.check_shared(state.kept)):
         cancel(state)
     if state.last and now - state.last_at > settings.CANCEL_GRACE_SECONDS and not state.gone:
         # It has said its last word, and hangs in its own ending.
         processes.end_all(state.job.folder, patience=1)
 
 
-def cancel(state: Following) -> None:
+def cancel(state: FollowedJob) -> None:
     """Begin to end it, if nobody has."""
     if state.cancelling is None:
-        state.cancelling = Cancelling(state.job)
+        state.cancelling = Cancellation(state.job)
 
 
 def is_gone(job: Job) -> bool:
@@ -205,7 +207,7 @@ def import_quietly(job: Job, source: str = "") -> None:
         connection.close()
 
 
-def settle(state: Following) -> None:
+def finish(state: FollowedJob) -> None:
     """End the job: nothing of it runs any more, and all that it wrote has been imported."""
     if state.cancelling:
         state.cancelling.finish()
@@ -221,16 +223,16 @@ def settle(state: Following) -> None:
     )
     lines = state.job.events.order_by("seq")
     failures = list(lines.filter(kind="checkpoint_failed").values_list("data", flat=True))
-    came_to = with_writes(came_to, lines.filter(kind="checkpoint").count(), failures)
+    came_to = with_failed_writes(came_to, lines.filter(kind="checkpoint").count(), failures)
     if came_to.status == Job.Status.SUCCEEDED:
         # Before its end, at which open pages look again.
-        note_finished_flow(state.job)
+        mark_flow_complete(state.job)
     state.job.end(
         came_to.status,
         result=state.hide(came_to.result),
-        why=came_to.error and hidden(came_to.error, state.hide),
+        why=came_to.error and redacted_message(came_to.error, state.hide),
         traceback=state.hide(came_to.traceback),
-        log_end=end_of_log(state.job, state.hide),
+        log_end=log_tail(state.job, state.hide),
     )
-    hide_answers(state.job, state.hide)
-    tidy(state.job, state.hide)
+    redact_answers(state.job, state.hide)
+    clean_up(state.job, state.hide)

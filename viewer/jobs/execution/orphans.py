@@ -10,14 +10,14 @@ from django.conf import settings
 from viewer.jobs import locks
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.environment import MARKER
-from viewer.jobs.execution.follow import carry, is_gone
-from viewer.jobs.queue.tasks import orphans
+from viewer.jobs.execution.follow import ensure_finished, is_gone
+from viewer.jobs.queue.tasks import orphaned_jobs
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
 
 
-def settle_left() -> list[Job]:
+def finish_orphans() -> list[Job]:
     """End the jobs under way whose child is gone and that nobody follows. Returns them as they ended.
 
     None is started, and none whose child still runs is touched: that run goes on. A worker does this itself.
@@ -25,11 +25,11 @@ def settle_left() -> list[Job]:
     if locks.worker_is_up():
         return []
     settled = []
-    for job in orphans():
+    for job in orphaned_jobs():
         try:
             # Claimed but never started, or ended: where it is alive, it would be waited for.
             if is_gone(job):
-                carry(job)
+                ensure_finished(job)
                 settled.append(job)
         except Exception:
             # What was asked for is done all the same; the next command tries again.
@@ -37,7 +37,7 @@ def settle_left() -> list[Job]:
     return settled
 
 
-def end_left_processes() -> list[Job]:
+def end_orphan_processes() -> list[Job]:
     """End what still runs of jobs that have ended. Returns those jobs."""
     marked: set[UUID] = set()
     for process in psutil.process_iter():

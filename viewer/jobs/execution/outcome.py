@@ -10,9 +10,9 @@ from viewer.messages.message import gettext_noop as _
 from viewer.models import Job
 
 # Somebody ended the child: a shut-down, a person, the kernel's memory keeper.
-ENDED_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+EXTERNAL_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
-LAST_WORDS = {
+STATUSES = {
     "succeeded": Job.Status.SUCCEEDED,
     "failed": Job.Status.FAILED,
     "cancelled": Job.Status.CANCELLED,
@@ -36,11 +36,11 @@ def outcome(last: dict[str, Any] | None, returned: int | None, *, spoke: bool, c
     (negative: the signal); ``spoke`` says whether it ever wrote a line, ``cancelled`` whether a person asked.
     """
     if last is not None:
-        return said(last, cancelled=cancelled)
+        return reported_outcome(last, cancelled=cancelled)
     if cancelled:
         return Outcome(Job.Status.CANCELLED)
     if returned is not None:
-        return went(returned)
+        return outcome_of_exit(returned)
     if not spoke:
         never = _("The run was never started. Nothing was called; start it again.")
         return Outcome(Job.Status.INTERRUPTED, error=Words(never))
@@ -48,16 +48,16 @@ def outcome(last: dict[str, Any] | None, returned: int | None, *, spoke: bool, c
     return Outcome(Job.Status.INTERRUPTED, error=Words(cut_off))
 
 
-def said(last: dict[str, Any], *, cancelled: bool) -> Outcome:
+def reported_outcome(last: dict[str, Any], *, cancelled: bool) -> Outcome:
     """The child's own word. What fails while it is being cancelled was cancelled."""
-    status = LAST_WORDS.get(str(last.get("status")), Job.Status.FAILED)
+    status = STATUSES.get(str(last.get("status")), Job.Status.FAILED)
     if cancelled and status == Job.Status.FAILED:
         status = Job.Status.CANCELLED
     result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
     return Outcome(status, result, words_from(last.get("words"), error) if error else None, traceback)
 
 
-def with_writes(came_to: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
+def with_failed_writes(came_to: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
     """The outcome of a run that has succeeded, which says so where checkpoints of it could not be written.
 
     ``failures`` are the data of its ``checkpoint_failed`` lines.
@@ -76,7 +76,7 @@ def with_writes(came_to: Outcome, written: int, failures: Sequence[Mapping[str, 
     return replace(came_to, error=Words(lost, {**counts, "reason": reason}))
 
 
-def went(returned: int) -> Outcome:
+def outcome_of_exit(returned: int) -> Outcome:
     """From how its process ended, where it left no last word."""
     if returned >= 0:
         message = _("The run's program ended with exit status %(status)d before it said how the run went.")
@@ -86,7 +86,7 @@ def went(returned: int) -> Outcome:
     except ValueError:
         message = _("The run's program was ended by signal %(number)d.")
         return Outcome(Job.Status.FAILED, error=Words(message, {"number": -returned}))
-    if number in ENDED_FROM_OUTSIDE:
+    if number in EXTERNAL_SIGNALS:
         message = _("The run was cut off: its process is gone and left no last word. (%(name)s)")
         return Outcome(Job.Status.INTERRUPTED, error=Words(message, {"name": number.name}))
     message = _("The run's program broke down: %(name)s (%(words)s).")

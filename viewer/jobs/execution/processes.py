@@ -12,7 +12,7 @@ from viewer.jobs.execution.environment import MARKER
 from viewer.jobs.spool import LOCK
 
 
-def belongs(process: psutil.Process, folder: Path) -> bool:
+def belongs_to(process: psutil.Process, folder: Path) -> bool:
     """Whether a live process is of the job whose folder this is: it has its marker, or its lock open.
 
     A process id that another program has got since has neither.
@@ -31,14 +31,14 @@ def belongs(process: psutil.Process, folder: Path) -> bool:
 def is_alive(process_id: int, folder: Path) -> bool:
     """Whether this process id is still that of the job."""
     try:
-        return belongs(psutil.Process(process_id), folder)
+        return belongs_to(psutil.Process(process_id), folder)
     except psutil.Error:
         return False
 
 
 def tree_of(folder: Path) -> set[psutil.Process]:
     """Every live process of the job, and what they started."""
-    found = {process for process in psutil.process_iter() if belongs(process, folder)}
+    found = {process for process in psutil.process_iter() if belongs_to(process, folder)}
     return found | set(descendants(found))
 
 

@@ -13,10 +13,10 @@ from viewer.redaction.values import redact
 _JOB = ("request", "plan", "variation", "result", "error", "error_words", "traceback", "log_end")
 _EVENT = ("data",)
 _QUESTION = ("prompt", "context", "answer")
-_LOOK = ("report", "error", "error_words")
+_PREFLIGHT = ("report", "error", "error_words")
 
 
-def hide_known_secrets_of_jobs(project: Project) -> None:
+def redact_jobs_again(project: Project) -> None:
     """Hide what the environment file holds by now in the project's jobs that have ended."""
     secrets = secrets_for(project)
     mark = mark_of(secrets)
@@ -25,15 +25,15 @@ def hide_known_secrets_of_jobs(project: Project) -> None:
     if secrets:
         known = known_secrets(secrets)
         ended = Job.objects.filter(project=project, status__in=Job.ENDED)
-        _hide(ended, _JOB, known)
-        _hide(JobEvent.objects.filter(job__in=ended), _EVENT, known)
-        _hide(Question.objects.filter(job__in=ended), _QUESTION, known)
-        _hide(PreflightCheck.objects.ended().filter(project=project), _LOOK, known)
+        _redact(ended, _JOB, known)
+        _redact(JobEvent.objects.filter(job__in=ended), _EVENT, known)
+        _redact(Question.objects.filter(job__in=ended), _QUESTION, known)
+        _redact(PreflightCheck.objects.ended().filter(project=project), _PREFLIGHT, known)
     Project.objects.filter(pk=project.pk).update(secrets_mark=mark)
     project.secrets_mark = mark
 
 
-def _hide(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:
+def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:
     pks = list(rows.order_by("pk").values_list("pk", flat=True))
     for at in range(0, len(pks), BATCH):
         with transaction.atomic():

@@ -16,10 +16,11 @@ from viewer.jobs.spool import (
     Request,
     StepRequest,
 )
-from viewer.launching.retry import KEPT
 from viewer.models import Checkpoint, Job, Project
 from viewer.redaction.marker import MARKER
 
+# The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
+REPEATABLE_EDITS = "kept"
 # What the engine calls the branch of a run that begins.
 FIRST_BRANCH = "main"
 
@@ -92,7 +93,7 @@ def request_for_run(
 def request_of(job: Job) -> Request:
     """The row's request as its child reads it: with the job's id, its project's folder, and its own copy."""
     folder = job.project.folder if job.project else ""
-    asked = {name: value for name, value in job.request.items() if name != KEPT}
+    asked = {name: value for name, value in job.request.items() if name != REPEATABLE_EDITS}
     request = cast(Request, {**asked, "job": str(job.id), "folder": folder})
     if job.project:
         request = cast(Request, {**request, **permissions_of(job.project)})

@@ -9,12 +9,12 @@ from django.conf import settings
 
 from viewer.importing import stored_bytes
 from viewer.jobs import locks
-from viewer.jobs.execution.child_process import Child
-from viewer.jobs.execution.clean_up import tidy
-from viewer.jobs.execution.environment import environment_of, file_values
-from viewer.jobs.execution.event_rows import hiding_for
+from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.environment import file_values, runner_environment
+from viewer.jobs.execution.event_rows import redactor_for
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import is_stored, request_of
+from viewer.jobs.execution.runner_process import RunnerProcess
 from viewer.jobs.prewarm import client
 from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
 from viewer.messages.message import Worded, Words
@@ -29,7 +29,7 @@ class JobRefused(Worded):
     """A job cannot be started. Its words tell why, and what to do."""
 
 
-def launch(job: Job) -> Child | None:
+def launch(job: Job) -> RunnerProcess | None:
     """Claim the job and start its child. None where another has it, it was cancelled, or it cannot start.
 
     A job that cannot start fails with the reason: it has cost nothing, and a person may start another.
@@ -40,17 +40,17 @@ def launch(job: Job) -> Child | None:
     try:
         project = runnable(job.project)
         prepare_folder(job)
-        child = start_child(job.folder, project)
+        child = start_runner(job.folder, project)
         job.note_process(child.pid)
         return child
     except (JobRefused, OSError) as error:
-        job.end(Job.Status.FAILED, why=why_not(error))
+        job.end(Job.Status.FAILED, why=start_error(error))
         # What it was to do holds what a person typed.
-        tidy(job, hiding_for(job))
+        clean_up(job, redactor_for(job))
         return None
 
 
-def why_not(error: JobRefused | OSError) -> Words:
+def start_error(error: JobRefused | OSError) -> Words:
     """Why a child could not be started: in our words, or in the system's."""
     return error.words if isinstance(error, JobRefused) else Words(str(error))
 
@@ -90,14 +90,14 @@ def runnable(project: Project | None) -> Project:
 def prepare_folder(job: Job) -> None:
     """Write what the child is asked to do, for its owner's eyes alone. Raises JobRefused, OSError."""
     make_folder(job)
-    write_for_owner(job.folder / REQUEST, json.dumps(request_of(job)).encode())
+    write_private_file(job.folder / REQUEST, json.dumps(request_of(job)).encode())
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused(_("The copy that is kept of this checkpoint is gone: its location was removed."))
-        write_for_owner(job.folder / STORED, stored_bytes(job.checkpoint))
+        write_private_file(job.folder / STORED, stored_bytes(job.checkpoint))
 
 
-def write_for_owner(path: Path, data: bytes) -> None:
+def write_private_file(path: Path, data: bytes) -> None:
     """Write a file anew, for its owner's eyes alone. Raises OSError."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
@@ -105,10 +105,10 @@ def write_for_owner(path: Path, data: bytes) -> None:
 
 def make_folder(job: Job) -> None:
     """The job's folder, for its owner's eyes alone."""
-    make_own_folder(job.folder)
+    make_private_folder(job.folder)
 
 
-def make_own_folder(folder: Path) -> None:
+def make_private_folder(folder: Path) -> None:
     """Make a folder and the one that it is in, for the owner's eyes alone. Raises OSError."""
     folder.parent.mkdir(exist_ok=True, mode=0o700)
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -117,7 +117,7 @@ def make_own_folder(folder: Path) -> None:
         one.chmod(0o700)
 
 
-def start_child(folder: Path, project: Project, *, is_preflight: bool = False) -> Child:
+def start_runner(folder: Path, project: Project, *, is_preflight: bool = False) -> RunnerProcess:
     """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
 
     A preflight check gets no real key.
@@ -127,16 +127,16 @@ def start_child(folder: Path, project: Project, *, is_preflight: bool = False) -
     It starts in the project's folder, as the project's own run does: crews read their knowledge, write
     their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
     """
-    environment = environment_of(folder, project, is_preflight=is_preflight)
-    lock = locks.take(folder / LOCK)
+    environment = runner_environment(folder, project, is_preflight=is_preflight)
+    lock = locks.acquire(folder / LOCK)
     if lock is None:
         raise JobRefused(_("A child of this job is already there."))
     log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        forked = client.start_warm(folder, project, ENGINE, environment, lock, log)
+        forked = client.fork_runner(folder, project, ENGINE, environment, lock, log)
         if forked is not None:
             return forked
-        client.wish(project, client.SECONDS_AFTER_A_COLD_START)
+        client.request_prewarm(project, client.SECONDS_AFTER_A_COLD_START)
         return subprocess.Popen(
             [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(folder)],
             cwd=project.folder,

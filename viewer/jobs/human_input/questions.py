@@ -10,26 +10,26 @@ from uuid import uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from viewer.jobs.execution.event_rows import Hiding, hiding_for
+from viewer.jobs.event_values import positive_integer
+from viewer.jobs.execution.event_rows import Redactor, redactor_for
 from viewer.jobs.spool import SpoolEvent, answer_name
 from viewer.models import Job, Question
-from viewer.presentation.jobs.progress import as_number
 
 # An answer is read by a model: more than this is no answer.
-MOST_ANSWER = 100_000
+MAX_ANSWER_CHARACTERS = 100_000
 # Nobody answers more than this.
-MOST_QUESTIONS = 100_000
+MAX_QUESTIONS = 100_000
 
 
 def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bool:
     """Answer it, and let its run go on. False where it was answered before, or its run has ended."""
-    if not question.take_answer(text[:MOST_ANSWER], person):
+    if not question.take_answer(text[:MAX_ANSWER_CHARACTERS], person):
         return False
-    hand_over(question)
+    deliver(question)
     return True
 
 
-def hand_over(question: Question) -> None:
+def deliver(question: Question) -> None:
     """Write the kept answer where the child waits for it, whole and for its owner's eyes; once is enough."""
     folder = question.job.folder
     path = folder / answer_name(question.number)
@@ -50,43 +50,43 @@ def _write_whole(path: Path, text: str) -> None:
     half.rename(path)
 
 
-def take_in(job: Job, lines: Iterable[SpoolEvent], hide: Hiding, open_numbers: set[int]) -> None:
+def ingest(job: Job, lines: Iterable[SpoolEvent], hide: Redactor, open_numbers: set[int]) -> None:
     """Make rows of what these lines ask, and keep ``open_numbers`` at what the child still waits for.
 
     The same lines may come again, as a new follower reads a spool from its beginning.
     """
     for line in lines:
-        number = as_number(line["data"].get("number"))
-        if not 0 < number <= MOST_QUESTIONS:
+        number = positive_integer(line["data"].get("number"))
+        if not 0 < number <= MAX_QUESTIONS:
             continue
         if line["kind"] == "question":
             open_numbers.add(number)
-            _ask(job, number, line, hide)
+            _store_question(job, number, line, hide)
         elif line["kind"] in {"answered", "withdrawn"}:
             open_numbers.discard(number)
-            _hide_answers(job.questions.filter(number=number), hide)
+            _redact_answers(job.questions.filter(number=number), hide)
         if line["kind"] == "withdrawn":
             job.questions.filter(number=number).withdraw()
 
 
-def answer_shown(question: Question) -> str:
+def redacted_answer(question: Question) -> str:
     """The answer as it may be shown: a person may have pasted a key into it."""
-    return str(hiding_for(question.job)(question.answer))
+    return str(redactor_for(question.job)(question.answer))
 
 
-def hide_answers(job: Job, hide: Hiding) -> None:
+def redact_answers(job: Job, hide: Redactor) -> None:
     """Keep of the answers only what may be shown: nobody waits for them any more."""
-    _hide_answers(job.questions.all(), hide)
+    _redact_answers(job.questions.all(), hide)
 
 
-def _hide_answers(questions: Iterable[Question], hide: Hiding) -> None:
+def _redact_answers(questions: Iterable[Question], hide: Redactor) -> None:
     for question in questions:
         shown = str(hide(question.answer))
         if shown != question.answer:
             Question.objects.filter(pk=question.pk).update(answer=shown)
 
 
-def _ask(job: Job, number: int, line: SpoolEvent, hide: Hiding) -> None:
+def _store_question(job: Job, number: int, line: SpoolEvent, hide: Redactor) -> None:
     data = hide(line["data"])
     kind, context = str(data.get("kind")), data.get("context")
     values = {
@@ -98,7 +98,7 @@ def _ask(job: Job, number: int, line: SpoolEvent, hide: Hiding) -> None:
     Question.objects.get_or_create(job=job, number=number, defaults=values)
 
 
-def hand_over_missing(job: Job, open_numbers: Collection[int]) -> None:
+def deliver_missing(job: Job, open_numbers: Collection[int]) -> None:
     """Hand over the answers that were kept, and not handed over: who kept them has died in between."""
     for question in job.questions.filter(number__in=open_numbers).exclude(answered_at=None):
-        hand_over(question)
+        deliver(question)

@@ -3,17 +3,25 @@
 import json
 from dataclasses import asdict, dataclass, field
 
-from viewer.jobs.limits.usage import STEPS, TOKENS, Limit, limit_in, limits_in, reached_shared, seconds_of
+from viewer.jobs.event_values import positive_integer
+from viewer.jobs.limits.usage import (
+    STEP_EVENTS,
+    TOKEN_EVENTS,
+    Limit,
+    limit_in,
+    limits_in,
+    reached_shared_limit,
+    seconds_of,
+)
 from viewer.jobs.spool import STOP, SpoolEvent
 from viewer.models import Job
-from viewer.presentation.jobs.progress import as_number
 
 # Lines of a run that goes on to use more. One that only has to end after its last answer is let end.
-GOES_ON = frozenset({"model_started", "model_completed", "task_started", "method_started"})
+WORK_STARTED = frozenset({"model_started", "model_completed", "task_started", "method_started"})
 
 
 @dataclass
-class Keeping:
+class LimitEnforcer:
     """What the lines of one job say that it has used, and the limit that is reached."""
 
     job: Job
@@ -25,59 +33,59 @@ class Keeping:
     stops_itself: bool = False
 
 
-def keeping_of(job: Job) -> Keeping:
+def limit_enforcer_for(job: Job) -> LimitEnforcer:
     """Counts from the beginning of the spool, whoever has read it before."""
-    return Keeping(job, own=dict(job.limits))
+    return LimitEnforcer(job, own=dict(job.limits))
 
 
-def take(keeping: Keeping, line: SpoolEvent) -> bool:
+def count_event(enforcer: LimitEnforcer, line: SpoolEvent) -> bool:
     """Count a line. True where the run has to be stopped now: a limit is reached, and it goes on."""
     kind, data = line["kind"], line["data"]
     if kind == "limit":
-        keeping.stops_itself = True
-        _stop(keeping.job, limit_in(data))
+        enforcer.stops_itself = True
+        _stop(enforcer.job, limit_in(data))
         return False
-    if keeping.reached and kind in GOES_ON:
-        return _stop(keeping.job, keeping.reached)
-    if kind in TOKENS:
-        keeping.tokens = max(
-            keeping.tokens + as_number(data.get("tokens")), as_number(data.get("total_tokens"))
+    if enforcer.reached and kind in WORK_STARTED:
+        return _stop(enforcer.job, enforcer.reached)
+    if kind in TOKEN_EVENTS:
+        enforcer.tokens = max(
+            enforcer.tokens + positive_integer(data.get("tokens")), positive_integer(data.get("total_tokens"))
         )
-    elif kind in STEPS:
-        keeping.steps += 1
-    keeping.reached = keeping.reached or _own_reached(keeping)
+    elif kind in STEP_EVENTS:
+        enforcer.steps += 1
+    enforcer.reached = enforcer.reached or _own_reached(enforcer)
     return False
 
 
-def note(keeping: Keeping) -> None:
+def store_usage(enforcer: LimitEnforcer) -> None:
     """Keep in the row what was counted, for whoever shares a limit. It never becomes less."""
-    job = keeping.job
-    tokens, steps = max(job.tokens, keeping.tokens), max(job.steps_used, keeping.steps)
+    job = enforcer.job
+    tokens, steps = max(job.tokens, enforcer.tokens), max(job.steps_used, enforcer.steps)
     if (tokens, steps) != (job.tokens, job.steps_used):
         job.record_usage(tokens=tokens, steps=steps)
 
 
-def look(keeping: Keeping) -> bool:
+def check_shared(enforcer: LimitEnforcer) -> bool:
     """Look at the time and at what others have used. True where the run has to be stopped now."""
-    job = keeping.job
+    job = enforcer.job
     if job.limit_hit:
-        return not keeping.stops_itself
+        return not enforcer.stops_itself
     waits = list(job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at"))
     seconds = seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
-    if "seconds" in keeping.own and seconds >= keeping.own["seconds"]:
-        return _stop(job, Limit("job", "seconds", keeping.own["seconds"]))
-    shared = reached_shared(job)
+    if "seconds" in enforcer.own and seconds >= enforcer.own["seconds"]:
+        return _stop(job, Limit("job", "seconds", enforcer.own["seconds"]))
+    shared = reached_shared_limit(job)
     _tell_child(job, shared)
-    keeping.reached = _own_reached(keeping) or shared
+    enforcer.reached = _own_reached(enforcer) or shared
     # Time goes on by itself; of anything else, nothing is used until the run goes on.
     if shared and shared.measure == "seconds":
         return _stop(job, shared)
     return False
 
 
-def _own_reached(keeping: Keeping) -> Limit | None:
-    used = {"tokens": keeping.tokens, "steps": keeping.steps}
-    own = limits_in("job", keeping.own)
+def _own_reached(enforcer: LimitEnforcer) -> Limit | None:
+    used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
+    own = limits_in("job", enforcer.own)
     return next((one for one in own if one.measure in used and used[one.measure] >= one.most), None)
 
 

@@ -19,16 +19,16 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.jobs.event_values import positive_integer
 from viewer.models import DayLimits, Job, JobEvent, Question
 from viewer.models.jobs import seconds_covered
 from viewer.models.limits import MEASURES
-from viewer.presentation.jobs.progress import as_number
 
 # What is counted of a job's lines.
-TOKENS = ("model_completed", "cache_warmed")
-STEPS = ("task_completed", "method_completed")
+TOKEN_EVENTS = ("model_completed", "cache_warmed")
+STEP_EVENTS = ("task_completed", "method_completed")
 # Why a run was stopped, by whose limit it was.
-STOPPED: dict[str, str | Promise] = {
+LIMIT_LABELS: dict[str, str | Promise] = {
     "job": gettext_lazy("Stopped at its limit of %(amount)s."),
     "sweep": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
     "project": gettext_lazy("Stopped at the project's limit of %(amount)s a day."),
@@ -49,7 +49,7 @@ def limit_in(plain: object) -> Limit | None:
     """The limit that was stored or sent as plain data; None where it is none of ours."""
     match plain:
         case {"whose": str(whose), "measure": str(measure), "most": int() | float() as most}:
-            is_known = whose in STOPPED and measure in MEASURES and math.isfinite(most)
+            is_known = whose in LIMIT_LABELS and measure in MEASURES and math.isfinite(most)
             return Limit(whose, measure, most) if is_known else None
     return None
 
@@ -71,27 +71,27 @@ def shared_limits(job: Job) -> list[Limit]:
     ]
 
 
-def reached_shared(job: Job) -> Limit | None:
+def reached_shared_limit(job: Job) -> Limit | None:
     """The first limit that the job shares with others and that is used up; None where there is room."""
     used: dict[str, dict[str, float]] = {}
     for limit in shared_limits(job):
         if limit.whose not in used:
-            used[limit.whose] = used_under(limit.whose, job)
+            used[limit.whose] = shared_usage(limit.whose, job)
         if used[limit.whose][limit.measure] >= limit.most:
             return limit
     return None
 
 
-def used_under(whose: str, job: Job) -> dict[str, float]:
+def shared_usage(whose: str, job: Job) -> dict[str, float]:
     """What all jobs that share this limit have used of it."""
     if whose == "sweep":
-        return used_by(Job.objects.filter(sweep=job.sweep_id))
+        return usage_of(Job.objects.filter(sweep=job.sweep_id))
     if whose == "project":
-        return used_by(Job.objects.filter(project=job.project_id), day_began())
-    return used_by(Job.objects.all(), day_began())
+        return usage_of(Job.objects.filter(project=job.project_id), last_midnight())
+    return usage_of(Job.objects.all(), last_midnight())
 
 
-def used_by(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, float]:
+def usage_of(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, float]:
     """What these jobs have used, by measure; ``since`` leaves out what they used before."""
     started = jobs.filter(started_at__isnull=False)
     if since:
@@ -114,8 +114,8 @@ def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
     if since is None or job.started_at is None or job.started_at >= since:
         return job.tokens, job.steps_used
     events = JobEvent.objects.filter(job=job, at__gte=since)
-    tokens = events.filter(kind__in=TOKENS).values_list("data__tokens", flat=True)
-    return sum(map(as_number, tokens)), events.filter(kind__in=STEPS).count()
+    tokens = events.filter(kind__in=TOKEN_EVENTS).values_list("data__tokens", flat=True)
+    return sum(map(positive_integer, tokens)), events.filter(kind__in=STEP_EVENTS).count()
 
 
 def seconds_of(
@@ -129,12 +129,12 @@ def seconds_of(
     return max(0.0, (ends - begins).total_seconds() - waited)
 
 
-def day_began() -> datetime:
+def last_midnight() -> datetime:
     """The server's last midnight."""
     return midnight(0)
 
 
-def day_ends() -> datetime:
+def next_midnight() -> datetime:
     """The server's next midnight."""
     return midnight(1)
 
@@ -161,18 +161,18 @@ def amount(measure: str, number: float) -> str:
     return words[measure] % shown
 
 
-def used_words(limit: Limit, used: float) -> str:
+def usage_label(limit: Limit, used: float) -> str:
     """How much of a limit is used: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
     number = number_format(int(used), force_grouping=True)
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
     return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.most)}
 
 
-def stopped_words(job: Job) -> str:
+def limit_label(job: Job) -> str:
     """Which limit has stopped it, as a sentence; empty where none has."""
     if not job.limit_hit:
         return ""
     limit = limit_in(job.limit_hit)
     if limit is None:
         return _("Stopped at a limit that it shares with other runs.")
-    return str(STOPPED[limit.whose]) % {"amount": amount(limit.measure, limit.most)}
+    return str(LIMIT_LABELS[limit.whose]) % {"amount": amount(limit.measure, limit.most)}

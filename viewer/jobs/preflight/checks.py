@@ -37,17 +37,17 @@ from viewer.engines.plan import Edits
 from viewer.importing import stored_bytes
 from viewer.jobs import locks
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.child_process import Child, Lost
-from viewer.jobs.execution.event_rows import Hiding, hidden, hiding_of
-from viewer.jobs.execution.outcome import went
+from viewer.jobs.execution.event_rows import Redactor, redacted_message, redactor_of
+from viewer.jobs.execution.outcome import outcome_of_exit
 from viewer.jobs.execution.request import permissions_of, request_for, request_for_run
+from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
 from viewer.jobs.execution.start import (
     JobRefused,
-    make_own_folder,
+    make_private_folder,
     runnable,
-    start_child,
-    why_not,
-    write_for_owner,
+    start_error,
+    start_runner,
+    write_private_file,
 )
 from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.spool import EVENTS, REQUEST, STORED, LocationTarget, Request, read_events
@@ -59,16 +59,16 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 # As much may stand in its folder: the copy of the checkpoint, and what the project's code prints.
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 # A look that began longer ago is waited for by nobody.
-LEFT_FOR = timedelta(hours=1)
-A_KEY = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+STALE_AFTER = timedelta(hours=1)
+UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Looks that a thread of this process has in hand.
-_in_hand: set[Any] = set()
-_in_hand_lock = threading.Lock()
+_running: set[Any] = set()
+_running_lock = threading.Lock()
 
 
-def look_at(
+def preflight_checkpoint(
     checkpoint: Checkpoint,
     project: Project,
     entry_point: str,
@@ -81,10 +81,10 @@ def look_at(
     is none, the one that is returned is not saved.
     """
     what = {"checkpoint": checkpoint, "project": project, "entry_point": entry_point}
-    return _look_for(what, fingerprint_of(checkpoint, project, entry_point), again, only_stored)
+    return _check_for(what, fingerprint_of(checkpoint, project, entry_point), again, only_stored)
 
 
-def look_at_new_run(
+def preflight_new_run(
     project: Project,
     entry_point: str,
     entity: str,
@@ -98,103 +98,103 @@ def look_at_new_run(
     """
     what = {"project": project, "entry_point": entry_point, "entity": entity, "provider": provider}
     fingerprint = fingerprint_of(None, project, entry_point, entity, provider)
-    return _look_for(what, fingerprint, again, only_stored)
+    return _check_for(what, fingerprint, again, only_stored)
 
 
-def _look_for(what: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool) -> PreflightCheck:
+def _check_for(what: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool) -> PreflightCheck:
     with transaction.atomic():
-        look = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
+        check = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
         if only_stored:
-            return look or PreflightCheck(
+            return check or PreflightCheck(
                 **what, fingerprint=fingerprint, status=PreflightCheck.Status.UNCHECKED
             )
-        if look is None:
+        if check is None:
             # What it found before the change holds no more, and is shown nowhere.
             PreflightCheck.objects.ended().filter(**what).delete()
-            look = PreflightCheck.objects.create(**what, fingerprint=fingerprint)
-        elif look.is_outdated or (again and look.status == PreflightCheck.Status.FAILED):
-            look.begin_again()
-        if not look.has_ended:
-            transaction.on_commit(lambda: begin(look))
-    return look
+            check = PreflightCheck.objects.create(**what, fingerprint=fingerprint)
+        elif check.is_outdated or (again and check.status == PreflightCheck.Status.FAILED):
+            check.begin_again()
+        if not check.has_ended:
+            transaction.on_commit(lambda: start_in_background(check))
+    return check
 
 
-def effects_now(checkpoint: Checkpoint, project: Project, entry_point: str) -> list[dict[str, Any]]:
+def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: str) -> list[dict[str, Any]]:
     """What this checkpoint adds to the project's own code, and nobody has accepted. Waits for its child.
 
     The child imports nothing. Raises JobRefused where the effects cannot be listed.
     """
     if entry_point or checkpoint.entity == "flow":
         return []
-    look = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
-    make_own_folder(look.folder)
+    check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
+    make_private_folder(check.folder)
     try:
-        with locks.held(look.folder / locks.FOLLOWER):
-            child = _started(look, "effects")
-            why_ended = _wait(look, child)
-            _report(look, child, why_ended)
+        with locks.held(check.folder / locks.FOLLOWER):
+            child = _start(check, "effects")
+            why_ended = _wait(check, child)
+            _store_report(check, child, why_ended)
     except OSError as error:
         raise JobRefused(str(error)) from error
     finally:
-        shutil.rmtree(look.folder, ignore_errors=True)
-    if not look.is_done:
-        raise JobRefused(look.why.text, **look.why.values)
-    return look.new_effects
+        shutil.rmtree(check.folder, ignore_errors=True)
+    if not check.is_done:
+        raise JobRefused(check.why.text, **check.why.values)
+    return check.new_effects
 
 
-def begin(look: PreflightCheck) -> None:
+def start_in_background(check: PreflightCheck) -> None:
     """Have a thread make it, where none of this process does. Another process's is left alone, too."""
-    with _in_hand_lock:
-        if look.pk in _in_hand:
+    with _running_lock:
+        if check.pk in _running:
             return
-        _in_hand.add(look.pk)
-    threading.Thread(target=_make_quietly, args=(look,), name=f"look-{look.pk}", daemon=True).start()
+        _running.add(check.pk)
+    threading.Thread(target=_run_and_log, args=(check,), name=f"preflight-{check.pk}", daemon=True).start()
 
 
-def make(look: PreflightCheck) -> None:
+def run_check(check: PreflightCheck) -> None:
     """Make the look, or return at once where another process does. It waits for its turn: one at a time
     for a project, and no more than ``MAX_PREFLIGHTS`` in all.
     """
-    make_own_folder(look.folder)
-    with locks.held(look.folder / locks.FOLLOWER) as ours, _turn(look):
-        look.refresh_from_db()
-        if not ours or look.has_ended:
+    make_private_folder(check.folder)
+    with locks.held(check.folder / locks.FOLLOWER) as ours, _slot(check):
+        check.refresh_from_db()
+        if not ours or check.has_ended:
             return
-        if look.status == PreflightCheck.Status.CHECKING:
+        if check.status == PreflightCheck.Status.CHECKING:
             # Whoever waited for this one is gone.
-            processes.end_all(look.folder, patience=1)
-            (look.folder / EVENTS).unlink(missing_ok=True)
-        look.note_start()
+            processes.end_all(check.folder, patience=1)
+            (check.folder / EVENTS).unlink(missing_ok=True)
+        check.note_start()
         try:
-            child = _started(look)
+            child = _start(check)
         except (JobRefused, OSError) as refused:
-            look.fail(why_not(refused))
+            check.fail(start_error(refused))
             return
-        _report(look, child, _wait(look, child))
-    shutil.rmtree(look.folder, ignore_errors=True)
-    clear_left()
+        _store_report(check, child, _wait(check, child))
+    shutil.rmtree(check.folder, ignore_errors=True)
+    delete_stale_checks()
 
 
-def _make_quietly(look: PreflightCheck) -> None:
+def _run_and_log(check: PreflightCheck) -> None:
     try:
-        make(look)
+        run_check(check)
     except Exception:
-        logger.exception("looking at %s", look.pk)
-        look.fail(Words(_("Something went wrong here, and it is in the server's log.")))
+        logger.exception("looking at %s", check.pk)
+        check.fail(Words(_("Something went wrong here, and it is in the server's log.")))
     finally:
         connection.close()
-        with _in_hand_lock:
-            _in_hand.discard(look.pk)
+        with _running_lock:
+            _running.discard(check.pk)
 
 
 @contextmanager
-def _turn(look: PreflightCheck) -> Iterator[None]:
+def _slot(check: PreflightCheck) -> Iterator[None]:
     """Wait for the project's turn and a place, and hold both."""
-    folder = look.folder.parent
+    folder = check.folder.parent
     places = [folder / f"place-{number}.lock" for number in range(settings.MAX_PREFLIGHTS)]
     while True:
         with ExitStack() as held:
-            if held.enter_context(locks.held(folder / f"project-{look.project_id}.lock")) and any(
+            if held.enter_context(locks.held(folder / f"project-{check.project_id}.lock")) and any(
                 held.enter_context(locks.held(place)) for place in places
             ):
                 yield
@@ -202,87 +202,87 @@ def _turn(look: PreflightCheck) -> Iterator[None]:
         time.sleep(POLL_SECONDS)
 
 
-def _started(look: PreflightCheck, kind: str = "preflight") -> Child:
+def _start(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess:
     """Its child, in the environment of a job's, without keys. Raises JobRefused, OSError."""
-    project = runnable(look.project)
-    checkpoint, asked = look.checkpoint, _asked(look)
+    project = runnable(check.project)
+    checkpoint, asked = check.checkpoint, _request(check)
     asked = cast(
         Request,
         {
             **asked,
             **permissions_of(project),
             "kind": kind,
-            "job": str(look.pk),
+            "job": str(check.pk),
             "folder": project.folder,
         },
     )
     if checkpoint and asked["checkpoint"].get("stored"):
-        write_for_owner(look.folder / STORED, stored_bytes(checkpoint))
-        asked["checkpoint"]["source"] = str(look.folder / STORED)
-    write_for_owner(look.folder / REQUEST, json.dumps(asked).encode())
-    return start_child(look.folder, project, is_preflight=True)
+        write_private_file(check.folder / STORED, stored_bytes(checkpoint))
+        asked["checkpoint"]["source"] = str(check.folder / STORED)
+    write_private_file(check.folder / REQUEST, json.dumps(asked).encode())
+    return start_runner(check.folder, project, is_preflight=True)
 
 
-def _asked(look: PreflightCheck) -> Request:
+def _request(check: PreflightCheck) -> Request:
     """What the run would be asked to do. Raises JobRefused."""
-    if look.is_of_new_run:
-        place = LocationTarget(path="", provider="sqlite" if look.provider == "sqlite" else "json")
-        return request_for_run(place, look.entity, "", look.entry_point, {})
-    checkpoint = look.checkpoint
+    if check.is_of_new_run:
+        place = LocationTarget(path="", provider="sqlite" if check.provider == "sqlite" else "json")
+        return request_for_run(place, check.entity, "", check.entry_point, {})
+    checkpoint = check.checkpoint
     if checkpoint is None:
         raise JobRefused(_("The checkpoint is gone: its location was removed."))
-    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], look.entry_point)
+    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], check.entry_point)
 
 
-def _wait(look: PreflightCheck, child: Child) -> Words | None:
+def _wait(check: PreflightCheck, child: RunnerProcess) -> Words | None:
     """Wait until it has ended by itself: then None, else why it has to be ended."""
     until = time.monotonic() + settings.PREFLIGHT_SECONDS
-    with suppress(Lost):
+    with suppress(LostRunner):
         while child.poll() is None:
             if time.monotonic() > until:
                 message = _("It took longer than PREFLIGHT_SECONDS allows (%(seconds)d), and was ended.")
                 return Words(message, {"seconds": settings.PREFLIGHT_SECONDS})
-            if sum(file.stat().st_size for file in look.folder.glob("*") if file.is_file()) > MOST_BYTES:
+            if sum(file.stat().st_size for file in check.folder.glob("*") if file.is_file()) > MAX_BYTES:
                 return Words(_("It wrote without end, and was ended."))
             time.sleep(POLL_SECONDS)
     return None
 
 
-def clear_left() -> None:
+def delete_stale_checks() -> None:
     """Put away what was left of looks whose server was killed: nobody asks for most of them again."""
-    before = timezone.now() - LEFT_FOR
-    for look in PreflightCheck.objects.exclude(pk__in=PreflightCheck.objects.ended()).filter(
+    before = timezone.now() - STALE_AFTER
+    for check in PreflightCheck.objects.exclude(pk__in=PreflightCheck.objects.ended()).filter(
         created_at__lt=before
     ):
-        if look.pk not in _in_hand and not locks.is_held(look.folder / locks.FOLLOWER):
-            processes.end_all(look.folder, patience=1)
-            look.delete()
+        if check.pk not in _running and not locks.is_held(check.folder / locks.FOLLOWER):
+            processes.end_all(check.folder, patience=1)
+            check.delete()
     known = {str(pk) for pk in PreflightCheck.objects.values_list("pk", flat=True)}
     for folder in (Path(settings.DATA_DIR) / "looks").glob("*"):
         # What somebody else keeps in a folder of this name is not ours.
-        if not A_KEY.fullmatch(folder.name) or folder.name in known:
+        if not UUID_NAME.fullmatch(folder.name) or folder.name in known:
             continue
         if not locks.is_held(folder / locks.FOLLOWER):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _report(look: PreflightCheck, child: Child, why_ended: Words | None) -> None:
+def _store_report(check: PreflightCheck, child: RunnerProcess, why_ended: Words | None) -> None:
     """Keep what it found, or why it found nothing; nothing of it runs on."""
-    processes.end_all(look.folder, patience=1)
-    said = {line["kind"]: line["data"] for line in _lines(look.folder)}
-    hide = hiding_of(look.project)
-    report, ended = said.get("preflight", {}).get("report"), said.get("ended", {})
+    processes.end_all(check.folder, patience=1)
+    reported_outcome = {line["kind"]: line["data"] for line in _events(check.folder)}
+    hide = redactor_of(check.project)
+    report, ended = reported_outcome.get("preflight", {}).get("report"), reported_outcome.get("ended", {})
     if isinstance(report, dict):
-        look.finish(_without_secrets(report, hide))
+        check.finish(_without_secrets(report, hide))
     elif why_ended:
-        look.fail(why_ended)
+        check.fail(why_ended)
     elif error := str(ended.get("error") or ""):
-        look.fail(hidden(words_from(ended.get("words"), error), hide))
+        check.fail(redacted_message(words_from(ended.get("words"), error), hide))
     else:
-        look.fail(went(child.returncode or 0).error)
+        check.fail(outcome_of_exit(child.returncode or 0).error)
 
 
-def _without_secrets(report: Mapping[str, Any], hide: Hiding) -> dict[str, Any]:
+def _without_secrets(report: Mapping[str, Any], hide: Redactor) -> dict[str, Any]:
     shown: dict[str, Any] = hide(report)
     for effect, clean in zip(report.get("effects") or [], shown.get("effects") or [], strict=True):
         # Hashes, which might be taken for secrets. What a person accepts is compared by them.
@@ -291,7 +291,7 @@ def _without_secrets(report: Mapping[str, Any], hide: Hiding) -> dict[str, Any]:
     return {**shown, "block_words": [words_from(words, str(block)).plain() for block, words in beside]}
 
 
-def _lines(folder: Path) -> Iterator[Any]:
+def _events(folder: Path) -> Iterator[Any]:
     offset, before = 0, -1
     while offset != before:
         before = offset

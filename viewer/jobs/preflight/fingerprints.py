@@ -13,14 +13,14 @@ from viewer.models import Checkpoint, Location, Project
 
 # Grows with what a look finds out, or how.
 VERSION = 1
-MOST_FILES = 4_000
-MOST_FOLDERS = 2_000
-MOST_DEPTH = 8
+MAX_FILES = 4_000
+MAX_FOLDERS = 2_000
+MAX_DEPTH = 8
 # What a project's code is made of: its source, and what it commonly reads while it is imported.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
 # Where a project is too large to be looked through, a look counts for so long.
-SECONDS_WITHOUT_KNOWING = 600
+LARGE_PROJECT_SECONDS = 600
 
 
 def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str) -> str:
@@ -67,20 +67,20 @@ def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
     """A mark of each source file; of a folder that has too many, one that changes now and then."""
     files = 0
     walked = os.walk(folder)
-    for current, folders, names in islice(walked, MOST_FOLDERS):
+    for current, folders, names in islice(walked, MAX_FOLDERS):
         depth = len(Path(current).relative_to(folder).parts)
         folders[:] = sorted(
-            name for name in folders if depth < MOST_DEPTH and _may_hold_source(Path(current) / name, without)
+            name for name in folders if depth < MAX_DEPTH and _may_hold_source(Path(current) / name, without)
         )
         sources = [Path(current) / name for name in sorted(names) if name.endswith(SOURCES)]
         files += len(sources)
-        if files > MOST_FILES:
+        if files > MAX_FILES:
             break
         yield from _marks(sources)
     else:
         if next(walked, None) is None:
             return
-    yield f"too many files {int(time.time() / SECONDS_WITHOUT_KNOWING)}"
+    yield f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"
 
 
 def _may_hold_source(path: Path, without: set[str]) -> bool:

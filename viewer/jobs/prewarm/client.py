@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.jobs.execution.child_process import WarmChild, received
+from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
 from viewer.models import Project
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ SECONDS_TO_BEGIN = 10
 SECONDS_AFTER_A_COLD_START = 10
 
 
-def is_possible() -> bool:
+def is_supported() -> bool:
     """Whether processes may wait here: it is switched on, and the system tells who connects and who ends."""
     return bool(settings.PREWARM) and sys.platform == "linux" and hasattr(os, "pidfd_open")
 
@@ -59,9 +59,9 @@ def address(name: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def wish(project: Project | None, seconds: float = 0) -> None:
+def request_prewarm(project: Project | None, seconds: float = 0) -> None:
     """Let the worker have a process wait for this project, so many seconds from now. Never an error."""
-    if not is_possible() or project is None or not project.is_confirmed:
+    if not is_supported() or project is None or not project.is_confirmed:
         return
     path = folder() / f"{project.pk}.wish"
     if seconds and path.exists():
@@ -74,22 +74,22 @@ def wish(project: Project | None, seconds: float = 0) -> None:
         logger.debug("a wish for a warm start", exc_info=True)
 
 
-def start_warm(
+def fork_runner(
     job_folder: Path, project: Project, engine: str, environment: Mapping[str, str], lock: int, log: int
-) -> WarmChild | None:
+) -> PrewarmedRunner | None:
     """Have this folder's child forked. None where it has to be started cold: then nothing of it has run.
 
     The child begins only after it has said so: as long as it has not, it has run nothing. Where it was told
     what to do and stays silent, it counts as started, and is not started again.
     """
-    if not is_possible():
+    if not is_supported():
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.settimeout(SECONDS_TO_FORK)
         with address(name_of(project, engine)) as path:
             connection.connect(path)
-        pid = int(received(connection, SECONDS_TO_FORK)["pid"])
+        pid = int(receive(connection, SECONDS_TO_FORK)["pid"])
         request = {
             "job_folder": str(job_folder),
             "folder": project.folder,
@@ -100,16 +100,16 @@ def start_warm(
         # Nobody waits, or it was not told what to do.
         connection.close()
         return None
-    if begins(connection):
-        return WarmChild(pid, connection)
+    if has_begun(connection):
+        return PrewarmedRunner(pid, connection)
     connection.close()
     return None
 
 
-def begins(connection: socket.socket) -> bool:
+def has_begun(connection: socket.socket) -> bool:
     """Whether the child that has been told what to do does it. It says so first, and else does nothing."""
     try:
-        said = received(connection, SECONDS_TO_BEGIN)
+        said = receive(connection, SECONDS_TO_BEGIN)
     except TimeoutError:
         return True
     except OSError:

@@ -17,13 +17,13 @@ from django_tasks_db.models import DBTaskResult
 from viewer.data_folder import DataFolderFailure, failure_words
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
-from viewer.jobs.execution.follow import carry, stopping
-from viewer.jobs.execution.redact_again import hide_known_secrets_of_jobs
-from viewer.jobs.locks import note_places, worker_lock
+from viewer.jobs.execution.follow import ensure_finished, stopping
+from viewer.jobs.execution.redact_again import redact_jobs_again
+from viewer.jobs.locks import record_slots, worker_lock
 from viewer.jobs.prewarm import client
-from viewer.jobs.prewarm.pool import Warming, keep_warm, stop
+from viewer.jobs.prewarm.pool import PrewarmPool, end_all, maintain
 from viewer.jobs.queue.data_changes import changes_of
-from viewer.jobs.queue.tasks import offer_lost, orphans, prune_entries
+from viewer.jobs.queue.tasks import delete_old_entries, orphaned_jobs, requeue_missing
 from viewer.models import Job, Project
 
 logger = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ PRUNE_SECONDS = 3600
 # After a failure, such as a full disk.
 FAILED_SECONDS = 1.0
 # Following on costs next to nothing, and was paid for: it does not wait for a free place.
-MOST_ADOPTED = 64
+MAX_ADOPTED = 64
 
 
 @dataclass
-class Work:
+class WorkerState:
     """What this worker has in hand."""
 
     jobs_at_once: int
@@ -55,7 +55,7 @@ class Work:
     # No job waited or ran when it was last looked.
     is_quiet: bool = False
     pruned: float = float("-inf")
-    warming: Warming = field(default_factory=Warming)
+    warming: PrewarmPool = field(default_factory=PrewarmPool)
 
 
 def work(jobs_at_once: int) -> None:
@@ -67,9 +67,9 @@ def work(jobs_at_once: int) -> None:
     lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # Waits for who only asks whether a worker is up, and holds it alone for that moment.
     fcntl.flock(lock, fcntl.LOCK_SH)
-    note_places(lock, jobs_at_once)
-    with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MOST_ADOPTED) as followers:
-        state = Work(jobs_at_once, starters, followers)
+    record_slots(lock, jobs_at_once)
+    with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MAX_ADOPTED) as followers:
+        state = WorkerState(jobs_at_once, starters, followers)
         changes = changes_of([Path(settings.DATA_DIR), client.folder()], lock)
         is_changed = True
         while not stopping.is_set():
@@ -78,27 +78,27 @@ def work(jobs_at_once: int) -> None:
                 stopping.set()
                 break
             try:
-                keep_warm(state.warming)
-                if is_changed or is_time_to_look(state):
-                    adopt(state)
+                maintain(state.warming)
+                if is_changed or is_poll_due(state):
+                    follow_orphans(state)
                     start_ready(state)
             except Exception as error:
                 # Such as a database that is locked for long: what was missed is there at the next look.
                 if not what_changed():
-                    note_failure(error)
+                    log_failure(error)
                 close_old_connections()
                 stopping.wait(FAILED_SECONDS)
             # Many writes in a row are looked at together.
             stopping.wait(POLL_SECONDS if is_changed else 0)
             is_changed = changes.wait(IDLE_SECONDS)
-        stop(state.warming)
+        end_all(state.warming)
     changes.close()
     os.close(lock)
     if changed:
         raise DataFolderFailure(changed)
 
 
-def note_failure(error: Exception) -> None:
+def log_failure(error: Exception) -> None:
     """Log why it could not be looked for jobs: in one line where it is known what to do about it."""
     if words := failure_words(error):
         logger.error("%s", words)
@@ -106,19 +106,19 @@ def note_failure(error: Exception) -> None:
         logger.exception("looking for jobs")
 
 
-def is_time_to_look(state: Work) -> bool:
+def is_poll_due(state: WorkerState) -> bool:
     """Whether to look although nobody has written to the database: times come, and processes end."""
     return time.monotonic() - state.looked >= (QUIET_ADOPT_SECONDS if state.is_quiet else ADOPT_SECONDS)
 
 
-def start_ready(state: Work) -> None:
+def start_ready(state: WorkerState) -> None:
     """Give each free place a job, where the queue has one."""
     state.starting = {one for one in state.starting if not one.done()}
     if len(state.starting) < state.jobs_at_once and DBTaskResult.objects.ready().exists():
-        state.starting.add(state.starters.submit(take_one))
+        state.starting.add(state.starters.submit(run_next))
 
 
-def take_one() -> None:
+def run_next() -> None:
     """Take the queue's next entry, if it is still there, and bring its job to its end."""
     try:
         Worker(
@@ -137,28 +137,28 @@ def take_one() -> None:
         connection.close()
 
 
-def adopt(state: Work) -> None:
+def follow_orphans(state: WorkerState) -> None:
     """Follow on the jobs that nobody follows, and offer those that may start and are not in the queue."""
     if time.monotonic() - state.looked < ADOPT_SECONDS:
         return
     state.looked = time.monotonic()
     state.adopted = {pk: one for pk, one in state.adopted.items() if not one.done()}
-    for job in orphans():
+    for job in orphaned_jobs():
         if job.pk not in state.adopted:
-            state.adopted[job.pk] = state.followers.submit(carry_on, job)
-    offer_lost()
+            state.adopted[job.pk] = state.followers.submit(follow_orphan, job)
+    requeue_missing()
     state.is_quiet = not (state.adopted or Job.objects.unfinished().exists())
     clear_if_pending()
     if time.monotonic() - state.pruned > PRUNE_SECONDS:
         state.pruned = time.monotonic()
-        prune_entries()
+        delete_old_entries()
         for project in Project.objects.all():
-            hide_known_secrets_of_jobs(project)
+            redact_jobs_again(project)
 
 
-def carry_on(job: Job) -> None:
+def follow_orphan(job: Job) -> None:
     try:
-        carry(job)
+        ensure_finished(job)
     except Exception:
         logger.exception("following %s", job.pk)
     finally:

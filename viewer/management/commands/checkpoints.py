@@ -61,6 +61,6 @@ class Command(OwnCommand):
 def settle() -> None:
     """End the jobs whose follower was killed."""
     if Job.objects.under_way().exists():
-        from viewer.jobs.execution.orphans import settle_left
+        from viewer.jobs.execution.orphans import finish_orphans
 
-        settle_left()
+        finish_orphans()

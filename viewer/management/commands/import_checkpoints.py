@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
-from viewer.jobs.execution.orphans import settle_left
+from viewer.jobs.execution.orphans import finish_orphans
 from viewer.management.command import OwnCommand
 from viewer.messages.labels import told
 
@@ -26,7 +26,7 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
-        settle_left()
+        finish_orphans()
         counts = _imported(options["location"])
         if options["json"]:
             self.say_json(counts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from viewer.jobs.limits.usage import limits_in, seconds_of, used_words
+from viewer.jobs.limits.usage import limits_in, seconds_of, usage_label
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.timeline import Timeline, tell
@@ -68,7 +68,7 @@ def limits_shown(job: Job) -> list[str]:
         (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
     ]
     used = {"tokens": job.tokens, "steps": job.steps_used, "seconds": seconds_of(job, waits)}
-    return [used_words(one, used[one.measure]) for one in limits_in("job", job.limits)]
+    return [usage_label(one, used[one.measure]) for one in limits_in("job", job.limits)]
 
 
 def branch_url(job: Job) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewer.engines.titles import short_title
+from viewer.jobs.event_values import positive_integer
 
 # What happens to a step without its being run.
 NOT_RUN = frozenset({"kept", "edited", "pinned"})
@@ -95,13 +96,13 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
     elif subject in {"task", "method"}:
         move_step(progress, subject, happened, data)
     elif kind in {"model_completed", "cache_warmed"}:
-        progress.tokens = as_number(data.get("total_tokens")) or progress.tokens
+        progress.tokens = positive_integer(data.get("total_tokens")) or progress.tokens
     elif kind == "text":
         add_text(progress, str(data.get("text") or ""), str(data.get("agent") or ""))
     elif kind == "question":
-        progress.asks[as_number(data.get("number"))] = str(data.get("prompt") or "")
+        progress.asks[positive_integer(data.get("number"))] = str(data.get("prompt") or "")
     elif kind in {"answered", "withdrawn"}:
-        progress.asks.pop(as_number(data.get("number")), None)
+        progress.asks.pop(positive_integer(data.get("number")), None)
     elif kind == "ended":
         progress.running = ""
 
@@ -148,8 +149,3 @@ def add_text(progress: Progress, text: str, agent: str) -> None:
     before = progress.text if agent == progress.speaker else ""
     progress.text = f"{before}{text}".replace("\n", " ")[-MOST_TEXT:]
     progress.speaker = agent
-
-
-def as_number(value: Any) -> int:
-    """The whole number from 1 on, or 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from viewer.jobs.limits.usage import stopped_words
+from viewer.jobs.limits.usage import limit_label
 from viewer.models import Job
 from viewer.presentation.jobs.waiting import wait_of
 
@@ -92,7 +92,7 @@ def hint(job: Job) -> str:
         return str(_("Cancelling: the run is asked to stop, and ended where it does not."))
     if job.is_stopped:
         kept = HINTS[Status.CANCELLED] if job.has_ended else _("It is asked to stop.")
-        return f"{stopped_words(job)} {kept}"
+        return f"{limit_label(job)} {kept}"
     wait = wait_of(job)
     if wait:
         return str(_("Waits %(for_what)s.")) % {"for_what": wait.words.rstrip(".")}

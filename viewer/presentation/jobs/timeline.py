@@ -8,10 +8,10 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from viewer.jobs.event_values import positive_integer
 from viewer.messages.labels import told
 from viewer.messages.message import words_from
 from viewer.models import JobEvent
-from viewer.presentation.jobs.progress import as_number
 
 # Events that the page shows elsewhere: the plan, and how the job ended.
 NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
@@ -117,7 +117,7 @@ def row_of(event: JobEvent) -> Row:
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else DETAILS.get(event.kind, ""), "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
-        tokens=as_number(data.get("tokens")),
+        tokens=positive_integer(data.get("tokens")),
     )
 
 

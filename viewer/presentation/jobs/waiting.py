@@ -7,8 +7,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from viewer.jobs import locks
-from viewer.jobs.limits.usage import Limit, amount, day_ends, reached_shared
-from viewer.jobs.queue.cache_warmup import waits_for_cache
+from viewer.jobs.limits.usage import Limit, amount, next_midnight, reached_shared_limit
+from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
 from viewer.launching.options import moment_words
 from viewer.models import Job
 
@@ -58,7 +58,7 @@ def _for_its_time(job: Job) -> Wait | None:
 
 
 def _for_room(job: Job) -> Wait | None:
-    limit = reached_shared(job)
+    limit = reached_shared_limit(job)
     return None if limit is None else Wait(job, "room", room_words(limit), _url_of(limit, job))
 
 
@@ -69,12 +69,12 @@ def room_words(limit: Limit) -> str:
         "project": _("for room: the project's limit of %(amount)s a day is reached until %(until)s"),
         "day": _("for room: the limit of %(amount)s a day for all jobs is reached until %(until)s"),
     }
-    until = moment_words(day_ends())
+    until = moment_words(next_midnight())
     return words[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
 
 
 def _for_the_cache(job: Job) -> Wait | None:
-    if job.sweep is None or not waits_for_cache(job):
+    if job.sweep is None or not waits_for_cache_warmup(job):
         return None
     words = _("for the first of its variations, which warms the prompt cache for all")
     return Wait(job, "cache", words, job.sweep.get_absolute_url())
@@ -91,7 +91,7 @@ def _url_of(limit: Limit, job: Job) -> str:
 def _for_a_place(job: Job) -> Wait:
     if not locks.worker_is_up():
         return Wait(job, "worker", _("for a worker: none is up"))
-    busy, places = Job.objects.under_way().count(), locks.places()
+    busy, places = Job.objects.under_way().count(), locks.slots()
     if places and busy >= places:
         words = _("for a free place: %(busy)d of %(places)d are busy")
         return Wait(job, "place", words % {"busy": min(busy, places), "places": places})

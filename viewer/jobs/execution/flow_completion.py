@@ -6,7 +6,7 @@ from django.db.models import F
 from viewer.models import Checkpoint, Job, Run
 
 
-def note_finished_flow(job: Job) -> None:
+def mark_flow_complete(job: Job) -> None:
     """Where the job has succeeded: nothing was left to do after the last method that it told as finished."""
     told = job.events.filter(kind="checkpoint").order_by("-seq").values_list("data__id", flat=True).first()
     # Written at a method's end, it would have been followed by another one if another method had run.

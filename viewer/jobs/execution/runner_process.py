@@ -10,7 +10,7 @@ from typing import Any, Protocol
 MOST_MESSAGE_BYTES = 64 * 1024
 
 
-class Child(Protocol):
+class RunnerProcess(Protocol):
     """What ``subprocess.Popen`` has of these holds for both."""
 
     @property
@@ -26,11 +26,11 @@ class Child(Protocol):
         """Its exit status, waited for so many seconds. Raises subprocess.TimeoutExpired, or Lost."""
 
 
-class Lost(Exception):
+class LostRunner(Exception):
     """The process that alone would have learned the exit status is gone. The child itself may run on."""
 
 
-class WarmChild:
+class PrewarmedRunner:
     """A child that was forked from a waiting process, which tells over ``connection`` how it ends."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
@@ -51,20 +51,20 @@ class WarmChild:
         """Wait for the one message that matters: others may come late."""
         while self.returncode is None:
             try:
-                message = received(self._connection, timeout)
+                message = receive(self._connection, timeout)
             except (BlockingIOError, TimeoutError):
                 return None
             except OSError as error:
-                raise Lost(str(error)) from error
+                raise LostRunner(str(error)) from error
             if not message:
-                raise Lost(f"nobody tells how {self.pid} ends")
+                raise LostRunner(f"nobody tells how {self.pid} ends")
             if "status" in message:
                 self.returncode = int(message["status"])
                 self._connection.close()
         return self.returncode
 
 
-def received(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
+def receive(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
     """One message; empty where the other side has gone. Raises OSError, such as TimeoutError."""
     connection.settimeout(timeout)
     data = connection.recv(MOST_MESSAGE_BYTES)
