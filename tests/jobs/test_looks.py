@@ -132,7 +132,7 @@ def test_no_more_are_made_at_once_than_there_are_places(
 def test_a_look_that_takes_too_long_is_ended_and_says_so(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
-    settings.LOOK_SECONDS = 1
+    settings.PREFLIGHT_SECONDS = 1
     (Path(project.folder) / "wait").touch()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (
