@@ -1,4 +1,4 @@
-"""``make matrix``: every kind of run, resumed and forked by each version of CrewAI, as a table."""
+"""``make matrix``: tests every kind of run on each version of CrewAI, as a table."""
 
 import sqlite3
 import sys

@@ -1,4 +1,4 @@
-"""Runs the chosen rows on the chosen versions, and merges the results into docs/matrix.md."""
+"""Runs the selected rows on the selected versions and merges the results into docs/matrix.md."""
 
 import argparse
 import os
@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 import django
 
 from quality.compatibility import document, environments, releases
-from quality.compatibility.playing import AT_ONCE, outcomes_of, rows_named
+from quality.compatibility.execution import AT_ONCE, outcomes_of, rows_named
 from quality.compatibility.rows import Row
-from quality.compatibility.stage import recordings_of
+from quality.compatibility.sandbox import recordings_of
 
 Results = dict[tuple[str, str, str], str]
 VARIABLES = "VERSIONS (separated by spaces) and ROWS (parts of names, separated by commas) choose some."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where no row fails; with ``--new``, 0 where no row got worse."""
+    """Return 0 if no row fails or, with ``--new``, if no row got worse."""
     parser = argparse.ArgumentParser("python -m quality.compatibility", description=__doc__, epilog=VARIABLES)
     parser.add_argument(
         "--new",
@@ -26,17 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="play the newest release, unless docs/matrix.md has it, and print only what changed",
     )
     chosen = parser.parse_args(arguments)
-    # Rows plan as the forms do, which know Django.
+    # Rows use the plan of the product, which needs Django.
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     rows = rows_named([part.strip() for part in os.environ.get("ROWS", "").split(",") if part.strip()])
     if not rows:
         parser.error(f"ROWS matches no row: {os.environ['ROWS']}")
-    return play_newest(rows) if chosen.new else play(rows)
+    return run_newest(rows) if chosen.new else run(rows)
 
 
-def play(rows: Sequence[Row]) -> int:
-    """Merge the results into docs/matrix.md, and print what fails. 1 where a row fails."""
+def run(rows: Sequence[Row]) -> int:
+    """Merge the results into docs/matrix.md and print failures. Return 1 if a row fails, else 0."""
     versions = os.environ.get("VERSIONS", "").replace(",", " ").split()
     versions = versions or [*environments.VERSIONS, environments.newest()]
     results = results_of(rows, versions)
@@ -50,8 +50,8 @@ def play(rows: Sequence[Row]) -> int:
     return int(bool(failures))
 
 
-def play_newest(rows: Sequence[Row]) -> int:
-    """Print which rows changed since the newest version in docs/matrix.md. 1 where one got worse."""
+def run_newest(rows: Sequence[Row]) -> int:
+    """Print the rows that changed since the newest recorded version. Return 1 if one got worse."""
     columns = document.recorded()
     version, previous = environments.newest(), releases.newest_of(columns)
     if version in columns:
@@ -65,7 +65,7 @@ def play_newest(rows: Sequence[Row]) -> int:
 
 
 def results_of(rows: Sequence[Row], versions: Sequence[str]) -> Results:
-    """What came of each row on each version. Raises CalledProcessError where one cannot be installed."""
+    """Return the outcome of each row on each version. Raise CalledProcessError if an installation fails."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pythons = dict(zip(versions, pool.map(environments.python_of, versions), strict=True))
     results: Results = {}

@@ -1,4 +1,4 @@
-"""Reads the table of docs/matrix.md, and merges new results into it."""
+"""Reads the table of docs/matrix.md and merges new results into it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ Key = tuple[str, str]
 
 
 def read_table(text: str) -> dict[str, dict[Key, str]]:
-    """The outcome of each row, a group and a name, for each version of the one table in the text.
+    """Return the outcome of each row (a group and a name) for each version in the table of the text.
 
-    Raises ValueError where there is no table.
+    Raise ValueError if there is no table.
     """
     columns: dict[str, dict[Key, str]] = {}
     lines = text.splitlines()
@@ -46,16 +46,16 @@ def _with_reason(cell: str, reasons: Mapping[str, str]) -> str:
 
 
 def recorded(document: Path = DOCUMENT) -> dict[str, dict[Key, str]]:
-    """The outcomes in ``docs/matrix.md``. Raises ValueError where it has no table."""
+    """Return the outcomes in ``docs/matrix.md``. Raise ValueError if it has no table."""
     return read_table(document.read_text())
 
 
 def merged(
     text: str, rows: Sequence[Key], versions: Sequence[str], results: Mapping[tuple[str, str, str], str]
 ) -> str:
-    """The document with new results: a cell that was not played keeps its old outcome.
+    """Return the document with the new results. Other cells keep their outcome.
 
-    ``rows`` are all rows that exist, in their order; others leave the table.
+    ``rows`` are all existing rows in order. Rows that no longer exist are dropped.
     """
     before, _, _ = text.partition(f"{HEADING}\n")
     columns = read_table(text)
@@ -69,5 +69,5 @@ def merged(
 
 
 def as_numbers(version: str) -> list[int]:
-    """The parts of a version as numbers, to sort by."""
+    """Return the parts of a version as numbers, for sorting."""
     return [int(part) for part in re.findall(r"\d+", version)]

@@ -1,4 +1,4 @@
-"""An environment of its own for each version of the engine, made once."""
+"""Creates one environment for each version of the engine."""
 
 import os
 import re
@@ -17,13 +17,13 @@ from tests.runners.warm_start import WarmPython, warm_python
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".matrix"
 VERSIONS = ("1.14.2", "1.14.3", "1.14.4", "1.14.7", "1.15.0", "1.15.5", "1.15.15", "1.15.20")
-# Where Python's own SQLite is too old for the engine's stores.
+# For interpreters whose SQLite is too old for the engine's stores.
 BESIDE = "pysqlite3>=0.6.1,<0.7"
 MOST_SECONDS = 1800
 
 
 def newest() -> str:
-    """The newest version that the registry has. Raises CalledProcessError where it does not answer."""
+    """Return the newest version on the registry. Raise CalledProcessError if it does not respond."""
     command = [sys.executable, "-m", "pip", "index", "versions", "crewai", "--disable-pip-version-check"]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
     found = re.match(r"crewai \((\S+)\)", said)
@@ -32,9 +32,9 @@ def newest() -> str:
 
 
 def python_of(version: str) -> Path:
-    """The interpreter that has this version; its environment is made where it is not there yet.
+    """Return the interpreter with this version. Create its environment if it is missing.
 
-    Raises CalledProcessError where it cannot be installed.
+    Raise CalledProcessError if the installation fails.
     """
     folder = HOME / version
     python, stamp = folder / "bin/python", folder / "installed.txt"
@@ -45,7 +45,7 @@ def python_of(version: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     uv = str(Path(sys.executable).parent / "uv")
-    # Runs do not write bytecode: without it, each of them would compile the engine for seconds.
+    # Runs do not write bytecode. Without it, each would spend seconds compiling the engine.
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
     subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
     stamp.write_text(wanted)
@@ -54,7 +54,7 @@ def python_of(version: str) -> Path:
 
 @contextmanager
 def interpreter(python: Path) -> Iterator[Path | WarmPython]:
-    """The interpreter; with WARM in the environment, copies of one process of it that has imported CrewAI."""
+    """Return the interpreter or, with WARM set, forks of one process that has imported CrewAI."""
     if "WARM" not in os.environ:
         yield python
         return

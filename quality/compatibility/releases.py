@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from quality.compatibility.document import Key, as_numbers
 from quality.compatibility.table import NOT_RUN
 
-# From good to bad. A row that was not run before cannot have got worse, unless it fails now.
+# From good to bad. A row that was not run before has only got worse if it fails now.
 ORDER = ("pass", "not possible", "fail")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row with two different verdicts. ``now`` has the reason, too."""
+    """A row whose verdict has changed. ``now`` includes the reason."""
 
     title: str
     before: str
@@ -27,17 +27,17 @@ class Change:
 
 
 def verdict_of(outcome: str) -> str:
-    """The outcome without its reason."""
+    """Return the outcome without its reason."""
     return outcome.partition(": ")[0]
 
 
 def newest_of(versions: Mapping[str, object]) -> str:
-    """The highest of these version numbers."""
+    """Return the highest version number."""
     return max(versions, key=as_numbers)
 
 
 def changes(before: Mapping[Key, str], now: Mapping[Key, str]) -> list[Change]:
-    """The rows whose verdicts differ, in the order of ``now``. A row that is only in ``now`` was not run."""
+    """Return the rows whose verdicts differ, in the order of ``now``. A row only in ``now`` is new."""
     found = []
     for (group, name), outcome in now.items():
         previous = verdict_of(before.get((group, name), NOT_RUN))
@@ -47,7 +47,7 @@ def changes(before: Mapping[Key, str], now: Mapping[Key, str]) -> list[Change]:
 
 
 def report(found: list[Change], version: str, previous: str) -> str:
-    """One line for each change, with what got worse first."""
+    """Return one line per change, regressions first."""
     if not found:
         return f"Nothing changed between CrewAI {previous} and {version}."
     lines = [

@@ -1,4 +1,4 @@
-"""The rows and versions as a Markdown table."""
+"""Renders rows and versions as a Markdown table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,9 +9,9 @@ NOT_RUN = "not run"
 def table(
     rows: Sequence[tuple[str, str]], versions: Sequence[str], results: Mapping[tuple[str, str, str], str]
 ) -> str:
-    """One line for each row (a group and a name), one column for each version.
+    """Return a table with one line per row (a group and a name) and one column per version.
 
-    Reasons stand below the table, each once, and their number stands in the cell.
+    Reasons are listed once below the table. Cells hold their numbers.
     """
     reasons: list[str] = []
     lines = ["| | | " + " | ".join(versions) + " |", "|---" * (len(versions) + 2) + "|"]

@@ -7,7 +7,7 @@ import pytest
 from quality.compatibility import __main__ as command
 from quality.compatibility import document, environments
 from quality.compatibility.document import DOCUMENT, HEADING, merged, read_table, recorded
-from quality.compatibility.playing import rows_named
+from quality.compatibility.execution import rows_named
 from quality.compatibility.table import NOT_RUN, table
 
 ROWS = [("crew", "resume"), ("crew", "fork \\| edit"), ("flow", "resume")]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quality.compatibility import stage
-from quality.compatibility.stage import MAX_RECORDINGS, Failed, Stage
+from quality.compatibility import sandbox
+from quality.compatibility.sandbox import MAX_RECORDINGS, Failed, Sandbox
 from tests.runners.model_server import ModelServer
 
 # A fake recorder: a real panic of the serializer is random.
@@ -28,14 +28,14 @@ body = '{{"entities": [], "event_record": {{"nodes": {{}}}}}}'
 
 @pytest.fixture
 def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(stage, "PRESS", tmp_path)
+    monkeypatch.setattr(sandbox, "PRESS", tmp_path)
     return tmp_path / "recordings"
 
 
-def stage_with(tmp_path: Path, recordings: Path, panics: int) -> Stage:
+def stage_with(tmp_path: Path, recordings: Path, panics: int) -> Sandbox:
     (tmp_path / "record.py").write_text(RECORDER.format(panics=panics))
     (tmp_path / "row").mkdir()
-    return Stage(Path(sys.executable), "newest", tmp_path / "row", recordings, ModelServer())
+    return Sandbox(Path(sys.executable), "newest", tmp_path / "row", recordings, ModelServer())
 
 
 def test_a_recording_with_a_panic_is_recorded_again(tmp_path: Path, recordings: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from quality.compatibility import __main__ as command
 from quality.compatibility import environments
 from quality.compatibility.document import recorded
-from quality.compatibility.playing import rows_named
+from quality.compatibility.execution import rows_named
 from quality.compatibility.releases import Change, changes, newest_of, report
 
 

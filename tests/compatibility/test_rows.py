@@ -5,12 +5,12 @@
 
 import pytest
 
-from quality.compatibility.playing import outcomes_of, rows_named
+from quality.compatibility.execution import outcomes_of, rows_named
 from tests.runners.warm_start import WarmPython
 
 pytestmark = pytest.mark.engine
 Outcomes = dict[str, str]
-NOT_POSSIBLE = {"orders: conditional tasks that lie ahead, without the project's code"}
+NOT_POSSIBLE = {"orders: conditional tasks ahead, without the project's code"}
 ROWS = [row.title for row in rows_named()]
 
 

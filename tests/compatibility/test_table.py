@@ -1,6 +1,6 @@
 """The table as Markdown, and the selection of rows."""
 
-from quality.compatibility.playing import rows_named
+from quality.compatibility.execution import rows_named
 from quality.compatibility.table import table
 
 ROWS = [("crew", "resume"), ("crew", "fork"), ("flow", "resume")]

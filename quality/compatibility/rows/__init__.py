@@ -1,19 +1,16 @@
-"""The rows of the table: what must be seen of each kind of run."""
+"""The rows of the table: the checks for each kind of run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from quality.compatibility.stage import Stage
+from quality.compatibility.sandbox import Sandbox
 
-Play = Callable[[Stage], str | None]
+Play = Callable[[Sandbox], str | None]
 
 
 @dataclass(frozen=True)
 class Row:
-    """``play`` raises Failed or NotPossible; where it returns, what must be seen was seen.
-
-    What it returns is a note that stands below the table.
-    """
+    """A kind of run. ``play`` raises Failed or NotPossible, or returns a note for the table."""
 
     group: str
     name: str
@@ -28,7 +25,7 @@ ROWS: list[Row] = []
 
 
 def row(group: str, name: str) -> Callable[[Play], Play]:
-    """Put a function into the table."""
+    """Register a function as a row."""
 
     def placed(play: Play) -> Play:
         ROWS.append(Row(group, name, play))

@@ -1,43 +1,43 @@
-"""Lone agents."""
+"""Agents without a crew."""
 
 from quality.compatibility.rows import row
-from quality.compatibility.stage import Stage, grown, holds, missing, same, succeeded
+from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded
 from tests.runners.children import Saved, marks, request_for, saved_in
 from viewer.engines.plan import Edits
 
 ENTRY_POINT = "press_agent:interviewer"
 
 
-def at(stage: Stage, trigger: str) -> tuple[Saved, dict[str, str]]:
-    location = stage.recorded("agent")
+def at(sandbox: Sandbox, trigger: str) -> tuple[Saved, dict[str, str]]:
+    location = sandbox.recorded("agent")
     found = [saved for saved in saved_in(location) if saved.body.get("trigger") == trigger]
     if not found:
         raise missing(location, "checkpoint of a lone agent")
     return found[0], marks(location)
 
 
-@row("agent", "resume: its own messages")
-def resumed(stage: Stage) -> None:
-    start, before = at(stage, "lite_agent_execution_started")
-    location = stage.folder / "agent.json/store"
-    run = stage.run(request_for(start, location, entity="agent", kind="resume"))
+@row("agent", "resume with its own messages")
+def resumed(sandbox: Sandbox) -> None:
+    start, before = at(sandbox, "lite_agent_execution_started")
+    location = sandbox.folder / "agent.json/store"
+    run = sandbox.run(request_for(start, location, entity="agent", kind="resume"))
     succeeded(run)
-    same("model calls", len(stage.model.requests), 1)
-    holds("it is asked what it was asked", "Ask about AI" in stage.model.prompts()[0])
-    holds("it is not told to resume", "Resume execution" not in stage.model.prompts()[0])
+    same("model calls", len(sandbox.model.requests), 1)
+    holds("it is asked what it was asked", "Ask about AI" in sandbox.model.prompts()[0])
+    holds("it is not told to resume", "Resume execution" not in sandbox.model.prompts()[0])
     holds("a checkpoint is written", grown(location, before, start, "main"))
 
 
 @row("agent", "fork with an edited input")
-def forked(stage: Stage) -> None:
-    start, before = at(stage, "lite_agent_execution_completed")
-    location = stage.folder / "agent.json/store"
+def forked(sandbox: Sandbox) -> None:
+    start, before = at(sandbox, "lite_agent_execution_completed")
+    location = sandbox.folder / "agent.json/store"
     edits = Edits(inputs={"messages": "Ask about tea"})
-    run = stage.run(request_for(start, location, entity="agent", edits=edits, entry_point=ENTRY_POINT))
+    run = sandbox.run(request_for(start, location, entity="agent", edits=edits, entry_point=ENTRY_POINT))
     succeeded(run)
-    same("model calls", len(stage.model.requests), 1)
-    holds("it is asked the new input", "Ask about tea" in stage.model.prompts()[0])
-    holds("it is not asked the old one", "Ask about AI" not in stage.model.prompts()[0])
+    same("model calls", len(sandbox.model.requests), 1)
+    holds("it is asked the new input", "Ask about tea" in sandbox.model.prompts()[0])
+    holds("it is not asked the old one", "Ask about AI" not in sandbox.model.prompts()[0])
     new = grown(location, before, start, "try-it")
     same("last trigger", new[-1].body.get("trigger"), "lite_agent_execution_completed")
     events = [node["event"] for node in new[-1].body["event_record"]["nodes"].values()]
@@ -45,12 +45,12 @@ def forked(stage: Stage) -> None:
     same("how often the new input is on record", [e["messages"] for e in asked].count("Ask about tea"), 1)
 
 
-@row("agent", "a finished one is not asked again")
-def finished(stage: Stage) -> None:
-    start, before = at(stage, "lite_agent_execution_completed")
-    location = stage.folder / "agent.json/store"
-    run = stage.run(request_for(start, location, entity="agent", kind="resume"))
+@row("agent", "a finished agent does not run again")
+def finished(sandbox: Sandbox) -> None:
+    start, before = at(sandbox, "lite_agent_execution_completed")
+    location = sandbox.folder / "agent.json/store"
+    run = sandbox.run(request_for(start, location, entity="agent", kind="resume"))
     succeeded(run)
-    same("model calls", len(stage.model.requests), 0)
+    same("model calls", len(sandbox.model.requests), 0)
     holds("its result is told", run.end["result"])
     same("files changed", marks(location), before)

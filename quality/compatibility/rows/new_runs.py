@@ -1,24 +1,24 @@
-"""Runs from their start, of the project's own crew, flow and agent."""
+"""New runs of the project's crew, flow and agent."""
 
 from quality.compatibility.rows import row
-from quality.compatibility.stage import Stage, holds, same, succeeded, tasks_called
+from quality.compatibility.sandbox import Sandbox, holds, same, succeeded, tasks_called
 from tests.runners.children import marks, new_run_request, saved_in
 from tests.runners.reading import is_chain
 
 INPUTS = {"topic": "bees", "year": 1999, "tags": ["x", 2]}
 
 
-@row("new run", "a crew with typed inputs, of whose checkpoints so many are kept")
-def crew(stage: Stage) -> None:
-    location = stage.recorded("simple")
+@row("new run", "a crew with typed inputs that keeps its latest checkpoints")
+def crew(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("simple")
     before = marks(location)
     events = {"events": ["task_started", "task_completed"], "most": 2}
-    run = stage.run(new_run_request(location, "crew", "press_parts:plain", INPUTS, events))
+    run = sandbox.run(new_run_request(location, "crew", "press_parts:plain", INPUTS, events))
     succeeded(run)
-    same("tasks called", tasks_called(stage.model), ["Collect", "Check", "Write", "Title"])
+    same("tasks called", tasks_called(sandbox.model), ["Collect", "Check", "Write", "Title"])
     holds(
         "the first task is asked with the inputs",
-        "Collect bees in 1999, ['x', 2]" in stage.model.prompts()[0],
+        "Collect bees in 1999, ['x', 2]" in sandbox.model.prompts()[0],
     )
     now = marks(location)
     same(
@@ -35,12 +35,12 @@ def crew(stage: Stage) -> None:
 
 
 @row("new run", "a flow with a typed state")
-def flow(stage: Stage) -> None:
-    location = stage.folder / "store"
+def flow(sandbox: Sandbox) -> None:
+    location = sandbox.folder / "store"
     asked = {"topic": "bees", "year": 1999}
-    run = stage.run(new_run_request(location, "flow", "press_flow:PressFlow", asked))
+    run = sandbox.run(new_run_request(location, "flow", "press_flow:PressFlow", asked))
     succeeded(run)
-    holds("the short way is gone", any("Write briefly" in prompt for prompt in stage.model.prompts()))
+    holds("the short way is gone", any("Write briefly" in prompt for prompt in sandbox.model.prompts()))
     new = saved_in(location)
     holds("checkpoints hang under each other", is_chain("", new))
     state = new[-1].root["checkpoint_state"]
@@ -48,11 +48,11 @@ def flow(stage: Stage) -> None:
 
 
 @row("new run", "an agent with its message")
-def agent(stage: Stage) -> None:
-    location = stage.folder / "store"
+def agent(sandbox: Sandbox) -> None:
+    location = sandbox.folder / "store"
     asked = {"messages": "Ask about bees"}
-    run = stage.run(new_run_request(location, "agent", "press_agent:interviewer", asked))
+    run = sandbox.run(new_run_request(location, "agent", "press_agent:interviewer", asked))
     succeeded(run)
-    same("model calls", len(stage.model.requests), 1)
-    holds("it is asked its message", "Ask about bees" in stage.model.prompts()[0])
+    same("model calls", len(sandbox.model.requests), 1)
+    holds("it is asked its message", "Ask about bees" in sandbox.model.prompts()[0])
     same("branches written", {saved.branch for saved in saved_in(location)}, {"main"})

@@ -1,69 +1,69 @@
-"""Crews whose outputs are JSON or a pydantic model."""
+"""Crews with JSON or pydantic outputs."""
 
 import json
 
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
-from quality.compatibility.stage import NotPossible, Stage, grown, holds, same, succeeded, tasks_called
+from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, succeeded, tasks_called
 from tests.runners.children import marks, request_for
 from viewer.engines.plan import Edits
 
-# Old engines restore no schema; naming the entry point brings the class.
+# Old engines do not restore schemas. With the entry point, the class is available.
 UNABLE = "cannot restore the checkpoint"
 FACT = {"text": "my own fact", "score": 9}
 
 
 @row("outputs", "edited JSON output")
-def edited_json(stage: Stage) -> None:
-    edited(stage, "json", f"json {FACT}")
+def edited_json(sandbox: Sandbox) -> None:
+    edited(sandbox, "json", f"json {FACT}")
 
 
 @row("outputs", "edited pydantic output")
-def edited_pydantic(stage: Stage) -> None:
-    edited(stage, "pydantic", "pydantic Fact(text='my own fact', score=9)")
+def edited_pydantic(sandbox: Sandbox) -> None:
+    edited(sandbox, "pydantic", "pydantic Fact(text='my own fact', score=9)")
 
 
-def edited(stage: Stage, kind: str, held: str) -> None:
-    location = stage.recorded(kind)
+def edited(sandbox: Sandbox, kind: str, held: str) -> None:
+    location = sandbox.recorded(kind)
     start, before = after(location, 2), marks(location)
     edits = Edits(outputs={start.tasks[1]["id"]: {"json": FACT}})
     entry_point = f"press_parts:with_{kind}"
-    run = stage.run(request_for(start, location, edits=edits, entry_point=entry_point))
+    run = sandbox.run(request_for(start, location, edits=edits, entry_point=entry_point))
     succeeded(run)
-    same("tasks called", tasks_called(stage.model), ["Write", "Title"])
-    holds("the model is given the edit", "my own fact" in stage.model.prompts()[0])
+    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    holds("the model is given the edit", "my own fact" in sandbox.model.prompts()[0])
     output = grown(location, before, start, "try-it")[0].tasks[1]["output"]
     same("raw", json.loads(output["raw"]), FACT)
-    same("what the run holds of it", stage.traced(), [held])
+    same("what the run holds of it", sandbox.traced(), [held])
 
 
 @row("outputs", "an edit that does not fit the schema is refused")
-def unfit(stage: Stage) -> None:
-    location = stage.recorded("pydantic")
+def unfit(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("pydantic")
     start, before = after(location, 2), marks(location)
     edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "no score"}}})
     for entry_point in ("", "press_parts:with_pydantic"):
-        run = stage.run(request_for(start, location, edits=edits, entry_point=entry_point))
+        run = sandbox.run(request_for(start, location, edits=edits, entry_point=entry_point))
         same("status", run.end["status"], "failed")
         reasons = ["task 2 does not fit"] if entry_point else ["task 2 does not fit", UNABLE]
         told = any(reason in run.end["error"] for reason in reasons)
         holds(f"the reason is told: {run.end['error'][:80]}", told)
-    same("model calls", len(stage.model.requests), 0)
+    same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(location), before)
 
 
 @row("outputs", "a JSON task runs again, without the project's code")
-def again(stage: Stage) -> None:
-    location = stage.recorded("pydantic")
+def again(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("pydantic")
     start, before = after(location, 2), marks(location)
     edits = Edits(again=frozenset({start.tasks[1]["id"]}))
-    run = stage.run(request_for(start, location, edits=edits))
+    run = sandbox.run(request_for(start, location, edits=edits))
     if UNABLE in run.end["error"]:
-        same("model calls when refused", len(stage.model.requests), 0)
+        same("model calls when refused", len(sandbox.model.requests), 0)
         raise NotPossible(
             "this version restores no task's schema: it is refused, and asks for the entry point"
         )
     succeeded(run)
-    same("tasks called", tasks_called(stage.model), ["Check", "Write", "Title"])
+    same("tasks called", tasks_called(sandbox.model), ["Check", "Write", "Title"])
     output = grown(location, before, start, "try-it")[-1].tasks[1]["output"]
     holds("its answer fits the schema", set(json.loads(output["raw"])) == {"text", "score"})

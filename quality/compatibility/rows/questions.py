@@ -1,4 +1,4 @@
-"""What asks a person: the question comes with what it is about, and the answer continues the run."""
+"""Human input: a question comes with its context, and the answer continues the run."""
 
 import json
 import sqlite3
@@ -8,17 +8,26 @@ from pathlib import Path
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.rows.flows import after_method, ran
-from quality.compatibility.stage import INPUTS, Stage, grown, holds, missing, same, succeeded, tasks_called
+from quality.compatibility.sandbox import (
+    INPUTS,
+    Sandbox,
+    grown,
+    holds,
+    missing,
+    same,
+    succeeded,
+    tasks_called,
+)
 from tests.runners.children import Saved, marks, new_run_request, request_for, saved_in
 
 
-@row("orders", "human_input")
-def human_input(stage: Stage) -> None:
-    location = stage.recorded("asking")
+@row("task order", "human_input")
+def human_input(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("asking")
     start, before = after(location, 2), marks(location)
-    run = stage.ask(request_for(start, location, kind="resume"), "Make it shorter", "")
+    run = sandbox.ask(request_for(start, location, kind="resume"), "Make it shorter", "")
     succeeded(run)
-    same("tasks called", tasks_called(stage.model), ["Write", "Title"])
+    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
     first, second = run.of("question")
     same("kind", first["kind"], "human_input")
     about = first["context"]
@@ -27,7 +36,9 @@ def human_input(stage: Stage) -> None:
         (about["position"], about["agent"], first["prompt"]),
         (3, "Writer", "Write about AI"),
     )
-    holds("the answer is handed to the model", "Make it shorter" in str(stage.model.requests[1]["messages"]))
+    holds(
+        "the answer is handed to the model", "Make it shorter" in str(sandbox.model.requests[1]["messages"])
+    )
     holds("asked again about another output", second["context"]["output"] != about["output"])
     new = grown(location, before, start, "main")
     same("output that was accepted", new[-1].tasks[2]["output"]["raw"], second["context"]["output"])
@@ -35,20 +46,20 @@ def human_input(stage: Stage) -> None:
 
 
 @row("flow", "@persist")
-def persisted(stage: Stage) -> None:
-    location = stage.recorded("kept")
+def persisted(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("kept")
     states = location.parent / "states.db"
     start = after_method(location, "first")
     for kind, branch in (("resume", "main"), ("fork", "try-it")):
         before = marks(location)
-        stage.model.forget()
+        sandbox.model.forget()
         entry_point = "press_asking:KeptFlow"
         request = request_for(start, location, entity="flow", kind=kind, entry_point=entry_point)
-        run = stage.run(request, PRESS_STATES=str(states))
+        run = sandbox.run(request, PRESS_STATES=str(states))
         succeeded(run)
         same("methods", ran(run), ["second", "third"])
         kept = start.root["checkpoint_state"]["first"]
-        same("model calls", stage.model.prompts()[0], f"Second after <from first> with <{kept}>")
+        same("model calls", sandbox.model.prompts()[0], f"Second after <from first> with <{kept}>")
         new = grown(location, before, start, branch)
         identifiers = {saved.root["checkpoint_state"]["id"] for saved in new}
         same(
@@ -60,23 +71,23 @@ def persisted(stage: Stage) -> None:
 
 
 @row("flow", "human feedback pending")
-def pending(stage: Stage) -> None:
-    location = stage.recorded("review")
+def pending(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("review")
     states = str(location.parent / "states.db")
     waits = saved_in(location)[-1]
     if waits.body.get("trigger") != "flow_paused":
         raise missing(location, "checkpoint of a flow that waits")
     output = pending_output(Path(states), waits)
     request = {"entity": "flow", "entry_point": "press_asking:ReviewFlow"}
-    # From the checkpoint before, too: what waits is found by the flow's own store.
+    # Also from the checkpoint before: the flow's own store has the pending feedback.
     for start, kind, answer, follows in (
         (after_method(location, "collect"), "fork", "", "drop"),
         (waits, "resume", "approved", "publish"),
     ):
         before = marks(location)
-        stage.model.forget()
+        sandbox.model.forget()
         made = request_for(start, location, kind=kind, **request)  # type: ignore[arg-type]
-        run = stage.ask(made, answer, PRESS_STATES=states)
+        run = sandbox.ask(made, answer, PRESS_STATES=states)
         succeeded(run)
         same("methods", ran(run), ["draft", follows])
         (question,) = run.of("question")
@@ -84,7 +95,7 @@ def pending(stage: Stage) -> None:
         same("the output to be judged", question["context"]["output"], output)
         same("choices", question["context"]["choices"], ["rejected", "approved"])
         words = f"Publish <{output}>, drafted: yes" if follows == "publish" else "Drop"
-        same("model calls", stage.model.prompts(), [words])
+        same("model calls", sandbox.model.prompts(), [words])
         new = grown(location, before, start, "main" if kind == "resume" else "try-it")
         same(
             "finished at the end",
@@ -94,28 +105,28 @@ def pending(stage: Stage) -> None:
     same("waits no more", pending_output(Path(states), waits), None)
 
 
-@row("flow", "a question of the flow's own, and feedback")
-def curious(stage: Stage) -> None:
-    location = stage.recorded("curious")
+@row("flow", "a question from the flow, and feedback")
+def curious(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("curious")
     start, before = after_method(location, "word"), marks(location)
     request = request_for(start, location, entity="flow", entry_point="press_asking:CuriousFlow")
-    run = stage.ask(request, "Fine words", PRESS_STATES=str(location.parent / "states.db"))
+    run = sandbox.ask(request, "Fine words", PRESS_STATES=str(location.parent / "states.db"))
     succeeded(run)
     same("methods", ran(run), ["close", "show"])
     same("the output to be judged", run.of("question")[0]["context"]["output"], "<>")
-    same("model calls", stage.model.prompts(), ["Close <>: Fine words"])
+    same("model calls", sandbox.model.prompts(), ["Close <>: Fine words"])
     same("checkpoints", len(grown(location, before, start, "try-it")), 3)
 
 
 def kept_methods(states: Path, identifier: str) -> list[str]:
-    """The methods after which the engine has kept this state, in their order."""
+    """Return the methods after which the engine stored this state, in order."""
     with closing(sqlite3.connect(states)) as database:
         query = "SELECT method_name FROM flow_states WHERE flow_uuid = ? ORDER BY id"
         return [str(method) for (method,) in database.execute(query, (identifier,))]
 
 
 def pending_output(states: Path, saved: Saved) -> object:
-    """What the method that waits had returned; None where nothing waits."""
+    """Return the output of the method that waits for feedback, or None."""
     with closing(sqlite3.connect(states)) as database:
         query = "SELECT context_json FROM pending_feedback WHERE flow_uuid = ?"
         found = database.execute(query, (saved.root["checkpoint_state"]["id"],)).fetchone()
@@ -123,27 +134,27 @@ def pending_output(states: Path, saved: Saved) -> object:
 
 
 @row("new run", "input() in the project's code asks a person")
-def program_input(stage: Stage) -> None:
-    location = stage.folder / "store"
+def program_input(sandbox: Sandbox) -> None:
+    location = sandbox.folder / "store"
     made = new_run_request(location, "crew", "press_input:crew_of_a_word", INPUTS)
-    run = stage.ask(made, "bees")
+    run = sandbox.ask(made, "bees")
     succeeded(run)
     (question,) = run.of("question")
     same("question", (question["kind"], question["prompt"]), ("program_input", "Which word?"))
-    holds("the answer is used", "with <bees>" in stage.model.prompts()[0])
-    stage.model.forget()
-    run = stage.ask(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
+    holds("the answer is used", "with <bees>" in sandbox.model.prompts()[0])
+    sandbox.model.forget()
+    run = sandbox.ask(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
     succeeded(run)
     same("prompts", [question["prompt"] for question in run.of("question")], ["First word?", "Input"])
-    same("model calls", stage.model.prompts(), ["Second after <ONE> with <two>, piped <>"])
+    same("model calls", sandbox.model.prompts(), ["Second after <ONE> with <two>, piped <>"])
 
 
-@row("flow", "input() in a method that is left asks a person")
-def program_input_later(stage: Stage) -> None:
-    location = stage.recorded("words")
+@row("flow", "input() in a remaining method asks a person")
+def program_input_later(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("words")
     start, before = after_method(location, "first"), marks(location)
     request = request_for(start, location, entity="flow", entry_point="press_input:WordFlow")
-    run = stage.ask(request, "two")
+    run = sandbox.ask(request, "two")
     succeeded(run)
-    same("model calls", stage.model.prompts(), ["Second after <> with <two>, piped <>"])
+    same("model calls", sandbox.model.prompts(), ["Second after <> with <two>, piped <>"])
     holds("checkpoints", grown(location, before, start, "try-it"))

@@ -1,4 +1,4 @@
-"""Where checkpoints are read from and written to."""
+"""Stores that checkpoints are read from and written to."""
 
 import shutil
 import sqlite3
@@ -8,7 +8,7 @@ from typing import Any
 
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import ENTRY_POINT, after
-from quality.compatibility.stage import Failed, Stage, grown, holds, same, succeeded, tasks_called
+from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same, succeeded, tasks_called
 from tests.runners.children import KEY, PRESS, Saved, marks, request_for, saved_in
 from tests.runners.reading import rows
 from viewer.stores import store_at
@@ -23,21 +23,21 @@ sys.modules['pysqlite3'] = None
 
 
 @row("stores", "JSON at a relative location, from another working folder")
-def relative(stage: Stage) -> None:
-    location = stage.recorded("simple")
+def relative(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("simple")
     start, before = after(location, 3), marks(location)
     saved = start.root["checkpoint"]["location"]
     holds(f"the saved location is relative: {saved}", not Path(saved).is_absolute())
-    succeeded(stage.run(request_for(start, location, kind="resume")))
+    succeeded(sandbox.run(request_for(start, location, kind="resume")))
     new = grown(location, before, start, "main")
     same("checkpoints written", len(new), 2)
     same("saved location", new[-1].root["checkpoint"]["location"], str(location))
-    elsewhere = [*PRESS.rglob("*.json"), *stage.folder.glob("job-1/**/*.json")]
+    elsewhere = [*PRESS.rglob("*.json"), *sandbox.folder.glob("job-1/**/*.json")]
     same("files elsewhere", [path.name for path in elsewhere], ["request.json"])
 
 
 def added(store: Path, before: list[Saved], start: Saved, branch: str) -> list[Saved]:
-    """The new rows, a chain below ``start``; the others are as they were."""
+    """Return the new rows, a chain after ``start``. The others must be unchanged."""
     now = rows(store)
     same("rows as they were", now[: len(before)], before)
     new = now[len(before) :]
@@ -47,11 +47,11 @@ def added(store: Path, before: list[Saved], start: Saved, branch: str) -> list[S
 
 
 @row("stores", "SQLite: fork")
-def sqlite(stage: Stage) -> None:
-    store = stage.recorded("simple", "sqlite")
+def sqlite(sandbox: Sandbox) -> None:
+    store = sandbox.recorded("simple", "sqlite")
     before = rows(store)
     start = next(one for one in before if one.done == 2)
-    run = stage.run(request_for(start, store, provider="sqlite"))
+    run = sandbox.run(request_for(start, store, provider="sqlite"))
     succeeded(run)
     new = added(store, before, start, "try-it")
     same("finished tasks at the end", new[-1].done, 4)
@@ -61,41 +61,41 @@ def sqlite(stage: Stage) -> None:
 
 
 @row("stores", "SQLite too old in the interpreter is refused")
-def old_sqlite(stage: Stage) -> None:
-    store = stage.recorded("simple", "sqlite")
+def old_sqlite(sandbox: Sandbox) -> None:
+    store = sandbox.recorded("simple", "sqlite")
     before = marks(store)
-    (stage.folder / "old").mkdir()
-    (stage.folder / "old/sitecustomize.py").write_text(OLD_SQLITE)
+    (sandbox.folder / "old").mkdir()
+    (sandbox.folder / "old/sitecustomize.py").write_text(OLD_SQLITE)
     request = request_for(rows(store)[0], store, provider="sqlite")
-    run = stage.run(request, PYTHONPATH=str(stage.folder / "old"))
+    run = sandbox.run(request, PYTHONPATH=str(sandbox.folder / "old"))
     same("status", run.end["status"], "failed")
     holds("the version and what to do are told", "3.40.1" in run.end["error"])
     holds("what to do is told", "pip install pysqlite3" in run.end["error"])
-    same("model calls", len(stage.model.requests), 0)
+    same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(store), before)
 
 
 @row("stores", "JSON location of 1.14.0 and 1.14.1")
-def old_json(stage: Stage) -> None:
-    location = Path(shutil.copytree(OLD_STORES / "json", stage.folder / "old"))
+def old_json(sandbox: Sandbox) -> None:
+    location = Path(shutil.copytree(OLD_STORES / "json", sandbox.folder / "old"))
     before = marks(location)
     start = next(saved for saved in reversed(saved_in(location)) if 0 < saved.done < len(saved.tasks))
-    ended(stage, start, request_for(start, location))
+    ended(sandbox, start, request_for(start, location))
     new = grown(location, before, start, "try-it")
     same("finished tasks at the end", new[-1].done, len(start.tasks))
 
 
 @row("stores", "SQLite store of 1.14.0 and 1.14.1")
-def old_store(stage: Stage) -> None:
-    store = Path(shutil.copy(OLD_STORES / "cp.db", stage.folder / "store"))
+def old_store(sandbox: Sandbox) -> None:
+    store = Path(shutil.copy(OLD_STORES / "cp.db", sandbox.folder / "store"))
     before = rows(store)
     start = next(one for one in reversed(before) if 0 < one.done < len(one.tasks))
-    ended(stage, start, request_for(start, store, provider="sqlite"))
+    ended(sandbox, start, request_for(start, store, provider="sqlite"))
     same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, len(start.tasks))
 
 
 def redacted(location: Path, identifier: str, copy: Path) -> Path:
-    """The copy of a checkpoint as it is stored at import."""
+    """Return the stored copy of a checkpoint."""
     with store_at(location) as provider:
         entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
         snapshots = [provider.read(entry) for entry in entries]
@@ -104,51 +104,51 @@ def redacted(location: Path, identifier: str, copy: Path) -> Path:
 
 
 @row("stores", "a pruned checkpoint that is only in the stored copy")
-def pruned_json(stage: Stage) -> None:
-    location = stage.recorded("simple")
+def pruned_json(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("simple")
     start = after(location, 2)
-    copy = redacted(location, start.id, stage.folder / "copy.json")
+    copy = redacted(location, start.id, sandbox.folder / "copy.json")
     holds("its copy has no key", KEY not in copy.read_text() and KEY in Path(start.source).read_text())
     Path(start.source).unlink()
     before = marks(location)
     for kind, entry_point in (("fork", ENTRY_POINT), ("resume", ENTRY_POINT), ("fork", "")):
         request = request_for(start, location, kind=kind, entry_point=entry_point)
         request["checkpoint"] |= {"source": str(copy), "stored": True}
-        stage.model.forget()
-        run = stage.run(request)
+        sandbox.model.forget()
+        run = sandbox.run(request)
         if not entry_point:
             same("status without the project's code", run.end["status"], "failed")
             holds("the reason is told", "was pruned" in run.end["error"])
-            same("model calls", len(stage.model.requests), 0)
+            same("model calls", len(sandbox.model.requests), 0)
             continue
         succeeded(run)
-        same("tasks called", tasks_called(stage.model), ["Write", "Title"])
-        same("keys that the model was called with", set(stage.model.keys), {f"Bearer {KEY}"})
+        same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+        same("keys that the model was called with", set(sandbox.model.keys), {f"Bearer {KEY}"})
         new = grown(location, before, start, "try-it" if kind == "fork" else "main")
         same("finished tasks at the end", new[-1].done, 4)
         before = marks(location)
 
 
 @row("stores", "a pruned checkpoint of a SQLite store")
-def pruned_sqlite(stage: Stage) -> None:
-    store = stage.recorded("simple", "sqlite")
+def pruned_sqlite(sandbox: Sandbox) -> None:
+    store = sandbox.recorded("simple", "sqlite")
     start = next(one for one in rows(store) if one.done == 2)
-    copy = redacted(store, start.id, stage.folder / "copy.json")
+    copy = redacted(store, start.id, sandbox.folder / "copy.json")
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("DELETE FROM checkpoints WHERE id = ?", (start.id,))
     before = rows(store)
     request = request_for(start, store, provider="sqlite", entry_point=ENTRY_POINT)
     request["checkpoint"] |= {"source": str(copy), "stored": True}
-    succeeded(stage.run(request))
-    same("tasks called", tasks_called(stage.model), ["Write", "Title"])
+    succeeded(sandbox.run(request))
+    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
     same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, 4)
 
 
-def ended(stage: Stage, start: Saved, request: dict[str, Any]) -> None:
-    """Run it, and have the model called for the open tasks only."""
-    run = stage.run(request)
+def ended(sandbox: Sandbox, start: Saved, request: dict[str, Any]) -> None:
+    """Run to the end, and check that the model was called for the open tasks only."""
+    run = sandbox.run(request)
     succeeded(run)
     open_tasks = len(start.tasks) - start.done
     started = len(run.of("task_started"))
-    if (started, len(stage.model.requests)) != (open_tasks, open_tasks):
-        raise Failed(f"{started} tasks and {len(stage.model.requests)} calls instead of {open_tasks}")
+    if (started, len(sandbox.model.requests)) != (open_tasks, open_tasks):
+        raise Failed(f"{started} tasks and {len(sandbox.model.requests)} calls instead of {open_tasks}")

@@ -1,4 +1,4 @@
-"""What one row works with: an interpreter with one version of the engine, a model of its own, a folder."""
+"""The sandbox of a row: an interpreter with one version of the engine, an offline model, a folder."""
 
 import contextlib
 import hashlib
@@ -20,34 +20,34 @@ from tests.runners.warm_start import WarmPython, launched
 
 MOST_SECONDS = 300
 MAX_RECORDINGS = 5
-# These kinds have something beside their store: knowledge, or memory.
+# These kinds have files besides their store: knowledge or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
-# Where an engine gives up writing such a run's checkpoints, a run of ours is what is gone on from.
+# If an engine fails to write checkpoints of such a run, a run by Forkline is the starting point.
 RETAKEN = {
     "json": "press_parts:with_json",
     "pydantic": "press_parts:with_pydantic",
     "hierarchical": "press_orders:hierarchical",
     "conditional": "press_orders:conditional",
 }
-# What the recorded projects are made of.
+# The files of the recorded projects.
 RECORDED = {".py", ".jsonc", ".yaml", ".toml"}
 OURS = "recorded-by-forkline.txt"
 INPUTS = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
-# Two rows may want the same recording at once.
+# Two rows may need the same recording at the same time.
 RECORDING: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
 class Failed(Exception):
-    """The row did not see what must be seen. The message says what it saw instead."""
+    """A check of the row failed. The message says what was found instead."""
 
 
 class NotPossible(Exception):
-    """This version's library makes the row impossible. The message says why."""
+    """The row is impossible with this version of the library. The message says why."""
 
 
 @dataclass
-class Stage:
-    """One row's surroundings. ``recordings`` is where this version's recorded stores are kept."""
+class Sandbox:
+    """The sandbox of one row. ``recordings`` is the folder with this version's recorded stores."""
 
     python: Path | WarmPython
     version: str
@@ -55,11 +55,11 @@ class Stage:
     recordings: Path
     model: ModelServer
     jobs: int = field(default=0)
-    # What stands below the table where the row passes.
+    # A note below the table if the row passes.
     note: str = ""
 
     def recorded(self, kind: str, provider: str = "json") -> Path:
-        """An own copy of a store that this version has written by itself. Raises NotPossible, Failed."""
+        """Return a copy of a store that this version wrote. Raise NotPossible or Failed."""
         name = f"{kind}.{provider}".replace(" ", "-")
         kept = self.recordings / name
         with RECORDING[kept]:
@@ -73,7 +73,7 @@ class Stage:
         return copy
 
     def _record_whole(self, folder: Path, kind: str, provider: str) -> Path:
-        """A recording in which the engine did not panic: it loses checkpoints then. Raises Failed."""
+        """Record until the engine does not panic, because a panic loses checkpoints. Raise Failed."""
         for _attempt in range(MAX_RECORDINGS):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -99,7 +99,7 @@ class Stage:
             (folder / OURS).write_text(f"recorded by Forkline's own run, as CrewAI gives up: {reason}")
 
     def _record_anew(self, folder: Path, entry_point: str) -> None:
-        """The same by a run that Forkline starts, which writes what the engine's own cannot."""
+        """Record with a run started by Forkline, which writes checkpoints that the engine alone cannot."""
         shutil.rmtree(folder / "store", ignore_errors=True)
         events = {"events": ["task_started", "task_completed", "task_failed"]}
         request = children.new_run_request(folder / "store", "crew", entry_point, INPUTS, events)
@@ -110,9 +110,9 @@ class Stage:
     def recorder(
         self, folder: Path, kind: str, provider: str = "json", model: ModelServer | None = None
     ) -> Iterator[Child]:
-        """The engine's own run of a kind, under way; it writes to ``store`` in ``folder``."""
+        """Start the engine's own run of this kind, writing to ``store`` in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
-        # A suffix would be added to a SQLite store, and a path relative to this folder is what users write.
+        # The engine adds a suffix to a SQLite store. Users write paths relative to this folder.
         location = "./store" if provider == "json" else "./store.db"
         child = launched(
             self.python,
@@ -125,7 +125,7 @@ class Stage:
         try:
             yield child
         finally:
-            # Once it has been waited for, its number may be another process's.
+            # After waiting, the process id may belong to another process.
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
@@ -137,13 +137,13 @@ class Stage:
         return {**children.environment(model, folder), **stored}
 
     def run(self, request: dict[str, Any], **variables: str) -> Ended:
-        """Run the child to its end, as the product does."""
+        """Run the runner to its end, as the product does."""
         self.jobs += 1
         job = self.folder / f"job-{self.jobs}"
         return children.run(self.python, self.model, job, request, PRESS_TRACE=str(self.traces), **variables)
 
     def ask(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
-        """Run the child, and answer its questions one after another."""
+        """Run the runner and answer its questions one after the other."""
         self.jobs += 1
         job = self.folder / f"job-{self.jobs}"
         with children.started(self.python, self.model, job, request, **variables) as child:
@@ -154,23 +154,23 @@ class Stage:
         return self.folder / "traces.txt"
 
     def traced(self) -> list[str]:
-        """What the project's parts have said of being called."""
+        """Return the calls that the project's components recorded."""
         return self.traces.read_text().splitlines() if self.traces.exists() else []
 
 
 def has_panicked(folder: Path) -> bool:
-    """Whether the engine's serializer panicked while it recorded this folder."""
+    """Return whether the engine's serializer panicked while recording this folder."""
     log = folder / "log.txt"
     return log.exists() and "PanicException" in log.read_text(errors="replace")
 
 
 def storage_in(folder: Path) -> dict[str, str]:
-    """Has knowledge and memory stand in this folder, as a project's environment may say it."""
+    """Return variables that store knowledge and memory in this folder."""
     return {"CREWAI_STORAGE_DIR": str(folder / "storage")}
 
 
 def recordings_of(version_folder: Path) -> Path:
-    """Where this version's recordings are kept; elsewhere once the project that is recorded changes."""
+    """Return the folder of this version's recordings. It depends on the content of the recorded project."""
     digest = hashlib.sha256()
     sources = (path for path in PRESS.parent.rglob("*") if path.suffix in RECORDED)
     for path in sorted(sources):
@@ -179,7 +179,7 @@ def recordings_of(version_folder: Path) -> Path:
 
 
 def missing(location: Path, what: str) -> Exception:
-    """NotPossible where the engine's own log says that it failed to write, Failed where it does not."""
+    """Return NotPossible if the engine logged that it failed to write, else Failed."""
     log = (location.parent / "log.txt").read_text(errors="replace")
     reason = failed_write(log)
     if reason:
@@ -188,19 +188,19 @@ def missing(location: Path, what: str) -> Exception:
 
 
 def failed_write(log: str) -> str:
-    """Why the engine could not write a checkpoint, by its own log; empty where it says nothing of it."""
+    """Return why the engine could not write a checkpoint, from its log, or an empty string."""
     reason = re.search(r"^\S*Error: (.*)$", log.partition("Auto-checkpoint failed")[2], re.M)
     return reason[1] if reason else ""
 
 
 def same(what: str, actual: Any, wanted: Any) -> None:
-    """Raises Failed where the two differ."""
+    """Raise Failed if the two differ."""
     if actual != wanted:
         raise Failed(f"{what}: {actual!r} instead of {wanted!r}")
 
 
 def holds(what: str, truth: object) -> None:
-    """Raises Failed where it is not so."""
+    """Raise Failed unless the condition holds."""
     if not truth:
         raise Failed(f"not so: {what}")
 
@@ -211,13 +211,13 @@ def succeeded(run: Ended) -> None:
 
 
 def tasks_called(model: ModelServer) -> list[str]:
-    """The first word of each task that the model was called for, once for each task."""
+    """Return the first word of each task that the model was called for, without repetitions."""
     words = [_first_word(prompt) for prompt in model.prompts()]
     return [word for position, word in enumerate(words) if word not in words[:position]]
 
 
 def _first_word(prompt: str) -> str:
-    # Old engines keep an agent's former tasks in its conversation: the last one is what it is asked for.
+    # Old engines keep an agent's earlier tasks in the conversation. The last one is current.
     known = ("Collect", "Check", "Write about", "Title for")
     asked = prompt.rpartition("Current Task: ")[2] or prompt
     found = [(asked.index(text), text) for text in known if text in asked]
@@ -225,7 +225,7 @@ def _first_word(prompt: str) -> str:
 
 
 def grown(location: Path, before: dict[str, str], start: Saved, branch: str) -> list[Saved]:
-    """What is new at a location: a chain below ``start`` on one branch, beside originals as they were."""
+    """Return the new checkpoints: a chain after ``start`` on one branch. The originals must be unchanged."""
     now = marks(location)
     same("originals that changed", [path for path in before if now.get(path) != before[path]], [])
     new = [saved for saved in saved_in(location) if saved.source not in before]

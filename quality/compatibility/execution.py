@@ -1,4 +1,4 @@
-"""Plays rows, two at a time, and says what came of each."""
+"""Runs rows, two at a time, and returns their outcomes."""
 
 import importlib
 import os
@@ -11,31 +11,31 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from quality.compatibility.rows import ROWS, Row
-from quality.compatibility.stage import Failed, NotPossible, Stage
+from quality.compatibility.sandbox import Failed, NotPossible, Sandbox
 from tests.runners.model_server import model_server
 from tests.runners.warm_start import WarmPython
 
 AT_ONCE = 2
-# In the order of the table.
+# In table order.
 ROOMS = (
     "crews",
     "outputs",
-    "parts",
-    "beside",
-    "orders",
+    "components",
+    "crew_features",
+    "task_order",
     "flows",
-    "results",
+    "flow_results",
     "questions",
     "agents",
     "new_runs",
     "declared",
     "stores",
-    "weather",
+    "failures",
 )
 
 
 def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
-    """The rows whose ``group: name`` has one of these parts; all where there are none. By groups."""
+    """Return the rows whose ``group: name`` contains one of these parts, or all rows, sorted by group."""
     for room in ROOMS:
         importlib.import_module(f"quality.compatibility.rows.{room}")
     groups = list(dict.fromkeys(row.group for row in ROWS))
@@ -44,22 +44,22 @@ def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
 
 
 def outcomes_of(plays: Sequence[tuple[Row, str, Path | WarmPython, Path]]) -> list[str]:
-    """For each row, version, interpreter and folder of recordings: what ``outcome_of`` says."""
+    """Return the result of ``outcome_of`` for each row, version, interpreter and recordings folder."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda play: outcome_of(*play), plays))
 
 
 def outcome_of(row: Row, version: str, python: Path | WarmPython, recordings: Path) -> str:
-    """``pass``, ``pass: note``, ``fail: reason`` or ``not possible: reason``.
+    """Return ``pass``, ``pass: note``, ``fail: reason`` or ``not possible: reason``.
 
-    With KEEP in the environment, the folder of what failed is kept, and named.
+    With KEEP set, keep the folder of a failed row and name it.
     """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="forkline-matrix-"))
     with model_server() as model:
         try:
-            stage = Stage(python, version, folder, recordings, model)
-            note = row.play(stage) or stage.note
+            sandbox = Sandbox(python, version, folder, recordings, model)
+            note = row.play(sandbox) or sandbox.note
             outcome = f"pass: {note}" if note else "pass"
         except NotPossible as reason:
             outcome = f"not possible: {reason}"

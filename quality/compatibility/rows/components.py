@@ -1,0 +1,88 @@
+"""Components that a checkpoint lacks and the project's code provides."""
+
+from quality.compatibility.rows import row
+from quality.compatibility.rows.crews import after
+from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded, tasks_called
+from tests.runners.children import Ended, marks, request_for, saved_in
+
+
+def gone_on(sandbox: Sandbox, entry_point: str, kind: str = "simple") -> Ended:
+    """Resume after two tasks with the project's crew, and check the checkpoints and calls."""
+    location = sandbox.recorded(kind)
+    start, before = after(location, 2), marks(location)
+    run = sandbox.run(request_for(start, location, kind="resume", entry_point=f"press_parts:{entry_point}"))
+    succeeded(run)
+    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    new = grown(location, before, start, "main")
+    triggers = [saved.body.get("trigger") for saved in new]
+    same("checkpoints written", triggers, ["task_started", "task_completed"] * 2)
+    same("finished tasks at the end", new[-1].done, 4)
+    return run
+
+
+@row("components", "context between tasks that are not adjacent")
+def context(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("simple")
+    start = after(location, 2)
+    for entry_point in ("press_parts:plain", ""):
+        sandbox.model.forget()
+        run = sandbox.run(request_for(start, location, branch=f"b{entry_point[:5]}", entry_point=entry_point))
+        succeeded(run)
+        # Old engines keep an agent's earlier tasks in the conversation. The last message is current.
+        title = sandbox.model.requests[-1]["messages"][-1]["content"]
+        holds("the last task is given the first one's output", start.tasks[0]["output"]["raw"] in title)
+        third = run.of("task_completed")[0]["output"]
+        # Before a task has started, only the project's code knows what it reads. A warning says so.
+        told = any("which outputs these tasks read" in line["message"] for line in run.of("warning"))
+        holds("it is given that one alone, or it is told", third not in title if entry_point else told)
+
+
+@row("components", "a tool class")
+def class_tool(sandbox: Sandbox) -> None:
+    sandbox.model.calls_tools = True
+    gone_on(sandbox, "with_class_tool")
+    same("called", sandbox.traced(), ["class tool words"])
+
+
+@row("components", "a tool class, without an entry point")
+def class_tool_alone(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("class tool")
+    sandbox.model.calls_tools = True
+    start, before = after(location, 2), marks(location)
+    run = sandbox.run(request_for(start, location, kind="resume"))
+    succeeded(run)
+    same("called", sandbox.traced(), ["class tool words"])
+    same("finished tasks at the end", grown(location, before, start, "main")[-1].done, 4)
+
+
+@row("components", "a tool defined with @tool")
+def function_tool(sandbox: Sandbox) -> None:
+    sandbox.model.calls_tools = True
+    run = gone_on(sandbox, "with_function_tool")
+    same("called", sandbox.traced(), ["function tool words"])
+    said = [line["message"] for line in run.of("warning")]
+    holds("what the checkpoints cannot hold is told", any("count_words" in words for words in said))
+    location = sandbox.folder / "simple.json/store"
+    sandbox.model.forget()
+    ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)
+    refused = sandbox.run(request_for(ours, location, branch="alone"))
+    same("status without the project's code", refused.end["status"], "failed")
+    holds("it is refused in words", "made of a function" in refused.end["error"])
+    same("model calls when refused", len(sandbox.model.requests), 0)
+
+
+@row("components", "guardrail, task and step callbacks")
+def callbacks(sandbox: Sandbox) -> None:
+    sandbox.model.calls_tools = True
+    gone_on(sandbox, "with_callbacks")
+    traced = sandbox.traced()
+    same("guardrail", traced.count("guardrail"), 1)
+    same("task's callback", traced.count("task callback"), 1)
+    same("crew's callback of each task", traced.count("crew's task callback"), 2)
+    holds("the step callback is called", "step callback" in traced)
+
+
+@row("components", "a model class of the project's own")
+def own_model(sandbox: Sandbox) -> None:
+    gone_on(sandbox, "with_own_model")
+    same("called", sandbox.traced(), ["own model"] * 2)
