@@ -1,4 +1,4 @@
-"""A data folder that cannot be used is told of in one line that says what to do, and is never made worse."""
+"""An unusable data folder is reported in one line with advice, and never damaged further."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OWN = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
 
 
 def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.CompletedProcess[str]":
-    """A command on this data folder; ``setup`` is a shell's line before it."""
+    """Run a command on this data folder, after the shell command ``setup``."""
     environment = {**os.environ, **OWN, "DATA_DIR": str(folder)}
     call = ["bash", "-c", f'{setup or ":"}; exec "$@"', "bash", sys.executable, "manage.py", *arguments]
     return subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -34,7 +34,7 @@ def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.Comple
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with one imported location, to be copied."""
+    """Return a data folder with one imported location. Tests copy it."""
     folder = tmp_path_factory.mktemp("made")
     store = copy_of("1.15.30/json", folder)
     assert manage(folder / "data", "import_checkpoints", str(store)).returncode == 0
@@ -54,7 +54,7 @@ def database(data: Path) -> Iterator[sqlite3.Connection]:
 
 
 def refused(ended: "subprocess.CompletedProcess[str]") -> str:
-    """The one line with which a command was refused."""
+    """Return the single line of a command that failed."""
     *before, line = ended.stderr.splitlines()
     assert all(one.startswith("Warning: this runs as root") for one in before), ended
     assert ended.returncode == 1 and line.startswith("CommandError: "), ended
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_a_database_is_refused(data: Path) -> None:
 def test_a_damaged_database_is_reported_with_advice(data: Path) -> None:
     path = data / "forkline.sqlite3"
     whole = path.read_bytes()
-    # All pages but the first, which names them.
+    # All pages except the first, which holds the header.
     path.write_bytes(whole[:16384] + b"\x5a" * (len(whole) - 16384))
     line = refused(manage(data, *listing(data)))
     assert "The database is damaged" in line and "checkpoints restore FILE" in line
@@ -133,7 +133,7 @@ def test_a_locked_database_is_reported(data: Path, database: sqlite3.Connection)
 
 
 def sqlite_error(statement: str, path: Path) -> Exception:
-    """What SQLite really raises for this."""
+    """Return the error that SQLite raises for this."""
     other = sqlite3.connect(path, timeout=0, isolation_level=None)
     *before, last = statement.split("; ")
     for one in before:
@@ -146,7 +146,7 @@ def sqlite_error(statement: str, path: Path) -> Exception:
 
 def test_a_full_disk_is_reported(data: Path, tmp_path: Path) -> None:
     store = copy_of("1.15.30/flow", tmp_path / "other")
-    # A file larger than that cannot be written: as on a full disk, SQLite cannot extend its log.
+    # A file size limit: as on a full disk, SQLite cannot extend its log.
     size = (data / "forkline.sqlite3").stat().st_size // 1024
     ended = manage(data, "import_checkpoints", str(store), setup=f"trap '' XFSZ; ulimit -f {size // 8}")
     line = refused(ended)
@@ -172,7 +172,7 @@ def test_an_upgrade_backs_up_the_database_and_keeps_the_latest_copies(
 ) -> None:
     copies: list[Path] = []
     for _number in range(KEPT + 1):
-        # As an earlier version left it, without something that this one needs.
+        # As an earlier version left it, without a column that this one needs.
         database.execute("DROP TABLE django_session")
         database.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
         assert manage(data, "checkpoints", "answer").returncode == 0

@@ -27,13 +27,13 @@ PARSERS = {
 
 
 def shown_texts() -> str:
-    """Everything that a page may show, without line breaks."""
+    """Return all texts of the pages, without line breaks."""
     files = [*(ROOT / "templates").rglob("*.html"), *(ROOT / "viewer").rglob("*.py")]
     return " ".join(" ".join(path.read_text() for path in files).split())
 
 
 def commands_in(text: str) -> Iterator[list[str]]:
-    """The words of each ``forkline`` command in the shell blocks."""
+    """Return the words of each ``forkline`` command in the shell blocks."""
     for block in BLOCK.findall(text):
         for line in block.splitlines():
             words = shlex.split(line, comments=True)
@@ -44,7 +44,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
 
 
 def parser_of(name: str) -> ArgumentParser:
-    """The parser of this command. Raises KeyError for an unknown one."""
+    """Return the parser of this command. Raise KeyError for an unknown one."""
     if name in PARSERS:
         return PARSERS[name]
     parser = ArgumentParser()
@@ -54,7 +54,7 @@ def parser_of(name: str) -> ArgumentParser:
 
 
 def headings(path: Path) -> list[str]:
-    """The anchors of a page, as the renderers of Markdown make them."""
+    """Return the anchors of a page, as Markdown renderers create them."""
     found = re.findall(r"^#+ (.+)$", path.read_text(), re.M)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found]
 

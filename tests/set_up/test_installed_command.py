@@ -1,4 +1,4 @@
-"""The ``forkline`` command of a wheel, installed into an empty environment and used from another folder."""
+"""The ``forkline`` command, installed from a wheel into an empty environment and run in another folder."""
 
 import json
 import os
@@ -23,7 +23,7 @@ UV = Path(sys.executable).parent / "uv"
 
 @pytest.fixture(scope="module")
 def forkline(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, installed from a wheel of this checkout."""
+    """Return the command, installed from a wheel of this checkout."""
     folder = tmp_path_factory.mktemp("installed")
     for arguments in (
         ["build", "-q", "--wheel", "-o", str(folder / "wheel"), str(ROOT)],
@@ -38,7 +38,7 @@ def forkline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with checkpoints, where a person types ``forkline``."""
+    """A folder with checkpoints in which ``forkline`` runs."""
 
     folder: Path
     environment: dict[str, str]
@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def served(forkline: Path, project: Project) -> Iterator[str]:
-    """The login link of ``forkline``, typed without arguments in the project's folder."""
+    """Yield the login link of ``forkline``, started without arguments in the project's folder."""
     server = subprocess.Popen(
         [forkline],
         cwd=project.folder,

@@ -1,4 +1,4 @@
-"""The lock file pins what the requirements ask for, and its known vulnerabilities fail the check."""
+"""The lock file pins all requirements, and known vulnerabilities fail the check."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PIN = re.compile(r"^([A-Za-z0-9_.\-]+)(?:\[[^\]]*\])?==(\S+)((?:[^\n]*\\\n)*[^\n
 
 
 def pins() -> dict[str, list[tuple[str, str]]]:
-    """Each locked package's versions, and what follows them: markers and hashes."""
+    """Return the versions, markers and hashes of each locked package."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, version, rest in PIN.findall((ROOT / "requirements.lock").read_text()):
         found.setdefault(canonicalize_name(name), []).append((version, rest))

@@ -1,4 +1,4 @@
-"""Log lines: starts and ends of jobs, requests without their query, and one JSON object a line on demand."""
+"""Logs: starts and ends of jobs, requests without their query string, and JSON lines."""
 
 import json
 import logging

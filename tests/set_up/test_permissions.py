@@ -1,4 +1,4 @@
-"""What is ours is its owner's alone: what is made, what was there before, and nothing but what is ours."""
+"""Forkline's own files are private, new and existing ones. Other files are not touched."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ OURS = [
     *(f"looks/{JOB}/log", "looks/place-0.lock", "warm/3-0123456789ab.log", "making_ready.lock"),
     "backups/forkline-2026-01-01.sqlite3",
 ]
-# In a folder that somebody chose by mistake.
+# In a folder that was chosen by mistake.
 THEIRS = ["notes.txt", "uv.lock", "src/main.py", "jobs.csv", "backups/photos.zip", "imports/data.csv"]
 
 
@@ -34,7 +34,7 @@ def mode(path: Path) -> int:
 
 
 def laid_out(folder: Path, names: list[str]) -> None:
-    """These files, open to everybody, with the folders above them."""
+    """Create these files and their folders with open permissions."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def open_paths(folder: Path) -> set[str]:
 
 
 def command(folder: Path, *arguments: str, umask: str = "022") -> "subprocess.CompletedProcess[str]":
-    """A command of ours, as a shell with this umask starts it."""
+    """Run a command from a shell with this umask."""
     environment = {
         **os.environ,
         "DATA_DIR": str(folder),
@@ -91,7 +91,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (folder / "looks" / JOB).symlink_to(elsewhere / JOB)
     for path in (folder, folder / "looks"):
         path.chmod(0o755)
-    # Another name of somebody's file.
+    # A hard link to another file.
     (folder / "worker.lock").hardlink_to(elsewhere / "key")
     found = restrict(folder, thorough=True)
     assert open_paths(elsewhere) == {"key", JOB, f"{JOB}/file"}
@@ -154,6 +154,6 @@ def test_running_as_root_warns_once(
     warn_of_root()
     warn_of_root()
     assert capsys.readouterr().err.count("runs as root") == 1
-    # The web server and the worker, which are started after that, are told.
+    # The web server and the worker inherit that the warning was given.
     assert os.environ[WARNED] == "1"
     monkeypatch.delenv(WARNED)

@@ -1,4 +1,4 @@
-"""What the README and the Makefile promise of the set-up is there."""
+"""The set-up matches what the README and the Makefile promise."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ TARGETS = (
     "clean-demo",
 )
 REQUIREMENTS = ("requirements.txt", "requirements-dev.txt", "demo/requirements.txt")
-# In parts, so that this file does not hold them.
+# Split, so that this file does not contain them.
 REGISTRIES = (
     "pypi." + "org",
     "python" + "hosted",
@@ -35,7 +35,7 @@ HOMES = re.compile(r"(?<![\w.~$}])/(?:root|work|home/(?!me/)\w+|Users/\w+)/(?!\.
 
 
 def dependencies(name: str) -> list[str]:
-    """The lines of a requirements file that name a package."""
+    """Return the lines of a requirements file that name a package."""
     lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
     return [line for line in lines if line and not line.startswith("-")]
 

@@ -1,4 +1,4 @@
-"""docs/reference.md is what the code says, and the guide quotes what the pages show."""
+"""docs/reference.md matches the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The set-up's scripts do their work once, and say what they cannot do."""
+"""The set-up scripts do their work once, and report what they cannot do."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ def run(command: list[str | Path], **environment: str) -> subprocess.CompletedPr
 
 @pytest.fixture
 def empty_environment(tmp_path: Path) -> Path:
-    """An environment that is there already, above which stand requirements of nothing."""
+    """Return an existing environment, with empty requirements in the folder above it."""
     folder = tmp_path / ".venv"
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", folder], check=True
     )
-    # What is installed beside this test stands in for an environment's own pip.
+    # The pip of this test replaces that of the environment.
     packages = next(folder.glob("lib/python3*/site-packages"))
     (packages / "beside.pth").write_text(
         os.pathsep.join(path for path in sys.path if "site-packages" in path)
@@ -53,12 +53,12 @@ def test_a_failed_installation_is_an_error(empty_environment: Path) -> None:
     failed = run(command)
     assert failed.returncode != 0
     assert "nowhere" in failed.stderr
-    # It is tried again, since nothing was installed.
+    # The next call tries again, because nothing was installed.
     assert run(command).returncode != 0
 
 
 def fake_python(folder: Path, name: str, version: tuple[int, int]) -> Path:
-    """A program of that name and version. The environments that it makes borrow the pip of this test."""
+    """Create a fake Python of this name and version. Its environments use the pip of this test."""
     folder.mkdir(exist_ok=True)
     path, packages = folder / name, [path for path in sys.path if "site-packages" in path]
     path.write_text(
@@ -75,7 +75,7 @@ for path in "$3"/lib/python3*/site-packages; do echo "{packages[0]}" > "$path/be
 
 
 def tools(folder: Path) -> str:
-    """A PATH with what the script needs, and without any Python."""
+    """Return a PATH with the tools of the script, without any Python."""
     folder.mkdir(exist_ok=True)
     for name in ("bash", "env", "id", "cat", "sha256sum", "cut", "dirname", "basename", "rm", "ls"):
         found = shutil.which(name)
@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_an_environment_is_left_alone(tmp_path: Path) -> No
 
 @pytest.fixture
 def bare_path(tmp_path: Path) -> str:
-    """A PATH that has neither dot, Chromium nor a way to install them."""
+    """Return a PATH without dot, Chromium or a way to install them."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("bash", "env", "id"):

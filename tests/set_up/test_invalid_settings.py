@@ -1,4 +1,4 @@
-"""A variable of the environment that cannot be is message in one line, whatever is started."""
+"""An invalid environment variable ends every command with a one-line message."""
 
 import os
 import subprocess
