@@ -13,12 +13,13 @@ from django.conf import settings
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
+from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
-from viewer.stores.parsing import Outside, snapshot_of
-from viewer.stores.protocol import Entry, Limits
+from viewer.stores.parsing import snapshot_of
+from viewer.stores.protocol import Entry, Limits, Outside
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
@@ -124,8 +125,8 @@ def test_a_picture_in_a_text_is_passed_over() -> None:
     picture = "".join(random.Random(7).choices(letters, k=4_000_000))
     body = {"entities": [], "event_record": {"nodes": {}}, "seen": f"data:image/png;base64,{picture}pwd"}
     data = json.dumps(body).encode()
-    outside = Outside("20260101T000000_00000000", None, "main")
-    read = snapshot_of(data, Entry("a.json", "1", len(data)), outside, Limits(), time.monotonic())
+    outside, entry = Outside("20260101T000000_00000000", None, "main"), Entry("a.json", "1", len(data))
+    read = snapshot_of(data, entry, [STORE_FORMAT], lambda _format: outside, Limits(), time.monotonic())
     assert read.body == data
 
 

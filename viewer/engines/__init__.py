@@ -1,6 +1,9 @@
 """The engines whose checkpoints Forkline reads, each behind the protocol of viewer/engines/protocol.py.
 
-An engine is a package whose module ``engine`` has its ``ENGINE``.
+An engine is a package with two modules, so that a reader process imports no more than it needs:
+
+``engine``         its ``ENGINE``, an ``Engine``
+``store_format``   its ``STORE_FORMAT``, a ``StoreFormat``
 """
 
 from functools import lru_cache
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from viewer.engines.protocol import Engine, RootKind
+    from viewer.stores.protocol import StoreFormat
 
 # The package of each engine, by the name that a location records.
 ENGINES: dict[str, str] = {"crewai": "viewer.engines.crewai"}
@@ -48,10 +52,30 @@ def engine_name(recorded: Any) -> str:
     return getattr(recorded, "engine", "") or DEFAULT
 
 
-def _member(name: str, module: str, member: str) -> Any:
+def store_format_named(name: str) -> "StoreFormat":
+    """How the checkpoints of the engine of this name are read. Raises UnknownEngine."""
+    found: StoreFormat = _member(name, "store_format", "STORE_FORMAT")
+    return found
+
+
+def store_format_in(package: str) -> "StoreFormat":
+    """The store format of an engine's package, for a reader process, which has no registry."""
+    found: StoreFormat = _imported(package, "store_format", "STORE_FORMAT")
+    return found
+
+
+def packages(name: str = "") -> tuple[str, ...]:
+    """The package of the engine of this name, or of every engine. Raises UnknownEngine."""
+    if not name:
+        return tuple(ENGINES.values())
     if name not in ENGINES:
         raise UnknownEngine(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
-    return _imported(ENGINES[name], module, member)
+    return (ENGINES[name],)
+
+
+def _member(name: str, module: str, member: str) -> Any:
+    (package,) = packages(name)
+    return _imported(package, module, member)
 
 
 @lru_cache(maxsize=64)

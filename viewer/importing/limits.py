@@ -25,7 +25,9 @@ def address_of(location: Location) -> LocationAddress:
     """What is to be read of a location: only what was added, and no link below the allowed folders."""
     identity = Identity.parse(location.identity)
     secrets = secrets_for(location.project)
-    return LocationAddress(Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity, secrets)
+    return LocationAddress(
+        Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity, secrets, location.engine
+    )
 
 
 def address_at(path: Path) -> LocationAddress:

@@ -1,18 +1,24 @@
 """From a path to a location that can be imported."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from viewer.engines import DEFAULT, ENGINES
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
 from viewer.messages.labels import told
 from viewer.models import Location
-from viewer.stores.location_reader import open_reader
-from viewer.stores.protocol import LocationUnreadable
+from viewer.stores.location_reader import LocationReader, open_reader
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, LocationUnreadable
 from viewer.stores.safe_open import Identity
+
+# Of how many files or rows a new location's engine is recognised.
+MAX_PROBED = 5
 
 
 class UnknownLocation(Exception):
@@ -30,23 +36,32 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known is not None and not known.identity:
         return known
     try:
-        kind, identity = what_is_at(found)
+        kind, identity, engine = what_is_at(found)
     except LocationUnreadable as error:
         if known is not None:
             return known
         raise UnknownLocation(told(error)) from None
     if known is None:
-        defaults = {"provider": kind, "identity": identity}
+        defaults = {"provider": kind, "identity": identity, "engine": engine}
         return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
     if known.provider == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
 
 
-def what_is_at(path: Path) -> tuple[str, str]:
-    """Which provider reads what is at a path, and its identity. Raises LocationUnreadable."""
+def what_is_at(path: Path) -> tuple[str, str, str]:
+    """The kind of store at a path, its identity, and the name of its engine. Raises LocationUnreadable."""
     with open_reader(address_at(path)) as store:
-        return store.kind, str(store.identity)
+        return store.kind, str(store.identity), _recognised_engine(store)
+
+
+def _recognised_engine(store: LocationReader) -> str:
+    """The engine of the first checkpoints that can be read; the default if none can."""
+    if len(ENGINES) == 1:
+        return next(iter(ENGINES))
+    entries = [entry for entry in islice(store.entries(), MAX_PROBED) if isinstance(entry, Entry)]
+    found = (one.snapshot.engine for one in store.read_all(entries, 1) if isinstance(one, Packed))
+    return next(found, DEFAULT)
 
 
 def is_same(recorded: str, found: str) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewer.engines.crewai.format import id_and_parent
+from viewer.engines import engine_name, store_format_named
 from viewer.importing.limits import address_of
 from viewer.models import Checkpoint, Location
 from viewer.stores.location_reader import open_reader
@@ -29,9 +29,9 @@ def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
         found = None
     if not isinstance(found, Entry):
         return UnredactedSource(checkpoint.checkpoint_id, checkpoint.source)
+    store_format = store_format_named(engine_name(location))
     if location.provider == Location.Provider.SQLITE:
-        checkpoint_id, _parent = id_and_parent(found.place)
-        return UnredactedSource(checkpoint_id, f"{location.path}#{found.place}")
-    folder, _, name = found.place.rpartition("/")
-    checkpoint_id, _parent = id_and_parent(name.removesuffix(".json"))
-    return UnredactedSource(checkpoint_id, str(Path(location.path) / found.place), folder)
+        outside = store_format.outside_of_row(found.place, None, "")
+        return UnredactedSource(outside.checkpoint_id, f"{location.path}#{found.place}")
+    outside = store_format.outside_of_file(found.place)
+    return UnredactedSource(outside.checkpoint_id, str(Path(location.path) / found.place), outside.branch)

@@ -8,24 +8,24 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from viewer.engines.crewai.format import id_and_parent
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.redaction.known_secrets import NONE_KNOWN
 from viewer.redaction.texts import redacted_name
-from viewer.stores.parsing import Outside, snapshot_of, too_large
+from viewer.stores.parsing import snapshot_of, too_large
 from viewer.stores.protocol import (
     Entry,
     Limits,
     LocationUnreadable,
     ReadProblem,
     Snapshot,
+    StoreFormat,
     Unavailable,
     Unreadable,
 )
@@ -45,12 +45,16 @@ _KINDS = (
 
 
 class JsonFolder:
-    """Every ``*.json`` below a folder, given by its path or an open descriptor. Links are not followed."""
+    """Every ``*.json`` below a folder, given by its path or an open descriptor. Links are not followed.
+
+    ``formats`` are the engines' that read it; none are needed to list it.
+    """
 
     kind: Literal["json"] = "json"
 
-    def __init__(self, folder: Path | int, limits: Limits) -> None:
+    def __init__(self, folder: Path | int, limits: Limits, formats: Sequence[StoreFormat] = ()) -> None:
         self._folder = folder
+        self._formats = formats
         self.limits = limits
         self.known = NONE_KNOWN
         # Descriptors of folders, by their keys; that of the location itself has the key "".
@@ -119,12 +123,19 @@ class JsonFolder:
     def read(self, entry: Entry) -> Snapshot:
         """The checkpoint. Raises Unreadable."""
         started = time.process_time()
-        folder, _slash, name = entry.place.rpartition("/")
-        checkpoint_id, parent_id = id_and_parent(name.removesuffix(".json"))
-        outside = Outside(checkpoint_id, parent_id, folder)
+        path = entry.place
+        folder, _slash, name = path.rpartition("/")
         entry, data = self._bytes(entry, folder, name)
         try:
-            return snapshot_of(data, entry, outside, self.limits, started, self.known)
+            return snapshot_of(
+                data,
+                entry,
+                self._formats,
+                lambda one: one.outside_of_file(path),
+                self.limits,
+                started,
+                self.known,
+            )
         except Unreadable as error:
             error.entry = entry
             raise

@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+from viewer.engines import packages
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.redaction.known_secrets import known_secrets
@@ -57,6 +58,7 @@ class LocationAddress:
     """Where a location is, and what bounds reading it.
 
     ``identity`` is what has to be there, where that is known. ``secrets`` are hidden wherever they are.
+    ``engine`` is the name of the one that reads it; without it, the first that recognises a checkpoint does.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class LocationAddress:
     roots: Sequence[Path] = ()
     identity: Identity | None = None
     secrets: tuple[str, ...] = ()
+    engine: str = ""
 
 
 class LocationReader:
@@ -159,7 +162,7 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
             )
             replaced.identity = str(found.identity)
             raise replaced
-        message = Open("", address.limits, secrets=address.secrets)
+        message = Open("", address.limits, secrets=address.secrets, engines=packages(address.engine))
         if not found.is_folder:
             check_file(found)
             # A reader that is ended leaves its copy.

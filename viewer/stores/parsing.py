@@ -2,18 +2,25 @@
 
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from viewer.engines.crewai import format, summary
 from viewer.messages.message import gettext_noop as _
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.redaction.marker import MARKER
-from viewer.redaction.texts import redacted_name
-from viewer.stores.protocol import Broken, Entry, Foreign, Limits, Refused, Snapshot, StillWritten
+from viewer.stores.protocol import (
+    Broken,
+    Entry,
+    Foreign,
+    Limits,
+    Outside,
+    Refused,
+    Snapshot,
+    StillWritten,
+    StoreFormat,
+)
 
 # Python itself refuses longer ones.
 MAX_DIGITS = 4000
@@ -30,77 +37,49 @@ _FOREIGN_STARTS = {
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What is told of a checkpoint outside its JSON: by its file's name and folder, or by its row."""
-
-    checkpoint_id: str
-    parent_id: str | None
-    branch: str
-
-    def shown(self, known: KnownSecrets) -> "Outside":
-        """The same without secrets, still different for different ones."""
-        parent = redacted_name(self.parent_id, known) if self.parent_id else None
-        return Outside(redacted_name(self.checkpoint_id, known), parent, redacted_name(self.branch, known))
-
-
 def snapshot_of(
     data: bytes,
     entry: Entry,
-    outside: Outside,
+    formats: Sequence[StoreFormat],
+    outside: Callable[[StoreFormat], Outside],
     limits: Limits,
     started: float,
     known: KnownSecrets = NONE_KNOWN,
 ) -> Snapshot:
-    """The checkpoint, redacted. ``started`` is the processor's time when reading began. Raises Unreadable."""
+    """The checkpoint, redacted, by the first of the formats that recognises it. Raises Unreadable.
+
+    ``outside`` is what a format reads in the name or row; ``started`` the processor's time at the start.
+    """
     data = checked_text(data, limits)
     findings = scan(data)
     if findings.nests or len(data) > 4 * 1024 * 1024:
         _check_depth(data, limits, started)
     try:
         body = redacted_json(data, findings, known)
-        document = format.document_of(body)
-    except msgspec.ValidationError:
-        raise Foreign(
-            _("It is JSON, but no checkpoint: it has no list of entities and record of events.")
-        ) from None
+        snapshot = _recognised(body, entry, formats, outside, known)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _broken_off(error) from None
     except RecursionError:
         raise _too_deep(limits) from None
     _check_time(limits, started)
-    return _snapshot(document, body, entry, outside.shown(known))
+    return snapshot
 
 
-def _snapshot(document: format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
-    root = summary.root_of(document.entities)
-    done, total = summary.progress_of(root, document)
-    trigger = summary.trigger_of(document)
-    return Snapshot(
-        key=entry.key,
-        fingerprint=entry.fingerprint,
-        size=entry.size,
-        checkpoint_id=outside.checkpoint_id,
-        parent_id=_told(document.parent_id, outside.parent_id),
-        branch=_told(document.branch, outside.branch) or "main",
-        trigger=trigger,
-        subject=summary.subject_of(document, trigger),
-        created_at=format.created_at(outside.checkpoint_id),
-        engine_version=document.crewai_version or "",
-        entity=summary.entity_type_of(root),
-        name=summary.name_of(root, document),
-        run_key=summary.run_key_of(root, document),
-        tasks_done=done,
-        tasks_total=total,
-        event_ids=tuple(document.event_record.nodes),
-        calls=summary.calls_of(document),
-        body=body,
-    )
-
-
-def _told(inside: str | None, outside: str | None) -> str | None:
-    """What a checkpoint says itself; where that was hidden, what is told outside, which differs for each."""
-    return outside if outside and (not inside or MARKER in inside) else inside
+def _recognised(
+    body: bytes,
+    entry: Entry,
+    formats: Sequence[StoreFormat],
+    outside: Callable[[StoreFormat], Outside],
+    known: KnownSecrets,
+) -> Snapshot:
+    """The snapshot by the first format that recognises the body. Raises Foreign if none does."""
+    refused: Foreign | None = None
+    for one in formats:
+        try:
+            return one.snapshot_of(body, entry, outside(one).shown(known))
+        except Foreign as error:
+            refused = refused or error
+    raise refused or Foreign(_("It is JSON, but not a checkpoint of a known engine."))
 
 
 def checked_text(data: bytes, limits: Limits) -> bytes:

@@ -27,7 +27,6 @@ from viewer.redaction.texts import redacted_name
 # What an SQLite file begins with, and its table of checkpoints.
 SQLITE_MAGIC, TABLE = b"SQLite format 3\x00", "checkpoints"
 
-EntityType = Literal["crew", "flow", "agent", "unknown"]
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
@@ -187,7 +186,7 @@ class Snapshot:
     subject: str
     created_at: datetime | None
     engine_version: str
-    entity: EntityType
+    entity: str
     name: str
     run_key: str
     tasks_done: int
@@ -196,10 +195,43 @@ class Snapshot:
     calls: dict[str, int]
     # The redacted checkpoint as JSON.
     body: bytes = field(repr=False)
+    # The engine that wrote it.
+    engine: str = ""
 
     @property
     def tokens(self) -> int:
         return sum(self.calls.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What is known of a checkpoint without its JSON: from its file's name and folder, or from its row."""
+
+    checkpoint_id: str
+    parent_id: str | None
+    branch: str
+
+    def shown(self, known: KnownSecrets) -> "Outside":
+        """The same without secrets, still different for different ones."""
+        parent = redacted_name(self.parent_id, known) if self.parent_id else None
+        return Outside(redacted_name(self.checkpoint_id, known), parent, redacted_name(self.branch, known))
+
+
+class StoreFormat(Protocol):
+    """How one engine's checkpoints are recognised and read. Used in a reader process."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+
+    def outside_of_file(self, path: str) -> Outside:
+        """What a file's path, relative to its location, says of the checkpoint in it."""
+
+    def outside_of_row(self, key: str, parent_id: str | None, branch: str) -> Outside:
+        """What a row's columns say of the checkpoint in it."""
+
+    def snapshot_of(self, body: bytes, entry: "Entry", outside: Outside) -> "Snapshot":
+        """The snapshot of a redacted JSON text. Raises Foreign for another engine's, msgspec.DecodeError."""
 
 
 class Store(Protocol):

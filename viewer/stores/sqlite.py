@@ -3,18 +3,17 @@
 import os
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import apsw
 
-from viewer.engines.crewai.format import id_and_parent
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
 from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.stores.parsing import Outside, snapshot_of, too_large
+from viewer.stores.parsing import snapshot_of, too_large
 from viewer.stores.protocol import (
     TABLE,
     Broken,
@@ -25,6 +24,7 @@ from viewer.stores.protocol import (
     ReadProblem,
     Refused,
     Snapshot,
+    StoreFormat,
     Unavailable,
     Unreadable,
 )
@@ -49,8 +49,11 @@ class SqliteStore:
 
     kind: Literal["sqlite"] = "sqlite"
 
-    def __init__(self, store: Path | DatabaseFile, limits: Limits) -> None:
+    def __init__(
+        self, store: Path | DatabaseFile, limits: Limits, formats: Sequence[StoreFormat] = ()
+    ) -> None:
         self.limits = limits
+        self._formats = formats
         self.known = NONE_KNOWN
         self._given = store
         # The store's folder, where only its path was given.
@@ -109,9 +112,14 @@ class SqliteStore:
             raise Refused(error.words.text, **error.words.values) from None
         except LocationUnreadable as error:
             raise Unavailable(error.words.text, **error.words.values) from None
-        checkpoint_id, _parent_id = id_and_parent(entry.place)
         return snapshot_of(
-            data, entry, Outside(checkpoint_id, parent_id, branch), self.limits, started, self.known
+            data,
+            entry,
+            self._formats,
+            lambda one: one.outside_of_row(entry.place, parent_id, branch),
+            self.limits,
+            started,
+            self.known,
         )
 
     def _row(self, entry: Entry) -> tuple[bytes, str | None, str]:

@@ -7,7 +7,6 @@ import msgspec
 
 from viewer.engines.crewai.format import Document, Entity, Event
 from viewer.engines.titles import short_title
-from viewer.stores.protocol import EntityType
 
 # CrewAI runs agents with flows of its own, whose events stand between the user's.
 INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
@@ -32,7 +31,7 @@ def root_of(entities: Iterable[Entity]) -> Entity | None:
     return next((entity for entity in entities if not entity.executor_type), None)
 
 
-def entity_type_of(entity: Entity | None) -> EntityType:
+def entity_type_of(entity: Entity | None) -> str:
     kind = entity.entity_type if entity else ""
     return (
         "crew" if kind == "crew" else "flow" if kind == "flow" else "agent" if kind == "agent" else "unknown"

@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Iterator
 
+from viewer.engines import store_format_in
 from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed, most_memory, read_packed
@@ -85,13 +86,14 @@ class Reader:
         if self._provider is None:
             assert self._opened is not None, "A store is opened before anything is asked of it."
             limits, name = self._opened.limits, self._opened.name
+            formats = [store_format_in(package) for package in self._opened.engines]
             provider: Store
             if name:
                 identity = Identity.parse(self._opened.identity)
                 store = DatabaseFile(self._folder, name, self._opened.scratch or None, identity)
-                provider = SqliteStore(store, limits)
+                provider = SqliteStore(store, limits, formats)
             else:
-                provider = JsonFolder(self._folder, limits)
+                provider = JsonFolder(self._folder, limits, formats)
             provider.known = known_secrets(self._opened.secrets)
             self._provider = provider.__enter__()
         return self._provider

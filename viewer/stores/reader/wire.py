@@ -23,7 +23,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
 
     ``name`` is that of an SQLite file in the folder, empty for a folder of JSON files, and ``identity`` says
     which file that is. ``scratch`` is a folder for a copy. ``secrets`` are values to be hidden wherever they
-    are; they are never written to disk.
+    are; they are never written to disk. ``engines`` are the packages whose formats are tried, in order.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     identity: str = ""
     scratch: str = ""
     secrets: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):

@@ -1,0 +1,72 @@
+"""Recognises and reads CrewAI's checkpoints. Used in a reader process."""
+
+import msgspec
+
+from viewer.engines.crewai import format, summary
+from viewer.messages.message import gettext_noop as _
+from viewer.redaction.marker import MARKER
+from viewer.stores.protocol import Entry, Foreign, Outside, Snapshot, StoreFormat
+
+FIRST_BRANCH = "main"
+
+
+class CrewAIFormat:
+    """``<branch>/<id>_p-<parent>.json``, or a row of such an id."""
+
+    engine = "crewai"
+
+    def outside_of_file(self, path: str) -> Outside:
+        """The id and parent in the file's name, and the branch in its folder's."""
+        folder, _slash, name = path.rpartition("/")
+        checkpoint_id, parent_id = format.id_and_parent(name.removesuffix(".json"))
+        return Outside(checkpoint_id, parent_id, folder)
+
+    def outside_of_row(self, key: str, parent_id: str | None, branch: str) -> Outside:
+        """The id in the key, and the row's own parent and branch."""
+        checkpoint_id, _parent_id = format.id_and_parent(key)
+        return Outside(checkpoint_id, parent_id, branch)
+
+    def snapshot_of(self, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+        """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
+        try:
+            document = format.document_of(body)
+        except msgspec.ValidationError:
+            raise Foreign(
+                _("It is JSON, but no checkpoint: it has no list of entities and record of events.")
+            ) from None
+        return _snapshot(document, body, entry, outside)
+
+
+def _snapshot(document: format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+    root = summary.root_of(document.entities)
+    done, total = summary.progress_of(root, document)
+    trigger = summary.trigger_of(document)
+    return Snapshot(
+        key=entry.key,
+        fingerprint=entry.fingerprint,
+        size=entry.size,
+        checkpoint_id=outside.checkpoint_id,
+        parent_id=_unhidden(document.parent_id, outside.parent_id),
+        branch=_unhidden(document.branch, outside.branch) or FIRST_BRANCH,
+        trigger=trigger,
+        subject=summary.subject_of(document, trigger),
+        created_at=format.created_at(outside.checkpoint_id),
+        engine_version=document.crewai_version or "",
+        entity=summary.entity_type_of(root),
+        name=summary.name_of(root, document),
+        run_key=summary.run_key_of(root, document),
+        tasks_done=done,
+        tasks_total=total,
+        event_ids=tuple(document.event_record.nodes),
+        calls=summary.calls_of(document),
+        body=body,
+        engine="crewai",
+    )
+
+
+def _unhidden(inside: str | None, outside: str | None) -> str | None:
+    """What the checkpoint says; if that was redacted, what its name or row says, which differs for each."""
+    return outside if outside and (not inside or MARKER in inside) else inside
+
+
+STORE_FORMAT: StoreFormat = CrewAIFormat()
