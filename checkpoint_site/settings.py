@@ -95,12 +95,12 @@ CHECKPOINT_UNCHANGED_SECONDS = env_number(
 LOCATION_POLL_MILLISECONDS = env_number(
     "LOCATION_POLL_MILLISECONDS", 1000, "How often an open page checks its location for new checkpoints."
 )
-# The runner of each engine. It starts in the project's interpreter.
-JOB_RUNNERS = {"crewai": ROOT / "viewer" / "runners" / "crewai_runner.py"}
+# Programs that replace an engine's own runner, by engine.
+JOB_RUNNERS: dict[str, Path] = {}
 PREFLIGHT_SECONDS = env_number("PREFLIGHT_SECONDS", 60, "Time limit of a preflight check, in seconds.")
 MAX_PREFLIGHTS = env_number("MAX_PREFLIGHTS", 2, "Maximum number of concurrent preflight checks.")
-# The module that a prewarmed process of each engine imports.
-PREWARM_MODULES = {"crewai": "forkline_crewai.prewarm"}
+# Modules that a prewarmed process imports instead of the engine's own, by engine.
+PREWARM_MODULES: dict[str, str] = {}
 PREWARM = env_flag(
     "PREWARM", True, "Whether a prewarmed process, with the engine imported, waits for a project's next run."
 )

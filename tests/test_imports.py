@@ -27,7 +27,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/lineage": {"viewer.messages.message"},
     "viewer/lineage/drawing.py": {"graphviz", "viewer.lineage", "viewer.messages.message"},
     "viewer/projects": {"dotenv", "viewer.engines", "viewer.redaction"},
-    "viewer/engines": {"viewer.messages.message"},
+    "viewer/engines": {"viewer.messages.message", "viewer.stores.protocol"},
     "viewer/engines/crewai": {
         "msgspec",
         "viewer.engines",
@@ -106,7 +106,8 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.projects",
         "viewer.redaction",
     },
-    "viewer/jobs/limits": DJANGO | {"viewer.jobs.event_values", "viewer.jobs.spool", "viewer.models"},
+    "viewer/jobs/limits": DJANGO
+    | {"viewer.engines", "viewer.jobs.event_values", "viewer.jobs.spool", "viewer.models"},
     "viewer/jobs/preflight": DJANGO
     | {
         "viewer.engines",
@@ -118,7 +119,8 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.redaction",
     },
-    "viewer/jobs/prewarm": DJANGO | {"psutil", "viewer.jobs", "viewer.jobs.execution", "viewer.models"},
+    "viewer/jobs/prewarm": DJANGO
+    | {"viewer.engines", "psutil", "viewer.jobs", "viewer.jobs.execution", "viewer.models"},
     "viewer/jobs/human_input": DJANGO
     | {"viewer.jobs.event_values", "viewer.jobs.execution", "viewer.jobs.spool", "viewer.models"},
     "viewer/jobs/spool.py": set(),
@@ -191,7 +193,7 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/supervision": DJANGO | {"psutil"},
     "viewer/live": DJANGO
-    | {"viewer.access", "viewer.importing", "viewer.models", "viewer.presentation.jobs"},
+    | {"viewer.engines", "viewer.access", "viewer.importing", "viewer.models", "viewer.presentation.jobs"},
     "viewer/consumers.py": DJANGO | {"viewer.access", "viewer.live", "viewer.models"},
     "viewer/data_folder": DJANGO | {"viewer.messages.message", "viewer.models"},
     "viewer/access": DJANGO,

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
-from viewer.jobs.execution.flow_completion import mark_flow_complete
+from viewer.jobs.execution.completion import mark_complete
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.django_db
@@ -117,7 +117,7 @@ def test_a_data_folder_of_before_gets_the_same_numbers(tmp_path: Path) -> None:
     locations = [open_location(path) for path in (folder, *others)]
     for location in locations:
         import_location(location)
-    mark_flow_complete(job_that_wrote(locations[2].checkpoints.latest("row")))
+    mark_complete(job_that_wrote(locations[2].checkpoints.latest("row")))
     now = stored()
     Checkpoint.objects.filter(tasks_total=0).update(tasks_total=F("tasks_done"))
     Run.objects.update(methods_known=0, methods_are_all=False)

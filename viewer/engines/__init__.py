@@ -47,6 +47,16 @@ def kinds_that(holds: "Callable[[RootKind], bool]") -> "list[RootKind]":
     return [kind for engine in all_engines() for kind in engine.kinds.values() if holds(kind)]
 
 
+def unit_subjects() -> tuple[str, ...]:
+    """What the runners of all engines call a unit in their events."""
+    return tuple(dict.fromkeys(subject for engine in all_engines() for subject in engine.unit_subjects))
+
+
+def unit_events(happened: str) -> tuple[str, ...]:
+    """The events of all runners at which a unit has ``started``, ``completed`` or ``failed``."""
+    return tuple(f"{subject}_{happened}" for subject in unit_subjects())
+
+
 def engine_name(recorded: Any) -> str:
     """The name of the engine that a location or contents record; the default's if they record none."""
     return getattr(recorded, "engine", "") or DEFAULT

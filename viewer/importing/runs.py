@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from viewer.engines import kinds_that
 from viewer.importing import rows
 from viewer.importing.rows import in_slices, moment
 from viewer.lineage.lanes import Position
@@ -82,17 +83,18 @@ def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, 
         len({member.branch for member in mine}),
         lane_count,
         tokens,
-        *methods_of(mine),
+        *units_known(mine),
         [_stored_fault(fault) for fault in lineage.faults],
     ]
 
 
-def methods_of(members: Sequence[Member]) -> tuple[int, bool]:
-    """As many methods as a flow's checkpoint knows, and whether a flow has finished with so many."""
-    flows = [member for member in members if member.entity == "flow"]
-    known = max((max(member.tasks_done, member.tasks_total) for member in flows), default=0)
-    # A flow's checkpoint tells that nothing is left to do only where the flow has finished.
-    finished = (member.tasks_done for member in flows if member.tasks_done == member.tasks_total)
+def units_known(members: Sequence[Member]) -> tuple[int, bool]:
+    """As many units as a checkpoint of an open-ended run knows, and whether one has finished with so many."""
+    open_ended = {kind.name for kind in kinds_that(lambda kind: kind.is_open_ended)}
+    going_on = [member for member in members if member.entity in open_ended]
+    known = max((max(member.tasks_done, member.tasks_total) for member in going_on), default=0)
+    # Such a checkpoint says that nothing is left to do only if its run has finished.
+    finished = (member.tasks_done for member in going_on if member.tasks_done == member.tasks_total)
     return known, 0 < known == max(finished, default=0)
 
 

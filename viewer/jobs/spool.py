@@ -160,7 +160,7 @@ class Request(Permissions):
     kind: Literal["resume", "fork", "run", "preflight", "effects"]
     checkpoint: CheckpointSource
     location: LocationTarget
-    entity: Literal["crew", "flow", "agent"]
+    entity: str
     name: str
     branch: str
     inputs: dict[str, Any]

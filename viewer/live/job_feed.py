@@ -13,14 +13,13 @@ from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
+from viewer.engines import unit_subjects
 from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.timeline import Timeline, tell
 
 # A message holds no more events than this: a page that was away for long is given them piece by piece.
 MOST_EVENTS = 200
-# Events after which the plan looks different.
-MOVING = ("task_", "method_", "steps")
 # Events of which the page shows the question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
 # What a page is told of the job's row.
@@ -140,7 +139,8 @@ def make(known: JobFeed) -> Made | None:
         advance(feed.progress, event.seq, event.kind, event.data)
     tell(feed.timeline, events)
     asked, answered = questions_in(job, events, everything=is_news and job.has_ended)
-    moved = is_news or any(event.kind.startswith(MOVING) or event.kind in ASKING for event in events)
+    moving = ("steps", *(f"{subject}_" for subject in unit_subjects()))
+    moved = is_news or any(event.kind.startswith(moving) or event.kind in ASKING for event in events)
     if is_news:
         feed.told = state
         if job.has_ended:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from viewer.engines import all_engines
 from viewer.jobs.execution.protected_paths import guard_list, without_protected
 from viewer.jobs.preflight.placeholders import placeholders_for
 from viewer.models import Project
@@ -40,13 +41,6 @@ INHERITED = (
 )
 
 FIXED = {
-    # A run reaches its models and tools, and reports to nobody else. Asking a person at a terminal
-    # (the first-run question, which CREWAI_TESTING answers with no) would hang a child without one.
-    "CREWAI_DISABLE_TELEMETRY": "true",
-    "CREWAI_DISABLE_TRACKING": "true",
-    "CREWAI_DISABLE_VERSION_CHECK": "true",
-    "CREWAI_TRACING_ENABLED": "false",
-    "CREWAI_TESTING": "true",
     "OTEL_SDK_DISABLED": "true",
     # Nothing new beside the project's code.
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -85,6 +79,11 @@ def runner_environment(folder: Path, project: Project, *, is_preflight: bool = F
 def prewarm_environment(project: Project) -> dict[str, str]:
     """What a process finds that waits for jobs of this project: nothing of the project's own file."""
     return {**_with_guard(inherited_variables(project), project), **FIXED}
+
+
+def _engine_variables() -> dict[str, str]:
+    """What the engines' runners need, such as no telemetry and no question at a terminal."""
+    return {name: value for one in all_engines() for name, value in one.runner.environment.items()}
 
 
 def _with_guard(variables: dict[str, str], project: Project) -> dict[str, str]:

@@ -15,8 +15,8 @@ from viewer.jobs import locks
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.cancel import Cancellation
 from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.completion import mark_complete
 from viewer.jobs.execution.event_rows import Redactor, log_tail, redacted_message, redactor_for, rows_of
-from viewer.jobs.execution.flow_completion import mark_flow_complete
 from viewer.jobs.execution.log import shorten_log
 from viewer.jobs.execution.outcome import outcome, with_failed_writes
 from viewer.jobs.execution.redact_again import redact_jobs_again
@@ -226,7 +226,7 @@ def finish(state: FollowedJob) -> None:
     came_to = with_failed_writes(came_to, lines.filter(kind="checkpoint").count(), failures)
     if came_to.status == Job.Status.SUCCEEDED:
         # Before its end, at which open pages look again.
-        mark_flow_complete(state.job)
+        mark_complete(state.job)
     state.job.end(
         came_to.status,
         result=state.hide(came_to.result),

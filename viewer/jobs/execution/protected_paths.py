@@ -42,7 +42,7 @@ def code_folders(project: Project) -> list[Path]:
     roots = [root for root in (folder, folder / "src") if root.is_dir()]
     found = list(roots)
     for entry_point in project.entry_points:
-        # Of a declared crew or flow this is a file, which is in one of the roots.
+        # Of a declared entry point this is a file, which is in one of the roots.
         packages = entry_point.partition(":")[0].split(".")[:-1] if ":" in entry_point else []
         for root in roots:
             for end in range(1, len(packages) + 1):

@@ -1,7 +1,7 @@
 """What a child is asked to do, made from what a person chose."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from viewer.engines.plan import Edits, Step
 from viewer.importing import unredacted_source
@@ -36,7 +36,7 @@ def request_for(
 ) -> Request:
     """The request of a job that is about to be made; ``request_of`` fills ``job``, ``folder`` and the like.
 
-    ``edits.outputs`` holds a text for each task, or an ``OutputEdit`` where the output is JSON.
+    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` where the output is JSON.
     """
     location = checkpoint.location
     place = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
@@ -49,8 +49,7 @@ def request_for(
         location=LocationTarget(
             path=location.path, provider="sqlite" if location.provider == location.Provider.SQLITE else "json"
         ),
-        # plan_of has refused a checkpoint whose root is none of the three.
-        entity=cast(Literal["crew", "flow", "agent"], checkpoint.entity),
+        entity=checkpoint.entity,
         name=checkpoint.name,
         branch=branch if kind == Job.Kind.FORK else checkpoint.branch,
         inputs=dict(edits.inputs),
@@ -77,7 +76,7 @@ def request_for_run(
         kind="run",
         checkpoint=CheckpointSource(id="", source=""),
         location=place,
-        entity=cast(Literal["crew", "flow", "agent"], entity),
+        entity=entity,
         name=name,
         branch=FIRST_BRANCH,
         inputs=dict(inputs),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from django.conf import settings
 
+from viewer.engines import engine_name
 from viewer.importing import stored_bytes
 from viewer.jobs import locks
 from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.engine_runner import engine_of_project, runner_program
 from viewer.jobs.execution.environment import file_values, runner_environment
 from viewer.jobs.execution.event_rows import redactor_for
 from viewer.jobs.execution.protected_paths import conflict_of
@@ -20,9 +22,6 @@ from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
 from viewer.messages.message import Worded, Words
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Job, Project
-
-# Every location is CrewAI's so far.
-ENGINE = "crewai"
 
 
 class JobRefused(Worded):
@@ -40,7 +39,7 @@ def launch(job: Job) -> RunnerProcess | None:
     try:
         project = runnable(job.project)
         prepare_folder(job)
-        child = start_runner(job.folder, project)
+        child = start_runner(job.folder, project, engine=engine_name(job.location))
         job.note_process(child.pid)
         return child
     except (JobRefused, OSError) as error:
@@ -117,7 +116,9 @@ def make_private_folder(folder: Path) -> None:
         one.chmod(0o700)
 
 
-def start_runner(folder: Path, project: Project, *, is_preflight: bool = False) -> RunnerProcess:
+def start_runner(
+    folder: Path, project: Project, *, is_preflight: bool = False, engine: str = ""
+) -> RunnerProcess:
     """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
 
     A preflight check gets no real key.
@@ -127,18 +128,19 @@ def start_runner(folder: Path, project: Project, *, is_preflight: bool = False) 
     It starts in the project's folder, as the project's own run does: crews read their knowledge, write
     their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
     """
+    engine = engine or engine_of_project(project)
     environment = runner_environment(folder, project, is_preflight=is_preflight)
     lock = locks.acquire(folder / LOCK)
     if lock is None:
         raise JobRefused(_("A child of this job is already there."))
     log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        forked = client.fork_runner(folder, project, ENGINE, environment, lock, log)
+        forked = client.fork_runner(folder, project, engine, environment, lock, log)
         if forked is not None:
             return forked
         client.request_prewarm(project, client.SECONDS_AFTER_A_COLD_START)
         return subprocess.Popen(
-            [project.interpreter, str(settings.JOB_RUNNERS[ENGINE]), str(folder)],
+            [project.interpreter, str(runner_program(engine)), str(folder)],
             cwd=project.folder,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass, field
 
+from viewer.engines import unit_events
 from viewer.jobs.event_values import positive_integer
 from viewer.jobs.limits.usage import (
-    STEP_EVENTS,
     TOKEN_EVENTS,
     Limit,
     limit_in,
@@ -17,7 +17,7 @@ from viewer.jobs.spool import STOP, SpoolEvent
 from viewer.models import Job
 
 # Lines of a run that goes on to use more. One that only has to end after its last answer is let end.
-WORK_STARTED = frozenset({"model_started", "model_completed", "task_started", "method_started"})
+WORK_STARTED = ("model_started", "model_completed")
 
 
 @dataclass
@@ -45,13 +45,13 @@ def count_event(enforcer: LimitEnforcer, line: SpoolEvent) -> bool:
         enforcer.stops_itself = True
         _stop(enforcer.job, limit_in(data))
         return False
-    if enforcer.reached and kind in WORK_STARTED:
+    if enforcer.reached and kind in (*WORK_STARTED, *unit_events("started")):
         return _stop(enforcer.job, enforcer.reached)
     if kind in TOKEN_EVENTS:
         enforcer.tokens = max(
             enforcer.tokens + positive_integer(data.get("tokens")), positive_integer(data.get("total_tokens"))
         )
-    elif kind in STEP_EVENTS:
+    elif kind in unit_events("completed"):
         enforcer.steps += 1
     enforcer.reached = enforcer.reached or _own_reached(enforcer)
     return False

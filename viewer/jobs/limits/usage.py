@@ -1,6 +1,6 @@
 """How much jobs may use, what they have used of it, and which limit is reached.
 
-A step is a task of a crew or a method of a flow that was completed. Seconds are those that a job ran, without
+A step is a unit of work that was completed. Seconds are those that a job ran, without
 the time in which it waited for a person; those of several jobs are added up, whether they ran side by side or
 not. A day begins at the server's midnight, and holds what was used since, whenever the job had begun.
 """
@@ -19,6 +19,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.engines import unit_events
 from viewer.jobs.event_values import positive_integer
 from viewer.models import DayLimits, Job, JobEvent, Question
 from viewer.models.jobs import seconds_covered
@@ -26,7 +27,6 @@ from viewer.models.limits import MEASURES
 
 # What is counted of a job's lines.
 TOKEN_EVENTS = ("model_completed", "cache_warmed")
-STEP_EVENTS = ("task_completed", "method_completed")
 # Why a run was stopped, by whose limit it was.
 LIMIT_LABELS: dict[str, str | Promise] = {
     "job": gettext_lazy("Stopped at its limit of %(amount)s."),
@@ -115,7 +115,7 @@ def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
         return job.tokens, job.steps_used
     events = JobEvent.objects.filter(job=job, at__gte=since)
     tokens = events.filter(kind__in=TOKEN_EVENTS).values_list("data__tokens", flat=True)
-    return sum(map(positive_integer, tokens)), events.filter(kind__in=STEP_EVENTS).count()
+    return sum(map(positive_integer, tokens)), events.filter(kind__in=unit_events("completed")).count()
 
 
 def seconds_of(

@@ -33,7 +33,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from viewer.engines import engine_name, engine_of
 from viewer.engines.plan import Edits
+from viewer.engines.protocol import kind_of
 from viewer.importing import stored_bytes
 from viewer.jobs import locks
 from viewer.jobs.execution import processes
@@ -93,9 +95,9 @@ def preflight_new_run(
     again: bool = False,
     only_stored: bool = False,
 ) -> PreflightCheck:
-    """The look at what has no checkpoint, as ``look_at`` gives it. ``entity`` is what begins: a crew, a flow
-    or an agent; ``provider`` the form of the place that it writes to.
-    """
+    """The look at what has no checkpoint, as ``look_at`` gives it.
+    ``entity`` is what begins: a root kind's name;
+    ``provider`` the form of the place that it writes to."""
     what = {"project": project, "entry_point": entry_point, "entity": entity, "provider": provider}
     fingerprint = fingerprint_of(None, project, entry_point, entity, provider)
     return _check_for(what, fingerprint, again, only_stored)
@@ -124,7 +126,7 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
 
     The child imports nothing. Raises JobRefused where the effects cannot be listed.
     """
-    if entry_point or checkpoint.entity == "flow":
+    if entry_point or kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_entry_point:
         return []
     check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
     make_private_folder(check.folder)
@@ -220,7 +222,8 @@ def _start(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess:
         write_private_file(check.folder / STORED, stored_bytes(checkpoint))
         asked["checkpoint"]["source"] = str(check.folder / STORED)
     write_private_file(check.folder / REQUEST, json.dumps(asked).encode())
-    return start_runner(check.folder, project, is_preflight=True)
+    engine = engine_name(checkpoint.location) if checkpoint else ""
+    return start_runner(check.folder, project, is_preflight=True, engine=engine)
 
 
 def _request(check: PreflightCheck) -> Request:

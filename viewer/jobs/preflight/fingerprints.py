@@ -7,8 +7,8 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from django.conf import settings
-
+from viewer.engines import ENGINES
+from viewer.jobs.execution.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
 # Grows with what a look finds out, or how.
@@ -36,7 +36,7 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         project.interpreter,
         *_marks([Path(project.interpreter), *_installed(Path(project.interpreter))]),
         *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
-        *_marks(path for runner in settings.JOB_RUNNERS.values() for path in _own_source(Path(runner))),
+        *_marks(path for name in ENGINES for path in _own_source(runner_program(name))),
         *_source_marks(Path(project.folder), set(Location.objects.values_list("path", flat=True))),
     ]
     if checkpoint:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from viewer.jobs.execution.engine_runner import prewarm_module, runner_program
 from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
 from viewer.models import Project
 
@@ -42,8 +43,8 @@ def name_of(project: Project, engine: str) -> str:
     parts = (
         project.folder,
         project.interpreter,
-        settings.JOB_RUNNERS[engine],
-        settings.PREWARM_MODULES[engine],
+        runner_program(engine),
+        prewarm_module(engine),
     )
     mark = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:12]
     return f"{project.pk}-{mark}"

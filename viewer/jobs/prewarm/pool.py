@@ -12,8 +12,9 @@ import psutil
 from django.conf import settings
 
 from viewer.jobs import locks
+from viewer.jobs.execution.engine_runner import engine_of_project, prewarm_module, runner_program
 from viewer.jobs.execution.environment import prewarm_environment
-from viewer.jobs.execution.start import ENGINE, JobRefused, runnable
+from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.jobs.prewarm import client
 from viewer.models import Project
 
@@ -85,7 +86,7 @@ def take_requests() -> list[Project]:
 
 def start(state: PrewarmPool, project: Project) -> None:
     """Have a process wait for the project, where it can and none does."""
-    name = client.name_of(project, ENGINE)
+    name = _name_of(project)
     there = state.waiting.get(name)
     if there and there.process.poll() is None:
         there.requested_at = time.monotonic()
@@ -129,8 +130,13 @@ def can_prewarm(state: PrewarmPool, name: str, project: Project) -> bool:
     return True
 
 
+def _name_of(project: Project) -> str:
+    return client.name_of(project, engine_of_project(project))
+
+
 def start_process(project: Project, name: str, lock: int, log: Path) -> "subprocess.Popen[bytes]":
     """The process. It ends by itself where its standard input is closed. Raises OSError."""
+    engine = engine_of_project(project)
     (log.parent / f"{name}.socket").unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         with client.address(name) as path:
@@ -141,8 +147,8 @@ def start_process(project: Project, name: str, lock: int, log: Path) -> "subproc
             return subprocess.Popen(
                 [
                     *(project.interpreter, str(PREWARM_RUNNER), str(listener.fileno()), str(lock)),
-                    *(str(settings.PREWARM_IDLE_SECONDS), str(settings.JOB_RUNNERS[ENGINE])),
-                    settings.PREWARM_MODULES[ENGINE],
+                    *(str(settings.PREWARM_IDLE_SECONDS), str(runner_program(engine))),
+                    prewarm_module(engine),
                 ],
                 cwd=project.folder,
                 env=prewarm_environment(project),
@@ -165,7 +171,7 @@ def end_unneeded(state: PrewarmPool) -> None:
         project = projects.get(one.project)
         if one.process.poll() is not None:
             discard(state, name)
-        elif is_short or not project or not project.is_confirmed or client.name_of(project, ENGINE) != name:
+        elif is_short or not project or not project.is_confirmed or _name_of(project) != name:
             end(state, name)
     state.ending = [process for process in state.ending if process.poll() is None]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from viewer.engines import unit_subjects
 from viewer.engines.titles import short_title
 from viewer.jobs.event_values import positive_integer
 
@@ -93,7 +94,7 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
     subject, _, happened = kind.partition("_")
     if kind == "steps":
         name_steps(progress, data.get("steps") or [])
-    elif subject in {"task", "method"}:
+    elif subject in unit_subjects():
         move_step(progress, subject, happened, data)
     elif kind in {"model_completed", "cache_warmed"}:
         progress.tokens = positive_integer(data.get("total_tokens")) or progress.tokens
@@ -120,7 +121,7 @@ def halt(progress: Progress, has_failed: bool) -> None:
 
 
 def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
-    """Add the steps that nobody could promise and only the child knows, such as a flow's methods."""
+    """Add the steps that nobody could promise and only the runner knows."""
     known = {step.unit for step in progress.steps}
     for step in steps_from([entry for entry in found if isinstance(entry, Mapping)]):
         if step.unit not in known:
@@ -129,7 +130,7 @@ def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def move_step(progress: Progress, subject: str, happened: str, data: Mapping[str, Any]) -> None:
-    """A task or method has started, completed or failed."""
+    """A unit has started, completed or failed."""
     unit = str(data.get(subject) or "")
     step = next((step for step in progress.steps if step.unit == unit), None)
     if step is None:

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.engines import all_engines
 from viewer.jobs.event_values import positive_integer
 from viewer.messages.labels import told
 from viewer.messages.message import words_from
@@ -18,19 +20,11 @@ NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
 FAILED = "failed"
 # What is folded under a row.
 DETAILS = {
-    "task_completed": "output",
     "tool_started": "arguments",
-    "task_started": "description",
     "question": "prompt",
 }
 WORDS: dict[str, str | Promise] = {
     "started": _("Started %(engine)s %(engine_version)s"),
-    "task_started": _("Task %(position)s started"),
-    "task_completed": _("Task %(position)s completed"),
-    "task_failed": _("Task %(position)s failed"),
-    "method_started": _("%(method)s started"),
-    "method_completed": _("%(method)s completed"),
-    "method_failed": _("%(method)s failed"),
     "model_started": _("Asked %(model)s"),
     "model_completed": _("%(model)s answered"),
     "model_failed": _("%(model)s failed"),
@@ -115,7 +109,7 @@ def row_of(event: JobEvent) -> Row:
         words=words_of(event.kind, data),
         tone=tone_of(event.kind),
         agent=str(data.get("agent") or ""),
-        detail=str(data.get("error" if failed else DETAILS.get(event.kind, ""), "") or ""),
+        detail=str(data.get("error" if failed else detail_name(event.kind), "") or ""),
         checkpoint=str(data.get("id") or "") if event.kind == "checkpoint" else "",
         tokens=positive_integer(data.get("tokens")),
     )
@@ -134,7 +128,16 @@ def words_of(kind: str, data: Mapping[str, Any]) -> str:
     """What happened, in a few words; the kind itself where it is a newer one."""
     if kind == "warning":
         return told(words_from(data.get("words"), str(data.get("message") or "")))
-    return str(WORDS[kind]) % Known(data) if kind in WORDS else kind
+    if kind in WORDS:
+        return str(WORDS[kind]) % Known(data)
+    label = next((one.event_labels[kind] for one in all_engines() if kind in one.event_labels), "")
+    return gettext(label) % Known(data) if label else kind
+
+
+def detail_name(kind: str) -> str:
+    """The part of an event's data that is folded under its row; empty if none is."""
+    found = (one.event_details[kind] for one in all_engines() if kind in one.event_details)
+    return DETAILS.get(kind) or next(found, "")
 
 
 class Known(dict[str, Any]):

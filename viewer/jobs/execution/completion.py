@@ -1,0 +1,28 @@
+"""Marks the last checkpoint of a succeeded job complete: it was written too early to say so."""
+
+from django.db import transaction
+from django.db.models import F
+
+from viewer.engines import engine_of
+from viewer.models import Checkpoint, Job, Run
+
+
+def mark_complete(job: Job) -> None:
+    """Mark the job's last checkpoint complete if its kind does not know how many units follow."""
+    last_id = job.events.filter(kind="checkpoint").order_by("-seq").values_list("data__id", flat=True).first()
+    for kind in engine_of(job.location).kinds.values():
+        if not (kind.is_open_ended and kind.last_trigger):
+            continue
+        # Written at a unit's end, it would have been followed by another one if another unit had run.
+        last = Checkpoint.objects.filter(
+            location=job.location,
+            checkpoint_id=last_id or "",
+            entity=kind.name,
+            trigger=kind.last_trigger,
+            tasks_done__gt=0,
+            tasks_total=0,
+        )
+        with transaction.atomic():
+            for run, done in last.values_list("run", "tasks_done"):
+                Run.objects.filter(pk=run, methods_known=done).update(methods_are_all=True)
+            last.update(tasks_total=F("tasks_done"))
