@@ -16,9 +16,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from scripts.served_demo import ServedDemo, served_demo, started_demo
-from tests.runners.children import environment
-from tests.runners.model_server import model_server
-from tests.runners.warm_start import WarmPython, launched, warm_python
+from tests.engine_runs.model import model_server
+from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
+from tests.engine_runs.runs import environment
 
 # How long a page may take to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)

@@ -13,11 +13,15 @@ ARCHIVE = "search_the_archive"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Either a text, or one call of a tool with its arguments."""
+    """Either a text, or one call of a tool with its arguments.
+
+    ``tokens``: those of the prompt and of the answer, if they are not to be counted from the texts.
+    """
 
     text: str = ""
     tool: str = ""
     arguments: str = ""
+    tokens: tuple[int, int] | None = None
 
 
 def answer(request: dict[str, Any]) -> Answer:

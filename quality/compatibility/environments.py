@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.runners.children import environment
-from tests.runners.model_server import model_server
-from tests.runners.warm_start import WarmPython, warm_python
+from tests.engine_runs.model import model_server
+from tests.engine_runs.prewarmed import WarmPython, warm_python
+from tests.engine_runs.runs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".matrix"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from quality.compatibility.rows import ROWS, Row
 from quality.compatibility.sandbox import Failed, NotPossible, Sandbox
-from tests.runners.model_server import model_server
-from tests.runners.warm_start import WarmPython
+from tests.engine_runs.model import model_server
+from tests.engine_runs.prewarmed import WarmPython
 
 AT_ONCE = 2
 # In table order.

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.runners import children
-from tests.runners.children import PRESS, Child, Ended, Saved, marks, saved_in
-from tests.runners.model_server import ModelServer, model_server
-from tests.runners.warm_start import WarmPython, launched
+from tests.engine_runs import runs as children
+from tests.engine_runs.model import TestModel, model_server
+from tests.engine_runs.prewarmed import WarmPython, launched
+from tests.engine_runs.runs import PRESS, Child, Ended, Saved, marks, saved_in
 
 MOST_SECONDS = 300
 MAX_RECORDINGS = 5
@@ -53,7 +53,7 @@ class Sandbox:
     version: str
     folder: Path
     recordings: Path
-    model: ModelServer
+    model: TestModel
     jobs: int = field(default=0)
     # A note below the table if the row passes.
     note: str = ""
@@ -108,7 +108,7 @@ class Sandbox:
 
     @contextlib.contextmanager
     def recorder(
-        self, folder: Path, kind: str, provider: str = "json", model: ModelServer | None = None
+        self, folder: Path, kind: str, provider: str = "json", model: TestModel | None = None
     ) -> Iterator[Child]:
         """Start the engine's own run of this kind, writing to ``store`` in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class Sandbox:
         if provider == "sqlite" and (folder / "store.db").exists():
             (folder / "store.db").rename(folder / "store")
 
-    def _recording(self, folder: Path, kind: str, model: ModelServer) -> dict[str, str]:
+    def _recording(self, folder: Path, kind: str, model: TestModel) -> dict[str, str]:
         stored = storage_in(folder) if kind in KEEP_BESIDE else {}
         return {**children.environment(model, folder), **stored}
 
@@ -210,7 +210,7 @@ def succeeded(run: Ended) -> None:
         raise Failed(f"ended as {run.end['status']}: {run.end['error'] or run.log[-200:]}")
 
 
-def tasks_called(model: ModelServer) -> list[str]:
+def tasks_called(model: TestModel) -> list[str]:
     """Return the first word of each task that the model was called for, without repetitions."""
     words = [_first_word(prompt) for prompt in model.prompts()]
     return [word for position, word in enumerate(words) if word not in words[:position]]

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.runners.children import PRESS
+from tests.engine_runs.runs import PRESS
 from viewer.models import Job, Location
 
 pytestmark = pytest.mark.django_db

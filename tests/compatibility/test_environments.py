@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quality.compatibility.environments import interpreter
-from tests.runners.warm_start import launched
+from tests.engine_runs.prewarmed import launched
 
 PROGRAM = "import sys; print('crewai' in sys.modules)"
 

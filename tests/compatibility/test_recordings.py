@@ -7,7 +7,7 @@ import pytest
 
 from quality.compatibility import sandbox
 from quality.compatibility.sandbox import MAX_RECORDINGS, Failed, Sandbox
-from tests.runners.model_server import ModelServer
+from tests.engine_runs.model import TestModel
 
 # A fake recorder: a real panic of the serializer is random.
 RECORDER = """
@@ -35,7 +35,7 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def stage_with(tmp_path: Path, recordings: Path, panics: int) -> Sandbox:
     (tmp_path / "record.py").write_text(RECORDER.format(panics=panics))
     (tmp_path / "row").mkdir()
-    return Sandbox(Path(sys.executable), "newest", tmp_path / "row", recordings, ModelServer())
+    return Sandbox(Path(sys.executable), "newest", tmp_path / "row", recordings, TestModel())
 
 
 def test_a_recording_with_a_panic_is_recorded_again(tmp_path: Path, recordings: Path) -> None:

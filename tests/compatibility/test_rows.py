@@ -6,7 +6,7 @@
 import pytest
 
 from quality.compatibility.execution import outcomes_of, rows_named
-from tests.runners.warm_start import WarmPython
+from tests.engine_runs.prewarmed import WarmPython
 
 pytestmark = pytest.mark.engine
 Outcomes = dict[str, str]

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from forkline_runner.questions import NobodyWaits, Questions, fitting
+from forkline_runner.questions import Questions, Withdrawn, fitting
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.event_rows import redactor_for
@@ -160,7 +160,7 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
     def ask(asker: str) -> None:
         try:
             ends.append(f"{asker} {questions.ask('flow_input', 'Which?', asker=asker)}")
-        except NobodyWaits:
+        except Withdrawn:
             ends.append(f"{asker} gone on")
 
     threads = [threading.Thread(target=ask, args=(asker,)) for asker in ("hasty", "patient")]
@@ -168,7 +168,7 @@ def test_who_has_gone_on_without_an_answer_is_told_so_and_others_wait_on(tmp_pat
     wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 1)
     threads[1].start()
     wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 2)
-    questions.take_back("hasty")
+    questions.withdraw("hasty")
     threads[0].join(10)
     assert ends == ["hasty gone on"]
     # Whole at once, as an answer is handed over.

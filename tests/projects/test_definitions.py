@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.children import DESK, LINE
+from tests.engine_runs.runs import DESK, LINE
 from viewer.engines.crewai import definitions
 from viewer.engines.crewai.definitions import FILE, parse_jsonc, read_definition
 from viewer.engines.crewai.entry_points import (

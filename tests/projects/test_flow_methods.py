@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.children import LINE, PRESS
+from tests.engine_runs.runs import LINE, PRESS
 from viewer.engines.crewai.flow_methods import flow_methods
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod, Following, Route, Turn, following
 

@@ -6,7 +6,7 @@ from viewer.engines.crewai.input_names import input_names
 from viewer.engines.protocol import InputName
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESS = ROOT / "tests/runners/projects/press"
+PRESS = ROOT / "tests/engine_runs/projects/press"
 
 
 def names(folder: Path, entry_point: str, entity: str) -> list[str]:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import made_once
-from tests.runners import children
-from tests.runners.children import Ended
-from tests.runners.model_server import ModelServer, model_server
-from tests.runners.warm_start import WarmPython
+from tests.engine_runs import runs as children
+from tests.engine_runs.model import TestModel, model_server
+from tests.engine_runs.prewarmed import WarmPython
+from tests.engine_runs.runs import Ended
 
 pytestmark = pytest.mark.engine
 RECORDINGS = {
@@ -54,23 +54,23 @@ def stores(recorded: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def one_server() -> Iterator[ModelServer]:
+def one_server() -> Iterator[TestModel]:
     with model_server() as server:
         yield server
 
 
 @pytest.fixture
-def model(one_server: ModelServer) -> ModelServer:
+def model(one_server: TestModel) -> TestModel:
     """The model, which has been asked nothing yet."""
     one_server.gate.set()
-    one_server.forget()
+    one_server.reset()
     return one_server
 
 
 class Engine:
     """Runs children for one test."""
 
-    def __init__(self, python: Path | WarmPython, model: ModelServer, folder: Path) -> None:
+    def __init__(self, python: Path | WarmPython, model: TestModel, folder: Path) -> None:
         self.python, self.model, self.folder = python, model, folder
         self.jobs = itertools.count(1)
 
@@ -100,12 +100,12 @@ class Engine:
 
 
 @pytest.fixture
-def engine(warm_engine: WarmPython, model: ModelServer, tmp_path: Path) -> Engine:
+def engine(warm_engine: WarmPython, model: TestModel, tmp_path: Path) -> Engine:
     """Runs children as copies of one warm process."""
     return Engine(warm_engine, model, tmp_path)
 
 
 @pytest.fixture
-def cold_engine(engine_python: Path, model: ModelServer, tmp_path: Path) -> Engine:
+def cold_engine(engine_python: Path, model: TestModel, tmp_path: Path) -> Engine:
     """Starts each child's interpreter anew, as a worker may."""
     return Engine(engine_python, model, tmp_path)

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from tests.runners.children import DESK, LINE
+from tests.engine_runs.runs import DESK, LINE
 from tests.views.forking import CREW, filled, page, stored
 from viewer.models import Job, Location, Project
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from django.test import Client
 from django.urls import reverse
 
-from tests.runners.children import marks
+from tests.engine_runs.runs import marks
 from viewer.importing import import_location, import_one, open_location
 from viewer.models import Checkpoint, CheckpointBody, Job, Location
 

@@ -130,17 +130,12 @@ def _run_engine(
     reporter: Reporter,
 ) -> str:
     # The engine takes seconds to import: not before everything that can be refused without it.
-    from forkline_crewai.human_input import feedback
-    from forkline_crewai.patches import async_tasks
-    from forkline_crewai.report import checkpointing, progress, writes
     from forkline_crewai.restore import restoring
+    from forkline_crewai.run import engine_patches
 
-    writes.guard(reporter, request)
-    async_tasks.guard()
-    feedback.install(reporter.questions)
-    checkpointing.prune(request, reporter)
     tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
-    progress.follow(reporter, {str(task["id"]): position for position, task in enumerate(tasks, 1)})
+    positions = {str(task["id"]): position for position, task in enumerate(tasks, 1)}
+    engine_patches.apply_all(request, reporter, positions)
     record = sanitizing.clean_record(body.get("event_record"))
     copy = restoring.copied({**body, "entities": entities, "event_record": record}, request, scratch)
     try:
@@ -154,7 +149,7 @@ def _run_on(
     state: Any, root: dict[str, Any], body: dict[str, Any], request: Request, reporter: Reporter
 ) -> str:
     """Run what is left of a crew, a flow or an agent. The result, as text."""
-    from forkline_crewai.human_input import feedback
+    from forkline_crewai.patches import pausing_providers
     from forkline_crewai.restore import pending_feedback
     from forkline_crewai.run import agents, crews, flows
 
@@ -164,8 +159,8 @@ def _run_on(
         return crews.run(crew)
     if request["entity"] == "flow":
         flow = flows.prepare(state, root, body, request, reporter)
-        feedback.stand_in_for_methods(flow, reporter.questions)
-        pending_feedback.take_up(flow, root, body, request, reporter.questions)
+        pausing_providers.apply_to_methods(flow, reporter.questions)
+        pending_feedback.continue_pending(flow, root, body, request, reporter.questions)
         flows.replay_finished(flow, root, body, reporter)
         reporter.write("steps", steps=flows.steps_of(flow, request))
         return flows.run(flow)

@@ -2,7 +2,7 @@
 
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded
-from tests.runners.children import Saved, marks, request_for, saved_in
+from tests.engine_runs.runs import Saved, marks, request_for, saved_in
 from viewer.engines.plan import Edits
 
 ENTRY_POINT = "press_agent:interviewer"

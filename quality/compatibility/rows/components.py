@@ -3,7 +3,7 @@
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded, tasks_called
-from tests.runners.children import Ended, marks, request_for, saved_in
+from tests.engine_runs.runs import Ended, marks, request_for, saved_in
 
 
 def gone_on(sandbox: Sandbox, entry_point: str, kind: str = "simple") -> Ended:
@@ -25,7 +25,7 @@ def context(sandbox: Sandbox) -> None:
     location = sandbox.recorded("simple")
     start = after(location, 2)
     for entry_point in ("press_parts:plain", ""):
-        sandbox.model.forget()
+        sandbox.model.reset()
         run = sandbox.run(request_for(start, location, branch=f"b{entry_point[:5]}", entry_point=entry_point))
         succeeded(run)
         # Old engines keep an agent's earlier tasks in the conversation. The last message is current.
@@ -63,7 +63,7 @@ def function_tool(sandbox: Sandbox) -> None:
     said = [line["message"] for line in run.of("warning")]
     holds("what the checkpoints cannot hold is told", any("count_words" in words for words in said))
     location = sandbox.folder / "simple.json/store"
-    sandbox.model.forget()
+    sandbox.model.reset()
     ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)
     refused = sandbox.run(request_for(ours, location, branch="alone"))
     same("status without the project's code", refused.end["status"], "failed")

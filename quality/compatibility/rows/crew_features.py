@@ -6,7 +6,7 @@ from pathlib import Path
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.sandbox import Sandbox, grown, holds, same, storage_in, succeeded, tasks_called
-from tests.runners.children import PRESS, Ended, marks, request_for, saved_in
+from tests.engine_runs.runs import PRESS, Ended, marks, request_for, saved_in
 
 MARIGOLD = "The archive's key is kept under the marigold."
 HELIOTROPE = "The press's house word is heliotrope."
@@ -35,7 +35,7 @@ def knowledge(sandbox: Sandbox) -> None:
 def knowledge_alone(sandbox: Sandbox) -> None:
     location = sandbox.recorded("knowing")
     start, before = after(location, 2), marks(location)
-    sandbox.model.forget()
+    sandbox.model.reset()
     run = sandbox.run(request_for(start, location), **storage_in(location.parent))
     succeeded(run)
     holds("it is told that the knowledge is lost", told(run, "knowledge"))
@@ -68,7 +68,7 @@ def remembered(sandbox: Sandbox, kind: str) -> None:
     holds("what else the memory holds is told", told(run, "no part of a checkpoint"))
     ours = next(saved for saved in saved_in(location) if saved.branch == "first" and saved.done == 2)
     before = marks(location)
-    sandbox.model.forget()
+    sandbox.model.reset()
     run = sandbox.run(request_for(ours, location, entry_point=entry_point), **storage)
     succeeded(run)
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]

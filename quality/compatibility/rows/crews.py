@@ -5,7 +5,7 @@ from typing import Any
 
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded, tasks_called
-from tests.runners.children import Saved, marks, plan_for, request_for, saved_in
+from tests.engine_runs.runs import Saved, marks, plan_for, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.crewai.plan import plan_of
 from viewer.engines.crewai.units import units_of
@@ -39,7 +39,7 @@ def interrupted(sandbox: Sandbox) -> None:
         child.kill()
         child.wait()
     sandbox.model.gate.set()
-    sandbox.model.forget()
+    sandbox.model.reset()
     location = sandbox.folder / "own/store"
     start, before = saved_in(location)[-1], marks(location)
     same("finished tasks", start.done, 2)
@@ -56,7 +56,7 @@ def after_failure(sandbox: Sandbox) -> None:
     sandbox.model.refusals["Write about"] = 400
     with sandbox.recorder(sandbox.folder / "own", "simple") as child:
         holds("the engine's own run failed", child.wait(120) != 0)
-    sandbox.model.forget()
+    sandbox.model.reset()
     location = sandbox.folder / "own/store"
     start, before = saved_in(location)[-1], marks(location)
     same("its last trigger", start.body.get("trigger"), "task_failed")

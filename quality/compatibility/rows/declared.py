@@ -5,7 +5,7 @@ from pathlib import Path
 from quality.compatibility.rows import row
 from quality.compatibility.rows.flows import after_method, ran
 from quality.compatibility.sandbox import Failed, NotPossible, Sandbox, grown, holds, missing, same, succeeded
-from tests.runners.children import DESK, LINE, Saved, marks, new_run_request, request_for, saved_in
+from tests.engine_runs.runs import DESK, LINE, Saved, marks, new_run_request, request_for, saved_in
 from viewer.engines.plan import Edits
 
 FLOW = "src/line/flow.yaml"

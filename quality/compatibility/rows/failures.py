@@ -6,7 +6,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.rows.flows import after_method
 from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded
-from tests.runners.children import Ended, Saved, marks, request_for, started
+from tests.engine_runs.runs import Ended, Saved, marks, request_for, started
 from viewer.jobs.spool import read_events
 
 

@@ -16,7 +16,7 @@ from quality.compatibility.sandbox import (
     succeeded,
     tasks_called,
 )
-from tests.runners.children import Saved, marks, request_for, saved_in
+from tests.engine_runs.runs import Saved, marks, request_for, saved_in
 from viewer.engines.plan import Edits
 
 DESK = "press_results:DeskFlow"
@@ -28,7 +28,7 @@ def classes(sandbox: Sandbox) -> None:
     recorded = sandbox.recorded("facts")
     for method, asked in (("gather", "Add 7"), ("guess", "Weigh dict")):
         location = Path(shutil.copytree(recorded, recorded.with_name(method)))
-        sandbox.model.forget()
+        sandbox.model.reset()
         run, start = resumed_at(sandbox, location, "press_results:FactFlow", method)
         # Two methods run at the same time. The progress of the other one varies.
         finished = set(start.root["checkpoint_completed_methods"])
@@ -67,7 +67,7 @@ def at_once(sandbox: Sandbox) -> None:
         raise NotPossible("this version follows no route of a start: the flow's own run ends there, too")
     run, _ = resumed_at(sandbox, location, "press_results:AtOnceFlow", "turn")
     same("methods", ran(run), ["arrive", "go_left"])
-    sandbox.model.forget()
+    sandbox.model.reset()
     start = after_method(location, "turn", "go_left")
     request = request_for(
         start, location, entity="flow", branch="further", entry_point="press_results:AtOnceFlow"

@@ -6,7 +6,7 @@ from typing import Any
 
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded
-from tests.runners.children import Ended, Saved, marks, new_run_request, request_for, saved_in
+from tests.engine_runs.runs import Ended, Saved, marks, new_run_request, request_for, saved_in
 from viewer.engines.plan import Edits
 
 
@@ -144,7 +144,7 @@ def loop(sandbox: Sandbox) -> None:
         location = Path(shutil.copytree(recorded, recorded.with_name(f"loop-{number}")))
         start = next(saved for saved in saved_in(location) if saved.id == original.id)
         before = marks(location)
-        sandbox.model.forget()
+        sandbox.model.reset()
         run = sandbox.run(
             request_for(start, location, entity="flow", kind="resume", entry_point="press_loop:LoopFlow")
         )

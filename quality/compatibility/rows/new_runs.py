@@ -2,8 +2,8 @@
 
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, holds, same, succeeded, tasks_called
-from tests.runners.children import marks, new_run_request, saved_in
-from tests.runners.reading import is_chain
+from tests.engine_runs.checkpoints import is_chain
+from tests.engine_runs.runs import marks, new_run_request, saved_in
 
 INPUTS = {"topic": "bees", "year": 1999, "tags": ["x", 2]}
 

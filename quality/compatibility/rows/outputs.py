@@ -5,7 +5,7 @@ import json
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, succeeded, tasks_called
-from tests.runners.children import marks, request_for
+from tests.engine_runs.runs import marks, request_for
 from viewer.engines.plan import Edits
 
 # Old engines do not restore schemas. With the entry point, the class is available.

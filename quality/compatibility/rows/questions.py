@@ -18,7 +18,7 @@ from quality.compatibility.sandbox import (
     succeeded,
     tasks_called,
 )
-from tests.runners.children import Saved, marks, new_run_request, request_for, saved_in
+from tests.engine_runs.runs import Saved, marks, new_run_request, request_for, saved_in
 
 
 @row("task order", "human_input")
@@ -52,7 +52,7 @@ def persisted(sandbox: Sandbox) -> None:
     start = after_method(location, "first")
     for kind, branch in (("resume", "main"), ("fork", "try-it")):
         before = marks(location)
-        sandbox.model.forget()
+        sandbox.model.reset()
         entry_point = "press_asking:KeptFlow"
         request = request_for(start, location, entity="flow", kind=kind, entry_point=entry_point)
         run = sandbox.run(request, PRESS_STATES=str(states))
@@ -85,7 +85,7 @@ def pending(sandbox: Sandbox) -> None:
         (waits, "resume", "approved", "publish"),
     ):
         before = marks(location)
-        sandbox.model.forget()
+        sandbox.model.reset()
         made = request_for(start, location, kind=kind, **request)  # type: ignore[arg-type]
         run = sandbox.ask(made, answer, PRESS_STATES=states)
         succeeded(run)
@@ -142,7 +142,7 @@ def program_input(sandbox: Sandbox) -> None:
     (question,) = run.of("question")
     same("question", (question["kind"], question["prompt"]), ("program_input", "Which word?"))
     holds("the answer is used", "with <bees>" in sandbox.model.prompts()[0])
-    sandbox.model.forget()
+    sandbox.model.reset()
     run = sandbox.ask(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
     succeeded(run)
     same("prompts", [question["prompt"] for question in run.of("question")], ["First word?", "Input"])

@@ -9,8 +9,8 @@ from typing import Any
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import ENTRY_POINT, after
 from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same, succeeded, tasks_called
-from tests.runners.children import KEY, PRESS, Saved, marks, request_for, saved_in
-from tests.runners.reading import rows
+from tests.engine_runs.checkpoints import rows
+from tests.engine_runs.runs import KEY, PRESS, Saved, marks, request_for, saved_in
 from viewer.stores import store_at
 from viewer.stores.protocol import Entry
 
@@ -114,7 +114,7 @@ def pruned_json(sandbox: Sandbox) -> None:
     for kind, entry_point in (("fork", ENTRY_POINT), ("resume", ENTRY_POINT), ("fork", "")):
         request = request_for(start, location, kind=kind, entry_point=entry_point)
         request["checkpoint"] |= {"source": str(copy), "stored": True}
-        sandbox.model.forget()
+        sandbox.model.reset()
         run = sandbox.run(request)
         if not entry_point:
             same("status without the project's code", run.end["status"], "failed")

@@ -3,7 +3,7 @@
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, succeeded, tasks_called
-from tests.runners.children import Saved, marks, request_for
+from tests.engine_runs.runs import Saved, marks, request_for
 from viewer.engines.plan import Edits
 
 
@@ -13,7 +13,7 @@ def hierarchical(sandbox: Sandbox) -> None:
     start, before = after(location, 2), marks(location)
     edits = Edits(outputs={start.tasks[1]["id"]: "my own words"})
     for entry_point in ("", "press_orders:hierarchical"):
-        sandbox.model.forget()
+        sandbox.model.reset()
         branch = "own" if entry_point else "alone"
         run = sandbox.run(request_for(start, location, branch=branch, edits=edits, entry_point=entry_point))
         succeeded(run)
@@ -33,7 +33,7 @@ def asynchronous(sandbox: Sandbox) -> None:
     succeeded(run)
     same("tasks called", tasks_called(sandbox.model), ["Title"])
     same("finished tasks at the end", grown(location, before, start, "main")[-1].done, 4)
-    sandbox.model.forget()
+    sandbox.model.reset()
     before = marks(location)
     edits = Edits(again=frozenset({start.tasks[1]["id"]}), keep=frozenset({start.tasks[2]["id"]}))
     run = sandbox.run(request_for(start, location, edits=edits, entry_point="press_orders:asynchronous"))
@@ -58,7 +58,7 @@ def edited_asynchronous(sandbox: Sandbox) -> None:
     start, before = after(location, 3), marks(location)
     _, second, third, _ = (task["id"] for task in start.tasks)
     for entry_point in ("press_orders:asynchronous", ""):
-        sandbox.model.forget()
+        sandbox.model.reset()
         branch = "own" if entry_point else "alone"
         edits = Edits(outputs={second: "my own check"}, keep=frozenset({third}))
         run = sandbox.run(request_for(start, location, branch=branch, edits=edits, entry_point=entry_point))
@@ -92,7 +92,7 @@ def behind_conditional(sandbox: Sandbox) -> None:
     start, before = after(location, 2), marks(location)
     same("outputs at its start", [bool(raw) for raw in raw_of(start)], [True, False, True, False])
     for entry_point in ("press_orders:conditional", ""):
-        sandbox.model.forget()
+        sandbox.model.reset()
         branch = "own" if entry_point else "alone"
         run = sandbox.run(request_for(start, location, branch=branch, entry_point=entry_point))
         succeeded(run)

@@ -1,7 +1,7 @@
-"""Imports, before there is a job, all that a job's child imports of the engine. Imported by the warm runner.
+"""Imports in advance everything that a job's process imports of the engine. Used by prewarm_runner.py.
 
-The engine reads environment files and a person's sign-in as it is imported. Neither is for a process that
-waits: both are hidden from it, and the files are read once a job's child begins.
+The engine reads environment files and a person's sign-in when it is imported. A process that waits for jobs
+must hold neither: both are hidden from it, and the files are read when a job starts.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import forkline_crewai
+from forkline_crewai.patches import secrets_at_import
 from forkline_crewai.restore import original
 from forkline_runner import placeholders
 from forkline_runner.refusal import Refused
 
-# What only a first task or a restore imports, in one version of the engine or another.
+# Imported only by a first task or a restore, depending on the version of the engine.
 LATE = (
     *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool", "crewai.state.provider.utils"),
     *("crewai.tasks.hallucination_guardrail", "crewai.tasks.llm_guardrail", "crewai.tasks.conditional_task"),
@@ -30,20 +30,20 @@ LATE = (
     *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11", "anyio._backends._asyncio"),
     *("asyncio", "encodings.idna", "runpy", "sqlite3", "concurrent.futures.thread"),
 )
-# Replayed in each child: where the file stands is asked from the module that wanted it.
-wanted: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+# Repeated in each job's process: where python-dotenv finds the file depends on the module that calls it.
+dotenv_calls: list[secrets_at_import.Call] = []
 
 
 class SignedIn(Exception):
-    """This version of the engine reads a person's sign-in as it is imported."""
+    """A person is signed in, and this version of the engine reads that when it is imported."""
 
 
 def load() -> None:
-    """Import it. Raises ImportError where there is no engine, or SignedIn."""
+    """Import the engine. Raises ImportError if it is not installed, and SignedIn."""
     with suppress(Refused):
-        # As a child does first, where its store needs it.
+        # A job with a SQLite store does this first.
         original.use_recent_sqlite()
-    with _without_files(), _without_sign_in():
+    with secrets_at_import.applied(dotenv_calls):
         importlib.import_module("crewai")
         for part in pkgutil.walk_packages(forkline_crewai.__path__, "forkline_crewai."):
             importlib.import_module(part.name)
@@ -54,11 +54,11 @@ def load() -> None:
 
 
 def begin() -> None:
-    """In a job's child: read the environment files that the engine wanted as it was imported."""
+    """Read the environment files that the engine asked for at import. Call it in a job's process."""
     placeholders.forbid()
     with suppress(ImportError):
         dotenv: Any = importlib.import_module("dotenv")
-        for caller, arguments, named in wanted:
+        for caller, arguments, named in dotenv_calls:
             if arguments or named:
                 dotenv.load_dotenv(*arguments, **named)
             elif path := file_above(Path(caller)):
@@ -66,53 +66,12 @@ def begin() -> None:
 
 
 def file_above(module: Path) -> Path | None:
-    """The environment file in the folder of a module, or the nearest one above it."""
+    """Return the environment file in a module's folder or the nearest one above it, or None."""
     return next((folder / ".env" for folder in module.parents if (folder / ".env").is_file()), None)
 
 
-@contextmanager
-def _without_files() -> Iterator[None]:
-    """Note which environment files are wanted, and read none."""
-    try:
-        dotenv: Any = importlib.import_module("dotenv")
-    except ImportError:
-        yield
-        return
-
-    def note(*arguments: Any, **named: Any) -> bool:
-        wanted.append((sys._getframe(1).f_code.co_filename, arguments, named))
-        return False
-
-    def no_values(*arguments: Any, **named: Any) -> dict[str, str | None]:
-        return {}
-
-    with _replaced(dotenv, "load_dotenv", note), _replaced(dotenv, "dotenv_values", no_values):
-        yield
-
-
-@contextmanager
-def _without_sign_in() -> Iterator[None]:
-    try:
-        tokens: Any = importlib.import_module("crewai_core.token_manager")
-    except ImportError:
-        yield
-        return
-    with _replaced(tokens.TokenManager, "get_token", lambda manager: None):
-        yield
-
-
 def refuse_sign_in() -> None:
-    """Raises SignedIn where an older engine may hold the sign-in: it reads it before anybody can hide it."""
+    """Raise SignedIn if an older engine may hold the sign-in: it cannot be hidden from those."""
     older: Any = sys.modules.get("crewai.cli.shared.token_manager")
     if older is not None and older.TokenManager().get_token():
         raise SignedIn("a person is signed in to CrewAI, and this version keeps the sign-in in its memory")
-
-
-@contextmanager
-def _replaced(holder: Any, name: str, stand_in: Callable[..., Any]) -> Iterator[None]:
-    kept = getattr(holder, name)
-    setattr(holder, name, stand_in)
-    try:
-        yield
-    finally:
-        setattr(holder, name, kept)

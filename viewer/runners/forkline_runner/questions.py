@@ -37,7 +37,7 @@ class Questions:
     def ask(self, kind: str, prompt: str, asker: Any = None, **context: Any) -> str:
         """Ask, and wait for as long as it takes. The answer; empty where a person accepts what is there.
 
-        Raises NobodyWaits where ``take_back`` was called for the asker meanwhile.
+        Raises Withdrawn where ``withdraw`` was called for the asker meanwhile.
         """
         with self._lock:
             self._asked += 1
@@ -62,7 +62,7 @@ class Questions:
         """Whether a person is waited for."""
         return bool(self._waiting)
 
-    def take_back(self, asker: Any) -> None:
+    def withdraw(self, asker: Any) -> None:
         """Ask no more what this asker has asked: it has gone on without an answer."""
         with self._lock:
             left = [number for number, one in self._waiting.items() if one == asker]
@@ -74,14 +74,14 @@ class Questions:
         path = self._folder / self._answer_name(number)
         while True:
             if number not in self._waiting:
-                raise NobodyWaits
+                raise Withdrawn
             try:
                 return str(json.loads(path.read_text(encoding="utf-8"))["text"])
             except FileNotFoundError:
                 time.sleep(POLL_SECONDS)
 
 
-class NobodyWaits(Exception):
+class Withdrawn(Exception):
     """What asked has gone on without the answer."""
 
 

@@ -1,11 +1,9 @@
-"""What the run does, as lines of the spool."""
+"""The engine's events as events of the spool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-
-from crewai.events.event_bus import crewai_event_bus
 
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.reporting import shortened
@@ -13,43 +11,35 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-MOST_OUTPUT = 2000
-MOST_ARGUMENTS = 1000
+MAX_OUTPUT = 2000
+MAX_ARGUMENTS = 1000
 # The tokens of all model calls of this run so far.
 TOKENS = {"total": 0}
 
 
-def follow(reporter: Reporter, tasks: dict[str, int]) -> None:
-    """Report every event as it is emitted; ``tasks`` are the crew's task ids with their positions.
-
-    A handler of the event bus would be called in another thread, and so in another order.
-    """
-    emit = crewai_event_bus.emit
-
-    def emit_and_report(source: Any, event: Any) -> Any:
-        try:
-            report = LINES.get(event.type)
-            if report:
-                report(reporter, event, tasks)
-        except Exception as error:
-            reporter.warn(
-                _("A step could not be shown: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
-            )
-        return emit(source, event)
-
-    crewai_event_bus.emit = emit_and_report
+def report(reporter: Reporter, positions: Mapping[str, int], event: Any) -> None:
+    """Report one event of the engine. ``positions`` are the crew's tasks by their ids, counted from 1."""
+    write = WRITERS.get(event.type)
+    if write is None:
+        return
+    try:
+        write(reporter, event, positions)
+    except Exception as error:
+        reporter.warn(
+            _("A step could not be shown: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
+        )
 
 
 def count(tokens: int) -> int:
-    """Add these tokens to the run's. How many it has used by now."""
+    """Add tokens to those of the run. Return its total so far."""
     TOKENS["total"] += tokens
     return TOKENS["total"]
 
 
-def _task(event: Any, tasks: dict[str, int]) -> dict[str, Any]:
+def _task(event: Any, positions: Mapping[str, int]) -> dict[str, Any]:
     task = getattr(event, "task", None)
     identifier = str(event.task_id or getattr(task, "id", "") or "")
-    return {"task": identifier, "position": tasks.get(identifier, 0), "agent": _agent(event)}
+    return {"task": identifier, "position": positions.get(identifier, 0), "agent": _agent(event)}
 
 
 def _agent(event: Any) -> str:
@@ -62,36 +52,36 @@ def _agent(event: Any) -> str:
     return str(role or "").strip()
 
 
-def _task_started(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _task_started(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     description = getattr(getattr(event, "task", None), "description", None) or event.task_name
     reporter.write(
-        "task_started", **_task(event, tasks), description=shortened(str(description or ""), MOST_OUTPUT)
+        "task_started", **_task(event, positions), description=shortened(str(description or ""), MAX_OUTPUT)
     )
 
 
-def _task_completed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _task_completed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     reporter.write(
-        "task_completed", **_task(event, tasks), output=shortened(str(event.output.raw), MOST_OUTPUT)
+        "task_completed", **_task(event, positions), output=shortened(str(event.output.raw), MAX_OUTPUT)
     )
 
 
-def _task_failed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
-    reporter.write("task_failed", **_task(event, tasks), error=shortened(str(event.error), MOST_OUTPUT))
+def _task_failed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
+    reporter.write("task_failed", **_task(event, positions), error=shortened(str(event.error), MAX_OUTPUT))
 
 
 def _method(kind: str) -> Callable[..., None]:
-    def report(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
-        error = {"error": shortened(str(event.error), MOST_OUTPUT)} if kind == "method_failed" else {}
+    def write(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
+        error = {"error": shortened(str(event.error), MAX_OUTPUT)} if kind == "method_failed" else {}
         reporter.write(kind, method=str(event.method_name), **error)
 
-    return report
+    return write
 
 
-def _model_started(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _model_started(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     reporter.write("model_started", model=str(event.model or ""), agent=_agent(event))
 
 
-def _model_completed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _model_completed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     usage = getattr(event, "usage", None) or {}
     used = int(usage.get("total_tokens") or 0)
     reporter.write(
@@ -103,32 +93,32 @@ def _model_completed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> N
     )
 
 
-def _model_failed(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _model_failed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     reporter.write(
         "model_failed",
         model=str(event.model or ""),
         agent=_agent(event),
-        error=shortened(str(event.error), MOST_OUTPUT),
+        error=shortened(str(event.error), MAX_OUTPUT),
     )
 
 
-def _text(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+def _text(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     reporter.stream(str(event.chunk or ""), _agent(event))
 
 
 def _tool(kind: str) -> Callable[..., None]:
-    def report(reporter: Reporter, event: Any, tasks: dict[str, int]) -> None:
+    def write(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
         data: dict[str, Any] = {"tool": str(event.tool_name), "agent": _agent(event)}
         if kind == "tool_started":
-            data["arguments"] = shortened(str(event.tool_args), MOST_ARGUMENTS)
+            data["arguments"] = shortened(str(event.tool_args), MAX_ARGUMENTS)
         if kind == "tool_failed":
-            data["error"] = shortened(str(event.error), MOST_OUTPUT)
+            data["error"] = shortened(str(event.error), MAX_OUTPUT)
         reporter.write(kind, **data)
 
-    return report
+    return write
 
 
-LINES: dict[str, Callable[..., None]] = {
+WRITERS: dict[str, Callable[..., None]] = {
     "task_started": _task_started,
     "task_completed": _task_completed,
     "task_failed": _task_failed,

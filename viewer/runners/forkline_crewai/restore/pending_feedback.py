@@ -1,18 +1,17 @@
-"""A flow that had stopped to wait for feedback goes on from there: the method is not run again."""
+"""A flow that paused for feedback continues from there: its method does not run again."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crewai.flow import human_feedback
-from crewai.flow.flow import Flow
 from crewai.flow.persistence import SQLiteFlowPersistence
 
-from forkline_crewai.human_input.feedback import config_of, feedback_for
+from forkline_crewai.human_input.feedback import feedback_config, feedback_for
+from forkline_crewai.patches import pending_method
 from forkline_crewai.restore import restoring
 from forkline_runner.questions import Questions
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 
-def take_up(
+def continue_pending(
     flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, questions: Questions
 ) -> None:
-    """Where this flow waits for feedback, have the method that waits return what it had returned.
+    """If this flow waits for feedback, have the waiting method return what it had returned.
 
-    A checkpoint does not keep that; the flow's own store of states does, under the id of its state. With
-    an edited state the method runs again, as what it had returned was made of another.
+    A checkpoint does not contain that; the flow's own store of states does, under the id of its state. If
+    the state was edited, the method runs again: what it had returned was computed from another state.
     """
     identifier = str((saved.get("checkpoint_state") or {}).get("id") or "")
     store = _store_of(flow) if identifier and request["state"] is None else None
@@ -37,29 +36,37 @@ def take_up(
         return
     values, context = loaded
     method = str(context.method_name)
-    if config_of(flow, method) is None:
+    if feedback_config(flow, method) is None:
         return
     if method in {str(name) for name in flow._completed_methods}:
-        if not _waits_at_the_end(method, restoring.events_in(body)):
+        if not _is_paused(method, restoring.events_in(body)):
             return
         flow._completed_methods.discard(method)
-    answered = request["kind"] == "resume"
-    clear = functools.partial(store.clear_pending_feedback, identifier) if answered else None
-    _return_as_before(flow, method, values, context, questions, clear)
+
+    def resume() -> Callable[..., Any]:
+        _set_state(flow, values)
+        return _method_that_asks(flow, context, questions)
+
+    def done() -> None:
+        # A fork leaves the original's pending feedback in the store.
+        if request["kind"] == "resume":
+            store.clear_pending_feedback(identifier)
+
+    pending_method.apply(flow, method, resume, done)
 
 
 def _store_of(flow: Any) -> Any:
-    """Where the flow keeps its states: its own store, else the engine's usual one if there is such a file."""
+    """Return the flow's own store of states, else the engine's default one if its file exists, else None."""
     if flow.persistence is not None:
         return flow.persistence
-    if not any(config_of(flow, str(method)) for method in flow._methods):
+    if not any(feedback_config(flow, str(method)) for method in flow._methods):
         return None
     path: Any = SQLiteFlowPersistence.model_fields["db_path"].get_default(call_default_factory=True)
     return SQLiteFlowPersistence() if Path(path).exists() else None
 
 
-def _waits_at_the_end(method: str, events: list[dict[str, Any]]) -> bool:
-    """Whether the last that is recorded of the method is that it waits."""
+def _is_paused(method: str, events: list[dict[str, Any]]) -> bool:
+    """Return whether the last recorded event of the method is that it paused."""
     kinds = [
         event.get("type")
         for event in events
@@ -69,38 +76,13 @@ def _waits_at_the_end(method: str, events: list[dict[str, Any]]) -> bool:
     return kinds[-1:] == ["method_execution_paused"]
 
 
-def _return_as_before(
-    flow: Any,
-    method: str,
-    values: Mapping[str, Any],
-    context: PendingFeedbackContext,
-    questions: Questions,
-    clear: Callable[[], None] | None,
-) -> None:
-    """If no other method finishes before, the method returns at once, and a person is asked."""
-    engine: Any = Flow
-    execute = engine._execute_method
-    done = {"any": False}
+def _method_that_asks(flow: Any, context: PendingFeedbackContext, questions: Questions) -> Callable[..., Any]:
+    """Return a method that returns what the paused one had returned, and asks a person for feedback on it.
 
-    async def executing(self: Any, name: Any, original: Any, *rest: Any, **named: Any) -> Any:
-        if self is not flow or str(name) != method or done["any"]:
-            outcome = await execute(self, name, original, *rest, **named)
-            done["any"] = done["any"] or self is flow
-            return outcome
-        done["any"] = True
-        _set_state(flow, values)
-        outcome = await execute(self, name, _asking_method(flow, context, questions), *rest, **named)
-        if clear is not None:
-            clear()
-        return outcome
+    The provider that paused the flow is not called again.
+    """
 
-    engine._execute_method = executing
-
-
-def _asking_method(flow: Any, context: PendingFeedbackContext, questions: Questions) -> Callable[..., Any]:
-    """Returns what the method had returned; the provider that had stopped the flow is not called again."""
-
-    class Asking:
+    class Provider:
         def request_feedback(self, context: PendingFeedbackContext, flow: Any) -> str:
             return feedback_for(questions, context, flow)
 
@@ -109,35 +91,26 @@ def _asking_method(flow: Any, context: PendingFeedbackContext, questions: Questi
 
     method = str(context.method_name)
     returned.__name__ = method
-    config = config_of(flow, method)
+    config = feedback_config(flow, method)
     if hasattr(flow, "_resolve_feedback_provider"):
-        engine: Any = Flow
-        resolve, waits = engine._resolve_feedback_provider, [config]
-
-        def resolved(self: Any, definition: Any) -> Any:
-            if self is flow and any(definition is one for one in waits):
-                waits.clear()
-                return Asking()
-            return resolve(self, definition)
-
-        engine._resolve_feedback_provider = resolved
+        pending_method.apply_provider(flow, config, Provider())
         return returned
-    # The engine has wrapped the method itself: so is this one, in the same way.
+    # This version wraps the method itself: do the same here.
     names = set(inspect.signature(human_feedback).parameters) - {"provider"}
     options = {name: getattr(config, name) for name in names if hasattr(config, name)}
-    asking: Any = human_feedback(**options, provider=Asking())(returned)
+    ask: Any = human_feedback(**options, provider=Provider())(returned)
 
-    def asked_and_kept(*rest: Any, **named: Any) -> Any:
-        result = asking(flow, *rest, **named)
+    def ask_and_save(*rest: Any, **named: Any) -> Any:
+        result = ask(flow, *rest, **named)
         if flow.persistence is not None:
             flow.persistence.save_state(flow_uuid=flow.flow_id, method_name=method, state_data=flow._state)
         return result
 
-    return asked_and_kept
+    return ask_and_save
 
 
 def _set_state(flow: Any, values: Mapping[str, Any]) -> None:
-    """The state as it was when the flow stopped, under the id that it has now."""
+    """Set the state to what it was when the flow paused, under its present id."""
     state = flow._state
     if isinstance(state, dict):
         state.update({name: value for name, value in values.items() if name != "id"})

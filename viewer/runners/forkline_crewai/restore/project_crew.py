@@ -46,7 +46,7 @@ ASKED: dict[tuple[str, str], str] = {
 }
 
 
-def own_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> Any:
+def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> Any:
     """The entry point's crew, with the saved ids and outputs. Raises Refused where it would be a guess."""
     crew = made(request)
     agents, tasks = matched(crew, saved, request)

@@ -1,22 +1,21 @@
 """Warms the provider's prompt cache: a one-token call with each agent's system prompt, before the first task.
 
-It is asked for, and never stops a run: a call that fails is told, and no more.
+Only on request. A call that fails causes a warning and does not stop the run.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import crewai.crew
-from crewai.events.event_bus import crewai_event_bus
 from crewai.utilities.agent_utils import get_tool_names, parse_tools, render_text_description_and_args
 
+from forkline_crewai.patches import first_task, unrecorded_calls
 from forkline_crewai.report import progress
 from forkline_runner.messages import gettext_noop as _
 
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.spool import Request
 
-FEWEST_AGENTS = 2
-AT_ONCE = 4
-# A run waits no longer for calls that are only there to make it faster.
-MOST_SECONDS = 60
-# A shorter beginning is kept by no provider.
-FEWEST_SHARED_CHARACTERS = 1024
+MIN_AGENTS = 2
+MAX_CALLS_AT_ONCE = 4
+# The run continues after this time: the calls are only there to make it faster.
+MAX_SECONDS = 60
+# No provider caches a shorter prefix.
+MIN_SHARED_CHARACTERS = 1024
 QUESTION = "Answer with one word: ready."
-# The tokens that the calls of this context have used; None where a call is the run's own.
+# The tokens of each warm-up call in this context; None in the context of the run's own calls.
 USED: ContextVar[list[int] | None] = ContextVar("tokens used to warm the cache", default=None)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Whom it is for, the model that is asked, and the system prompt that it is sent."""
+    """One warm-up call: the agent's role, its model, and the system prompt to send."""
 
     role: str
     model: Any
@@ -45,24 +44,16 @@ class Probe:
 
 
 def before_first_task(crew: Any, request: Request, reporter: Reporter) -> None:
-    """Have the cache warmed once the crew is ready to call its first task, if that was asked for."""
+    """Warm the cache once the crew is ready to start its first task, if the request says so."""
     strategy = (request.get("options") or {}).get("cache_warmup") or ""
     if not strategy:
         return
-    prepare_task = crewai.crew.prepare_task_execution
-    todo = [strategy]
-
-    def warming_first(asked: Any, *rest: Any, **named: Any) -> Any:
-        if asked is crew and todo:
-            _warm(crew, todo.pop(), reporter)
-        return prepare_task(asked, *rest, **named)
-
-    crewai.crew.prepare_task_execution = warming_first
-    _keep_out_of_the_record()
+    first_task.apply(crew, lambda: _warm(crew, strategy, reporter))
+    unrecorded_calls.apply(USED)
 
 
 def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
-    """Make the calls, and tell what they came to."""
+    """Make the calls, and report them."""
     try:
         probes = _probes_for(crew, [task for task in crew.tasks if task.output is None], reporter)
     except Exception as error:
@@ -70,14 +61,14 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
             _("The prompt cache was not warmed: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
         )
         return
-    if len(probes) < FEWEST_AGENTS:
+    if len(probes) < MIN_AGENTS:
         reporter.warn(_("The prompt cache was not warmed: fewer than two agents are called."))
         return
     shared = os.path.commonprefix([probe.system for probe in probes])  # noqa: RUF071 - texts, no paths
     first: list[int | None] = []
-    if strategy == "shared_prefix" and len(shared) >= FEWEST_SHARED_CHARACTERS:
+    if strategy == "shared_prefix" and len(shared) >= MIN_SHARED_CHARACTERS:
         first = _sent_together([Probe("", probes[0].model, shared)], 1, reporter)
-    used = _sent_together(probes, 1 if strategy == "sequential" else AT_ONCE, reporter)
+    used = _sent_together(probes, 1 if strategy == "sequential" else MAX_CALLS_AT_ONCE, reporter)
     tokens = sum(filter(None, [*first, *used]))
     reporter.write(
         "cache_warmed",
@@ -89,21 +80,21 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
 
 
 def _sent_together(probes: Sequence[Probe], at_once: int, reporter: Reporter) -> list[int | None]:
-    """The tokens that each call has used; None where it failed, or took longer than a run waits for it."""
+    """Return the tokens of each call; None for one that failed or took too long."""
     pool = ThreadPoolExecutor(at_once)
     calls = [pool.submit(_sent, probe, reporter) for probe in probes]
-    ended, late = wait(calls, timeout=MOST_SECONDS)
+    ended, late = wait(calls, timeout=MAX_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     if late:
         reporter.warn(
             _("The prompt cache was not warmed within %(seconds)s seconds: the run goes on."),
-            seconds=MOST_SECONDS,
+            seconds=MAX_SECONDS,
         )
     return [call.result() if call in ended else None for call in calls]
 
 
 def _sent(probe: Probe, reporter: Reporter) -> int | None:
-    """The tokens that this call has used; None where it failed."""
+    """Return the tokens of this call, or None if it failed."""
     used: list[int] = []
     token = USED.set(used)
     try:
@@ -138,7 +129,7 @@ def _warn_of_call(probe: Probe, error: Exception, reporter: Reporter) -> None:
 
 
 def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Probe]:
-    """One for each agent that will be called, as its first call will be made."""
+    """Return one probe for each agent that will be called, as its first call will be made."""
     todo: dict[int, tuple[Any, list[Any]]] = {}
     for task in tasks:
         agent = crew._get_agent_to_use(task)
@@ -167,7 +158,7 @@ def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Pro
 
 
 def _system_prompt(agent: Any, tools: list[Any]) -> str:
-    """The system prompt as the engine's executor will send it; empty where it sends none."""
+    """Return the system prompt that the engine's executor will send; empty if it sends none."""
     if hasattr(agent, "_add_skill_loader_tool"):
         tools = agent._add_skill_loader_tool(list(tools), task=None)
     prompt = agent._build_execution_prompt(tools)[0]
@@ -179,7 +170,7 @@ def _system_prompt(agent: Any, tools: list[Any]) -> str:
 
 
 def _with_one_token(model: Any) -> Any:
-    """The same model, which answers with one token."""
+    """Return a copy of the model that answers with one token."""
     short = copy.copy(model)
     by_completion = getattr(model, "max_completion_tokens", None) or getattr(model, "is_o1_model", False)
     if by_completion:
@@ -191,26 +182,10 @@ def _with_one_token(model: Any) -> Any:
 
 
 def _marked(message: dict[str, Any]) -> dict[str, Any]:
-    """The message, marked as the end of what is to be kept, where this version of the engine does so."""
+    """Return the message marked as the end of the cached prefix, if this version of the engine does so."""
     try:
         from crewai.llms.cache import mark_cache_breakpoint
     except ImportError:
         return message
     marked: dict[str, Any] = mark_cache_breakpoint(message)
     return marked
-
-
-def _keep_out_of_the_record() -> None:
-    """Have these calls leave no events, which would look like work of the run's agents."""
-    emit: Callable[..., Any] = crewai_event_bus.emit
-
-    def emit_unless_ours(source: Any, event: Any) -> Any:
-        used = USED.get()
-        if used is None:
-            return emit(source, event)
-        if event.type == "llm_call_completed":
-            usage: Mapping[str, Any] = getattr(event, "usage", None) or {}
-            used.append(int(usage.get("total_tokens") or 0))
-        return None
-
-    crewai_event_bus.emit = emit_unless_ours

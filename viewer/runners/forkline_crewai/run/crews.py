@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import crewai.crew
 from pydantic import ValidationError
 
+from forkline_crewai.patches import held_tasks
 from forkline_crewai.restore import components, context_links, restoring, skipped_tasks
-from forkline_crewai.restore.project_crew import own_crew
+from forkline_crewai.restore.project_crew import project_crew
 from forkline_crewai.run import cache_warmup, kickoff_hooks, models, project
 from forkline_crewai.run.interpolation import interpolate_agent, interpolate_task, placeholders
 from forkline_runner.messages import gettext_noop as _
@@ -35,7 +35,7 @@ def prepare(
     live = bool(request["entry_point"])
     if not live:
         components.account(components.of_restored_crew(saved, events, project.may_import), request, reporter)
-    crew = own_crew(saved, request, reporter) if live else state.root[0]
+    crew = project_crew(saved, request, reporter) if live else state.root[0]
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings hold for all
@@ -54,7 +54,7 @@ def prepare(
     _make_outputs_agree(crew, request)
     edited = bool(request["inputs"] or request["outputs"])
     restoring.leave(state, request, edited or any(step["action"] == "again" for step in request["steps"]))
-    hold(
+    held_tasks.apply(
         {step["task"] for step in request["steps"] if step["action"] not in CALLED},
         set() if live else _passed_over(request, events, reporter),
     )
@@ -66,21 +66,6 @@ def prepare(
 def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
     """Kick it off, with these inputs where it begins anew, and its final output."""
     return str((crew.kickoff(inputs=dict(inputs)) if inputs else crew.kickoff()).raw)
-
-
-def hold(tasks: set[str], passed_over: Collection[str] = ()) -> None:
-    """Have the engine pass over these tasks wherever they stand, with the outputs that they have.
-
-    By itself it runs everything from the first task without an output on. Those ``passed_over`` have none.
-    """
-    prepare_task = crewai.crew.prepare_task_execution
-
-    def passing_over(crew: Any, task: Any, index: int, start: int | None, *rest: Any) -> Any:
-        if str(task.id) in passed_over or (str(task.id) in tasks and task.output is not None):
-            start = index + 1
-        return prepare_task(crew, task, index, start, *rest)
-
-    crewai.crew.prepare_task_execution = passing_over
 
 
 def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crewai.flow.flow import Flow
 from pydantic import BaseModel, ValidationError
 
+from forkline_crewai.patches import replayed_methods
 from forkline_crewai.restore import components, flow_results, restoring
 from forkline_crewai.run import flow_replay, inner_crews, model_providers, project
 from forkline_runner.messages import gettext_noop as _
@@ -34,7 +35,7 @@ def prepare(
     take_over(flow, saved)
     flow_results.restore_feedback(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
-    inner_crews.go_on(body, request, reporter)
+    inner_crews.continue_crews(body, request, reporter)
     restoring.attach(state, flow)
     if request["kind"] == "fork":
         _rename_state(flow)
@@ -46,7 +47,7 @@ def prepare(
 def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reporter: Reporter) -> None:
     """Have the finished methods return what they had returned, instead of running again."""
     results = flow_results.results_of(saved, restoring.events_in(body))
-    flow_replay.install(flow, flow_results.typed(flow, results, reporter))
+    replayed_methods.apply(flow_replay.Replay(flow, flow_results.typed(flow, results, reporter)))
 
 
 def made_by(entry_point: str) -> Any:

@@ -1,4 +1,4 @@
-"""Crews inside a flow that were under way when a checkpoint was written: their finished tasks are kept."""
+"""Crews inside a flow that were running when the checkpoint was written keep their finished tasks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from crewai import Crew
 from crewai.tasks.task_output import TaskOutput
 
+from forkline_crewai.patches import held_tasks, inner_kickoffs
 from forkline_crewai.restore import restoring
-from forkline_crewai.run import crews
 from forkline_runner.messages import gettext_noop as _
 
 if TYPE_CHECKING:
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 
-def go_on(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None:
-    """Have a crew that a flow kicks off again take over what its like had finished, once for each.
+def continue_crews(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None:
+    """Give each unfinished crew its finished tasks' outputs when the flow kicks off an equal crew again.
 
-    The engine runs the method that was under way from its beginning, so that its crew would be paid anew.
-    A crew's like has the same tasks and inputs. With an edited state nothing is taken over: what the crew
-    was made with may have changed.
+    Crews are equal if they have the same tasks and inputs. If the state was edited, nothing is kept: what
+    the crew was made with may have changed.
     """
     events = restoring.events_in(body)
-    unfinished = [entity for entity in body["entities"] if _is_under_way(entity, events)]
+    unfinished = [entity for entity in body["entities"] if _is_unfinished(entity, events)]
     if not unfinished:
         return
     if request["state"] is not None:
@@ -34,46 +32,36 @@ def go_on(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None
             _("A crew inside the flow was under way: the state was edited, so it runs from its start.")
         )
         return
-    kickoff, kickoff_natively = Crew.kickoff, Crew.akickoff
-
-    def kicked_off(self: Any, inputs: Any = None, *rest: Any, **named: Any) -> Any:
-        _take_over(self, inputs, unfinished, reporter)
-        return kickoff(self, inputs, *rest, **named)
-
-    async def kicked_off_natively(self: Any, inputs: Any = None, *rest: Any, **named: Any) -> Any:
-        _take_over(self, inputs, unfinished, reporter)
-        return await kickoff_natively(self, inputs, *rest, **named)
-
-    Crew.kickoff, Crew.akickoff = kicked_off, kicked_off_natively
+    inner_kickoffs.apply(lambda crew, inputs: _restore_outputs(crew, inputs, unfinished, reporter))
 
 
-def _is_under_way(entity: Any, events: list[dict[str, Any]]) -> bool:
-    """Whether it is a crew that has done something, in a method that has not finished since."""
+def _is_unfinished(entity: Any, events: list[dict[str, Any]]) -> bool:
+    """Return whether it is a crew with finished tasks, inside a method that has not finished since."""
     if not isinstance(entity, dict) or entity.get("entity_type") != "crew":
         return False
     if not any(task.get("output") for task in entity.get("tasks") or []):
         return False
     kickoff = entity.get("checkpoint_kickoff_event_id")
-    begun = next((at for at, event in enumerate(events) if event.get("event_id") == kickoff), None)
-    if begun is None:
+    began = next((at for at, event in enumerate(events) if event.get("event_id") == kickoff), None)
+    if began is None:
         return False
-    started = [event for event in events[:begun] if event.get("type") == "method_execution_started"]
-    ended = [event for event in events[begun:] if event.get("type") == "method_execution_finished"]
+    started = [event for event in events[:began] if event.get("type") == "method_execution_started"]
+    ended = [event for event in events[began:] if event.get("type") == "method_execution_finished"]
     methods = {str(event.get("method_name")) for event in ended}
     return bool(started) and str(started[-1].get("method_name")) not in methods
 
 
-def _take_over(crew: Any, inputs: Any, unfinished: list[Any], reporter: Reporter) -> None:
-    like = next((saved for saved in unfinished if _are_alike(crew, inputs, saved)), None)
-    if like is None:
+def _restore_outputs(crew: Any, inputs: Any, unfinished: list[Any], reporter: Reporter) -> None:
+    equal = next((saved for saved in unfinished if _are_equal(crew, inputs, saved)), None)
+    if equal is None:
         return
-    unfinished.remove(like)
+    unfinished.remove(equal)
     kept = []
-    for position, (task, saved) in enumerate(zip(crew.tasks, like["tasks"], strict=True), 1):
+    for position, (task, saved) in enumerate(zip(crew.tasks, equal["tasks"], strict=True), 1):
         if saved.get("output"):
             task.output = TaskOutput.model_validate(saved["output"])
             kept.append((position, str(task.id)))
-    crews.hold({identifier for _position, identifier in kept})
+    held_tasks.apply({identifier for _position, identifier in kept})
     reporter.warn(
         _(
             "The crew %(name)s inside the flow goes on where it was: its finished tasks are kept "
@@ -84,7 +72,7 @@ def _take_over(crew: Any, inputs: Any, unfinished: list[Any], reporter: Reporter
     )
 
 
-def _are_alike(crew: Any, inputs: Any, saved: Mapping[str, Any]) -> bool:
+def _are_equal(crew: Any, inputs: Any, saved: Mapping[str, Any]) -> bool:
     texts = [
         str(task.get("checkpoint_original_description") or task["description"]) for task in saved["tasks"]
     ]

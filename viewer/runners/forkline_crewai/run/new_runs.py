@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from crewai import Agent, Crew
 
-from forkline_crewai.human_input import feedback
-from forkline_crewai.patches import async_tasks
-from forkline_crewai.report import checkpointing, progress, writes
+from forkline_crewai.patches import pausing_providers
 from forkline_crewai.restore import components, restoring
-from forkline_crewai.run import agents, cache_warmup, crews, declared, flows, model_providers, models, project
+from forkline_crewai.run import (
+    agents,
+    cache_warmup,
+    crews,
+    declared,
+    engine_patches,
+    flows,
+    model_providers,
+    models,
+    project,
+)
 from forkline_crewai.run.interpolation import filled, placeholders
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
@@ -34,11 +42,7 @@ def run(request: Request, reporter: Reporter) -> str:
     made, steps = make(request, reporter)
     components.account(model_providers.missing(made), request, reporter)
     made.checkpoint = restoring.settings_for(request, made.checkpoint)
-    writes.guard(reporter, request)
-    async_tasks.guard()
-    feedback.install(reporter.questions)
-    checkpointing.prune(request, reporter)
-    progress.follow(reporter, {step["unit"]: step["position"] for step in steps})
+    engine_patches.apply_all(request, reporter, {step["unit"]: step["position"] for step in steps})
     reporter.write("steps", steps=steps)
     with restoring.one_scope():
         if request["entity"] == "crew":
@@ -72,7 +76,7 @@ def _crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any
 def _flow(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
     flow = flows.made_by(request["entry_point"])
     flow.stream = False
-    feedback.stand_in_for_methods(flow, reporter.questions)
+    pausing_providers.apply_to_methods(flow, reporter.questions)
     return flow, flows.steps_of(flow, request)
 
 

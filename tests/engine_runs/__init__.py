@@ -1,0 +1,1 @@
+"""Real runs of CrewAI, for the tests and the compatibility matrix: projects, a model, runs."""

@@ -1,0 +1,135 @@
+"""Starts programs as copies of a process that has imported the engine: in a second, not in five."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+WAITING = Path(__file__).resolve().parent / "prewarmed_process.py"
+# Read before anything is imported: with it, only a start of its own is the real thing.
+COLD = {"PYTHONPATH"}
+MOST_SECONDS = 180
+
+
+class Copy:
+    """A program under way; it can be waited for and signalled as a Popen can."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.pid = self._told()
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its status, None while it runs."""
+        try:
+            return self.wait(0.001)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its status, once it has ended. Raises TimeoutExpired."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                self.returncode = self._told()
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("a copy", timeout or 0) from None
+            self._connection.close()
+        return self.returncode
+
+    def _told(self) -> int:
+        """The next line: its number, or its status."""
+        line = b""
+        while not line.endswith(b"\n"):
+            piece = self._connection.recv(1)
+            assert piece, "the waiting process has gone"
+            line += piece
+        return int(line)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def launched(
+    python: "Path | WarmPython",
+    program: Path,
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    log: Path,
+) -> "subprocess.Popen[bytes] | Copy":
+    """The program under way, in a session of its own. A warm interpreter starts it cold where it has to."""
+    if isinstance(python, WarmPython) and not COLD & environment.keys():
+        return python.start(program, arguments, folder, environment, log)
+    interpreter = python.python if isinstance(python, WarmPython) else python
+    with open(log, "wb") as file:
+        return subprocess.Popen(
+            [str(interpreter), str(program), *arguments],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+
+
+class WarmPython:
+    """An interpreter, and a process of it that waits."""
+
+    def __init__(self, python: Path, address: Path) -> None:
+        self.python, self.address = python, address
+
+    def start(
+        self,
+        program: Path,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        log: Path,
+    ) -> Copy:
+        """Run a program with this environment in this folder. Raises OSError."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(self.address))
+        asked = {
+            "program": str(program),
+            "arguments": list(arguments),
+            "folder": str(folder),
+            "environment": dict(environment),
+            "log": str(log),
+        }
+        connection.sendall(json.dumps(asked).encode() + b"\n")
+        return Copy(connection)
+
+
+@contextmanager
+def warm_python(python: Path, environment: Mapping[str, str], folder: Path) -> Iterator[WarmPython]:
+    """One that waits in a folder of its own, ended at the end."""
+    address, log = folder / "warm.socket", folder / "warm.log"
+    with open(log, "wb") as file:
+        waiting = subprocess.Popen(
+            [str(python), str(WAITING), str(address)],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        until = time.monotonic() + MOST_SECONDS
+        while not address.exists():
+            assert waiting.poll() is None and time.monotonic() < until, log.read_text()[-1000:]
+            time.sleep(0.05)
+        yield WarmPython(python, address)
+    finally:
+        waiting.kill()
+        waiting.wait()

@@ -1,0 +1,93 @@
+"""Has imported the engine, and copies itself for each program that it is to run: prewarmed_process.py SOCKET.
+
+Each connection asks for one program in a line of JSON, and is answered with its process id and, at its
+end, with its status. Nothing of a project or of Forkline is imported before a copy is made.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+if sqlite3.sqlite_version_info < (3, 45):
+    sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
+
+# What running and restoring import, the late ones too.
+for name in (
+    "crewai",
+    "crewai.flow.flow",
+    "crewai.project",
+    "crewai.state.checkpoint_listener",
+    "crewai.state.provider.sqlite_provider",
+    "crewai.tools.agent_tools.agent_tools",
+    "crewai.llms.providers.openai.completion",
+    "openai.resources.chat.completions",
+):
+    importlib.import_module(name)
+try:
+    paths = importlib.import_module("crewai_core.paths")
+except ModuleNotFoundError:
+    # CrewAI 1.14
+    paths = importlib.import_module("crewai.utilities.paths")
+storage_path = paths.db_storage_path
+
+
+def main(address: str) -> None:
+    """Serve until this process is ended."""
+    sys.path.pop(0)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen(16)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        connection, _ = server.accept()
+        if os.fork() == 0:
+            server.close()
+            return watch(connection)
+        connection.close()
+
+
+def watch(connection: socket.socket) -> None:
+    """Have a copy of this process become the program, and tell its number and its end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    asked = json.loads(connection.makefile().readline())
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        return become(**asked)
+    connection.sendall(f"{child}\n".encode())
+    _, status = os.waitpid(child, 0)
+    # Whoever asked may have gone.
+    with contextlib.suppress(OSError):
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def become(program: str, arguments: list[str], folder: str, environment: dict[str, str], log: str) -> None:
+    """Run the program as if this process had been started for it."""
+    os.setsid()
+    os.chdir(folder)
+    for source, target in ((os.devnull, 0), (log, 1), (log, 2)):
+        flags = os.O_RDONLY if target == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = os.open(source, flags, 0o600)
+        os.dup2(descriptor, target)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    # What the engine works out once, when it is imported.
+    storage: Any = importlib.import_module("crewai.rag.chromadb.config")
+    storage.DEFAULT_STORAGE_PATH = storage_path()
+    sys.argv = [program, *arguments]
+    sys.path.insert(0, str(Path(program).parent))
+    runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,258 @@
+"""Records real runs, and runs the real child on a job folder, as a worker would start it."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.prewarmed import Copy, WarmPython, launched
+from viewer.engines.crewai.plan import plan_of
+from viewer.engines.plan import Edits, Step, Unit
+from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUNNER = ROOT / "viewer/runners/crewai_runner.py"
+PRESS = Path(__file__).resolve().parent / "projects/press"
+# Projects that are declared in files.
+DESK, LINE = PRESS.parent / "desk", PRESS.parent / "line"
+Child = subprocess.Popen[bytes] | Copy
+KEY = "sk-test-press-000001"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One checkpoint at a location."""
+
+    id: str
+    parent: str
+    branch: str
+    source: str
+    body: dict[str, Any] = field(repr=False)
+
+    @property
+    def root(self) -> dict[str, Any]:
+        """What was run: the first entity that is no executor."""
+        entities: list[dict[str, Any]] = self.body["entities"]
+        return next(entity for entity in entities if not entity.get("executor_type"))
+
+    @property
+    def tasks(self) -> list[dict[str, Any]]:
+        tasks: list[dict[str, Any]] = self.root["tasks"]
+        return tasks
+
+    @property
+    def done(self) -> int:
+        return sum(task["output"] is not None for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A child that has ended, with its lines."""
+
+    lines: list[SpoolEvent]
+    status: int
+    log: str = field(repr=False)
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [line["data"] for line in self.lines if line["kind"] == kind]
+
+    @property
+    def end(self) -> dict[str, Any]:
+        assert [line["kind"] for line in self.lines].count("ended") == 1, self.log[-3000:]
+        assert self.lines[-1]["kind"] == "ended"
+        return self.lines[-1]["data"]
+
+
+def environment(model: TestModel, home: Path) -> dict[str, str]:
+    """What a project's environment file and a worker give a child."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": model.url,
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+        "CREWAI_TESTING": "true",
+        "OTEL_SDK_DISABLED": "true",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def record(python: Path | WarmPython, model: TestModel, folder: Path, *arguments: str) -> None:
+    """Run the press project for real; it writes checkpoints below ``folder``."""
+    log = folder / f"{'-'.join(arguments).replace('/', '-')}.txt"
+    child = launched(python, PRESS / "record.py", arguments, folder, environment(model, folder), log)
+    assert child.wait(240) == 0, log.read_text()[-2000:]
+
+
+def saved_in(location: Path) -> list[Saved]:
+    """The checkpoints of a JSON location, oldest first by what they have done."""
+    found = []
+    for path in location.rglob("*.json"):
+        identifier, _, parent = path.stem.partition("_p-")
+        body = json.loads(path.read_bytes())
+        branch = path.parent.relative_to(location).as_posix()
+        found.append(Saved(identifier, "" if parent == "none" else parent, branch, str(path), body))
+    return sorted(found, key=_progress)
+
+
+def _progress(saved: Saved) -> tuple[int, int]:
+    """How far a run had come: by its latest event, as a lone agent's record loses earlier ones."""
+    events = [node["event"] for node in saved.body["event_record"]["nodes"].values()]
+    return max((event.get("emission_sequence") or 0 for event in events), default=0), len(events)
+
+
+def marks(location: Path) -> dict[str, str]:
+    """A hash of each file at a location."""
+    files = [location] if location.is_file() else [path for path in location.rglob("*") if path.is_file()]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def plan_for(saved: Saved, entity: str, edits: Edits) -> list[Step]:
+    """The plan, as the form or the terminal makes it."""
+    if entity == "crew":
+        units = [
+            Unit(
+                id=task["id"],
+                title=task["description"],
+                done=task["output"] is not None,
+                template=task.get("checkpoint_original_description") or "",
+            )
+            for task in saved.tasks
+        ]
+    elif entity == "flow":
+        units = [Unit(name, name, done=True) for name in saved.root["checkpoint_completed_methods"] or []]
+    else:
+        units = [Unit(saved.root["id"], "ask", done="completed" in saved.body["trigger"])]
+    return plan_of(entity, units, edits)
+
+
+def request_for(
+    saved: Saved,
+    location: Path,
+    entity: str = "crew",
+    kind: str = "fork",
+    branch: str = "",
+    edits: Edits | None = None,
+    steps: Sequence[Step] | None = None,
+    entry_point: str = "",
+    provider: str = "json",
+    folder: Path = PRESS,
+) -> dict[str, Any]:
+    edits = edits or Edits()
+    steps = plan_for(saved, entity, edits) if steps is None else steps
+    return {
+        "job": str(uuid.uuid4()),
+        "kind": kind,
+        "checkpoint": {"id": saved.id, "source": saved.source},
+        "location": {"path": str(location), "provider": provider},
+        "entity": entity,
+        "name": "press",
+        "branch": branch or ("try-it" if kind == "fork" else saved.branch),
+        "inputs": dict(edits.inputs),
+        "outputs": {
+            task: value if isinstance(value, dict) else {"text": value}
+            for task, value in edits.outputs.items()
+        },
+        "state": edits.state,
+        "steps": [{"task": step.unit, "action": step.action.value} for step in steps],
+        "folder": str(folder),
+        "entry_point": entry_point,
+        # A person has accepted whatever the checkpoint adds; what that means is for test_effects to show.
+        "accepted_effects": ["*"],
+    }
+
+
+def new_run_request(
+    location: Path,
+    entity: str,
+    entry_point: str,
+    inputs: dict[str, Any],
+    checkpoints: dict[str, Any] | None = None,
+    provider: str = "json",
+    folder: Path = PRESS,
+) -> dict[str, Any]:
+    """What asks for a new run, as the form or the terminal makes it."""
+    return {
+        "job": str(uuid.uuid4()),
+        "kind": "run",
+        "checkpoint": {"id": "", "source": ""},
+        "location": {"path": str(location), "provider": provider},
+        "entity": entity,
+        "name": entry_point,
+        "branch": "main",
+        "inputs": inputs,
+        "outputs": {},
+        "state": None,
+        "steps": [],
+        "folder": str(folder),
+        "entry_point": entry_point,
+        "options": {"checkpoints": checkpoints or {}},
+    }
+
+
+@contextmanager
+def started(
+    python: Path | WarmPython, model: TestModel, folder: Path, request: dict[str, Any], **variables: str
+) -> Iterator[Child]:
+    """The child of a job folder, under way; it is killed where a test leaves it so."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / REQUEST).write_text(json.dumps(request))
+    surroundings = {**environment(model, folder), **variables}
+    child = launched(python, RUNNER, [str(folder)], folder, surroundings, folder / "log.txt")
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
+    """Wait for the child, and read what it said."""
+    status = child.wait(seconds)
+    lines, _ = read_events(folder, 0)
+    printed = (folder / "log.txt").read_text(errors="replace")
+    assert (folder / EVENTS).exists(), f"it ended with {status} before its first word: {printed[-1000:]}"
+    assert (folder / EVENTS).stat().st_mode & 0o077 == 0
+    assert not (folder / "scratch").exists()
+    return Ended(lines, status, printed)
+
+
+def asked(folder: Path, child: Child, number: int, seconds: float = 240) -> bool:
+    """Wait until the child has asked so many questions. False where it ends before."""
+    until = time.monotonic() + seconds
+    while sum(line["kind"] == "question" for line in read_events(folder, 0)[0]) < number:
+        if child.poll() is not None:
+            return False
+        assert time.monotonic() < until, f"question {number} was not asked"
+        time.sleep(0.05)
+    return True
+
+
+def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float = 240) -> Ended:
+    """Answer the child's questions, one after another, and wait for its end."""
+    for number, text in enumerate(answers, 1):
+        if not asked(folder, child, number, seconds):
+            break
+        half = folder / "half.json"
+        half.write_text(json.dumps({"text": text}))
+        half.rename(folder / answer_name(number))
+    return ended(folder, child, seconds)
+
+
+def run(
+    python: Path | WarmPython, model: TestModel, folder: Path, request: dict[str, Any], **variables: str
+) -> Ended:
+    """Run a job's child to its end."""
+    with started(python, model, folder, request, **variables) as child:
+        return ended(folder, child)

@@ -1,0 +1,87 @@
+"""Questions of real flows: asked through the spool, and again by a resume after a cancel."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.engine_runs import runs as children
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import KEY, new_run_request, request_for, saved_in
+from tests.runners.conftest import Engine
+
+pytestmark = pytest.mark.engine
+FLOW = {"entity": "flow", "entry_point": "press_asking:CuriousFlow", "kind": "resume"}
+
+
+def test_a_flow_cancelled_at_a_question_asks_again_when_resumed(
+    engine: Engine, model: TestModel, tmp_path: Path
+) -> None:
+    states = {"PRESS_STATES": str(tmp_path / "states.db")}
+    children.record(engine.python, model, tmp_path, "curious", "json", "./curious")
+    location = tmp_path / "curious"
+    model.reset()
+    request = request_for(saved_in(location)[0], location, **FLOW)  # type: ignore[arg-type]
+    folder = engine.job()
+    with children.started(engine.python, model, folder, request, **states) as child:
+        children.asked(folder, child, 1)
+        child.send_signal(signal.SIGINT)
+        run = children.ended(folder, child, 30)
+    assert run.end["status"] == "cancelled"
+    assert not run.of("answered")
+    assert model.requests == []
+    folder = engine.job()
+    with children.started(engine.python, model, folder, request, **states) as child:
+        run = children.answered(folder, child, [f"Fine with {KEY}"])
+    assert run.end["status"] == "succeeded", run.end
+    assert [question["prompt"] for question in run.of("question")] == ["What of it?"]
+    assert model.prompts() == [f"Close <>: Fine with {KEY}"]
+
+
+def test_a_password_is_never_asked_for(engine: Engine, model: TestModel, tmp_path: Path) -> None:
+    run = engine.run(new_run_request(tmp_path / "store", "flow", "press_input:PasswordFlow", {}))
+
+    assert run.end["status"] == "failed"
+    assert "environment file" in run.end["error"]
+    assert not run.of("question")
+
+
+def test_a_preflight_check_asks_no_questions(engine: Engine, tmp_path: Path) -> None:
+    request = new_run_request(tmp_path / "store", "crew", "press_input:crew_of_a_word", {})
+    run = engine.run({**request, "kind": "preflight"})
+
+    assert run.end["status"] == "failed"
+    assert "The run will ask you" in run.end["error"]
+    assert not run.of("question")
+
+
+def test_a_flow_asks_its_question_and_for_feedback(engine: Engine, model: TestModel, tmp_path: Path) -> None:
+    request = new_run_request(tmp_path / "store", "flow", "press_asking:CuriousFlow", {})
+    folder = engine.job()
+    with children.started(
+        engine.python, model, folder, request, PRESS_STATES=str(tmp_path / "states.db")
+    ) as child:
+        run = children.answered(folder, child, ["bees", "Fine"])
+    assert run.end["status"] == "succeeded", run.end
+    assert [(one["kind"], one["prompt"]) for one in run.of("question")] == [
+        ("flow_input", "Which word?"),
+        ("human_feedback", "What of it?"),
+    ]
+    assert model.prompts() == ["Close <bees>: Fine"]
+
+
+def test_a_provider_that_would_pause_the_flow_is_answered(
+    engine: Engine, model: TestModel, tmp_path: Path
+) -> None:
+    request = new_run_request(tmp_path / "store", "flow", "press_asking:ReviewFlow", {})
+    folder = engine.job()
+    with children.started(
+        engine.python, model, folder, request, PRESS_STATES=str(tmp_path / "states.db")
+    ) as child:
+        run = children.answered(folder, child, ["Approved"])
+    assert run.end["status"] == "succeeded", run.end
+    (question,) = run.of("question")
+    assert question["context"]["choices"] == ["rejected", "approved"]
+    # No model was asked which outcome the answer means.
+    first, draft, publish = model.prompts()
+    assert (first, draft.split()[0], publish.split()[0]) == ("Collect", "Draft", "Publish")

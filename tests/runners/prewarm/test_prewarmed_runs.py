@@ -1,0 +1,117 @@
+"""A waiting process that has imported real CrewAI: its forks run as children with a start of their own do."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import KEY, PRESS, marks, request_for
+from tests.jobs.conftest import wait_until
+from tests.jobs.warm.test_warm_children import memory_of
+from tests.runners.conftest import Engine
+from viewer.engines.plan import Edits
+from viewer.jobs.execution.runner_process import PrewarmedRunner, RunnerProcess
+from viewer.jobs.execution.start import start_runner
+from viewer.jobs.prewarm import pool
+from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
+from viewer.jobs.spool import REQUEST, read_events
+from viewer.models import Project
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def project(db: None, engine_python: Path, model: TestModel, tmp_path: Path, settings: Settings) -> Project:
+    settings.PREWARM, settings.DATA_DIR = True, tmp_path / "data"
+    settings.DATA_DIR.mkdir()
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={model.url}\n")
+    return Project(
+        pk=1,
+        folder=str(PRESS),
+        interpreter=str(engine_python),
+        environment_file=str(file),
+        confirmed_at=timezone.now(),
+    )
+
+
+@pytest.fixture
+def waiting(project: Project) -> Iterator[PrewarmedProcess]:
+    """A process that waits for the project's jobs, ready."""
+    state = PrewarmPool()
+    pool.start(state, project)
+    (one,) = state.waiting.values()
+    wait_until(lambda: "Waiting." in one.log.read_text() or one.process.poll() is not None, 90)
+    assert one.process.poll() is None, one.log.read_text()
+    yield one
+    pool.end_all(state)
+    one.process.kill()
+    one.process.wait()
+
+
+def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerProcess:
+    folder.mkdir(parents=True)
+    (folder / REQUEST).write_text(json.dumps(request))
+    return start_runner(folder, project)
+
+
+def lines_of(folder: Path) -> list[tuple[str, str]]:
+    """What a run told, without what differs from one to the next."""
+    lines, _ = read_events(folder, 0)
+    return [(line["kind"], str(line["data"].get("output", line["data"].get("action", "")))) for line in lines]
+
+
+def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
+    waiting: PrewarmedProcess, project: Project, engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    resume = request_for(start, location, kind="resume")
+    fork = request_for(
+        start, location, edits=Edits(inputs={"topic": "tea"}), entry_point="press_crew:make_crew"
+    )
+    folders = [engine.job(), engine.job()]
+    with ThreadPoolExecutor(2) as pool:
+        children = list(pool.map(started, folders, (project, project), (resume, fork)))
+    assert all(isinstance(child, PrewarmedRunner) for child in children)
+    assert [child.wait(60) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
+    assert sorted(tasks_asked(model)) == ["Title", "Title", "Write", "Write"]
+    assert set(model.keys) == {f"Bearer {KEY}"}
+    new = written(location, before)
+    for branch in ("main", "try-it"):
+        assert is_chain(start.id, [saved for saved in new if saved.branch == branch])
+    memory = memory_of(waiting.process.pid)
+    assert b"crewai.crew" in memory
+    assert KEY.encode() not in memory
+
+    # Side by side with a start of its own, on the same checkpoint.
+    warm_prompts = sorted(model.prompts())
+    model.reset()
+    cold = engine.run(request_for(start, location, kind="resume"))
+    assert cold.status == 0
+    assert set(model.prompts()) <= set(warm_prompts)
+    assert [line["kind"] for line in cold.lines] == [kind for kind, _ in lines_of(folders[0])]
+
+
+def test_an_interrupted_prewarmed_run_ends_its_spool_and_the_waiting_process_continues(
+    waiting: PrewarmedProcess, project: Project, engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location = stores / "crew"
+    request = request_for(after_task(location, 2), location, kind="resume")
+    model.gate.clear()
+    folder = engine.job()
+    child = started(folder, project, request)
+    model.wait_for(1)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.wait(60) == 130
+    assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"
+    assert waiting.process.poll() is None

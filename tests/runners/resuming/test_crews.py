@@ -1,0 +1,250 @@
+"""What really happens when a crew is resumed or forked: whom the model was called for, and with what."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import PRESS, marks, plan_for, request_for, saved_in
+from tests.runners.conftest import Engine
+from viewer.engines.plan import Action, Edits
+from viewer.messages.message import words_from
+
+pytestmark = pytest.mark.engine
+CREW = "press_crew:make_crew"
+
+
+def test_resume_calls_the_model_for_unfinished_tasks_only(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    run = engine.run(request_for(start, location, kind="resume"))
+    assert run.end["status"] == "succeeded", run.end
+    assert tasks_asked(model) == ["Write", "Title"]
+    new = written(location, before)
+    assert {saved.branch for saved in new} == {"main"}
+    assert is_chain(start.id, new)
+    assert new[-1].done == 4
+    assert run.end["result"] == new[-1].tasks[3]["output"]["raw"]
+
+
+def test_two_resumes_of_one_checkpoint_share_a_branch_and_differ_by_parent(
+    engine: Engine, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 3)
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(engine.run, [request_for(start, location, kind="resume") for _ in range(2)]))
+    assert [run.end["status"] for run in runs] == ["succeeded", "succeeded"]
+    new = written(location, before)
+    originals = [saved for saved in saved_in(location) if saved.source in before]
+    children_of_start = [saved for saved in (*originals, *new) if saved.parent == start.id]
+    assert len(children_of_start) == 3
+    assert {saved.branch for saved in children_of_start} == {"main"}
+
+
+def test_a_fork_writes_a_branch_that_starts_at_its_checkpoint_from_any_folder(
+    engine: Engine, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 3, "task_started")
+    run = engine.run(request_for(start, location, branch="fork/one_1a2b3c"))
+    new = written(location, before)
+    assert {saved.branch for saved in new} == {"fork/one_1a2b3c"}
+    assert is_chain(start.id, new)
+    # The engine's own settings go on: a checkpoint for each task's start and end.
+    assert [saved.body.get("trigger") for saved in new] == [None, "task_started", "task_completed"]
+    assert [line["path"] for line in run.of("checkpoint")] == [saved.source for saved in new]
+    assert [line["parent"] for line in run.of("checkpoint")] == [start.id, *[saved.id for saved in new[:-1]]]
+    # The saved location was relative: nothing may appear in the project's folder or the child's.
+    elsewhere = [*PRESS.rglob("*.json"), *engine.folder.glob("job-1/**/*.json")]
+    assert [path.name for path in elsewhere] == ["request.json"]
+    saved_settings = new[-1].root["checkpoint"]
+    assert saved_settings["location"] == str(location)
+    assert saved_settings["max_checkpoints"] is None
+
+
+def test_a_fork_with_nothing_left_to_run_writes_its_first_checkpoint(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 4)
+    run = engine.run(request_for(start, location, branch="done"))
+    assert run.end["status"] == "succeeded"
+    assert run.end["result"] == start.tasks[3]["output"]["raw"]
+    assert model.requests == []
+    (only,) = written(location, before)
+    assert (only.branch, only.parent, only.done) == ("done", start.id, 4)
+
+
+def test_inputs_keep_their_types_and_reach_the_tasks_that_run(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    edits = Edits(inputs={"year": 1999, "tags": ["x", 2]}, again=frozenset({start.tasks[0]["id"]}))
+    run = engine.run(request_for(start, location, edits=edits))
+    assert run.end["status"] == "succeeded", run.end
+    assert "Collect AI in 1999, ['x', 2]" in model.prompts()[0]
+    assert "Write about AI for 1999" in model.prompts()[2]
+    assert written(location, before)[-1].root["checkpoint_inputs"] == {
+        "topic": "AI",
+        "year": 1999,
+        "tags": ["x", 2],
+    }
+
+
+def test_a_kept_task_keeps_the_text_that_produced_its_output(engine: Engine, stores: Path) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    run = engine.run(request_for(start, location, edits=Edits(inputs={"topic": "tea"})))
+    last = written(location, before)[-1]
+    assert [task["description"] for task in last.tasks] == [
+        "Collect AI in 2026, ['a', 'b']",
+        "Check AI",
+        "Write about tea for 2026",
+        "Title for tea",
+    ]
+    # No entry point was named, so the role's template is not known: this is said, not passed over.
+    assert not any("Researcher" in line["message"] for line in run.of("warning"))
+
+
+def test_a_placeholder_without_an_input_is_left_unchanged(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    start = after_task(stores / "plain", 2)
+    run = engine.run(request_for(start, stores / "plain", edits=Edits(inputs={"topic": "tea"})))
+    assert run.end["status"] == "succeeded", run.end
+    assert "Write about tea for {year}" in model.prompts()[0]
+
+
+def test_later_tasks_receive_an_edited_output_as_text_json_and_model(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "my own fact", "score": 9}}})
+    run = engine.run(request_for(start, location, edits=edits))
+    assert run.end["status"] == "succeeded", run.end
+    assert "my own fact" in model.prompts()[0]
+    assert json.dumps({"text": "fact"})[1:8] in model.prompts()[0]
+    first = written(location, before)[0]
+    output = first.tasks[1]["output"]
+    assert json.loads(output["raw"]) == {"text": "my own fact", "score": 9}
+    assert first.body.get("trigger") is None
+
+
+def test_an_edit_that_does_not_fit_the_tasks_model_is_refused_before_any_call(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "no score"}}})
+    run = engine.run(request_for(start, location, edits=edits))
+    assert run.end["status"] == "failed"
+    assert "task 2 does not fit" in run.end["error"]
+    assert model.requests == []
+    assert written(location, before) == []
+
+
+def test_an_edited_output_after_a_task_that_runs_again_is_held(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 3)
+    first, _, third, _ = (task["id"] for task in start.tasks)
+    edits = Edits(outputs={third: "my own article"}, again=frozenset({first}))
+    steps = plan_for(start, "crew", edits)
+    assert [step.action for step in steps] == [Action.AGAIN, Action.AGAIN, Action.PINNED, Action.RUNS]
+    run = engine.run(request_for(start, location, edits=edits))
+    assert run.end["status"] == "succeeded", run.end
+    assert tasks_asked(model) == ["Collect", "Check", "Title"]
+    assert "my own article" in model.prompts()[2]
+    assert written(location, before)[-1].tasks[2]["output"]["raw"] == "my own article"
+
+
+@pytest.mark.parametrize(
+    ("again", "keep", "edit"),
+    [((2,), (), ()), ((1,), (3,), ()), ((), (2,), (1,))],
+    ids=["again 2", "again 1 keep 3", "edit 1 keep 2"],
+)
+def test_the_plan_lists_exactly_the_tasks_the_model_is_called_for(
+    engine: Engine, stores: Path, again: tuple[int, ...], keep: tuple[int, ...], edit: tuple[int, ...]
+) -> None:
+    start = after_task(stores / "crew", 3)
+    ids = [task["id"] for task in start.tasks]
+    edits = Edits(
+        outputs={ids[number - 1]: "edited" for number in edit},
+        again=frozenset(ids[number - 1] for number in again),
+        keep=frozenset(ids[number - 1] for number in keep),
+    )
+    steps = plan_for(start, "crew", edits)
+    run = engine.run(request_for(start, stores / "crew", edits=edits))
+    called = [line["position"] for line in run.of("task_started")]
+    assert called == [step.position for step in steps if step.action in {Action.AGAIN, Action.RUNS}]
+    assert run.end["status"] == "succeeded"
+
+
+def test_the_projects_own_crew_keeps_its_links_tools_guardrails_and_templates(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    edits = Edits(inputs={"topic": "tea"}, again=frozenset({start.tasks[1]["id"]}))
+    run = engine.run(request_for(start, location, edits=edits, entry_point=CREW))
+    assert run.end["status"] == "succeeded", run.end
+    assert run.of("warning") == []
+    check, _, title = model.prompts()
+    assert "Researcher of tea" in check
+    assert [tool["function"]["name"] for tool in model.requests[1]["tools"]] == ["search_archive"]
+    # Its context skips two neighbours: it is given the first task's output alone.
+    given = title.partition("This is the context you're working with:")[2]
+    assert start.tasks[0]["output"]["raw"] in given
+    assert run.of("task_completed")[1]["output"] not in given
+    new = written(location, before)
+    assert is_chain(start.id, new)
+    assert [task["id"] for task in new[-1].tasks] == [task["id"] for task in start.tasks]
+    assert new[-1].root["id"] == start.root["id"]
+
+
+def test_links_between_tasks_are_read_from_the_record(engine: Engine, model: TestModel, stores: Path) -> None:
+    start = after_task(stores / "crew", 3, "task_started")
+    run = engine.run(request_for(start, stores / "crew", kind="resume"))
+    given = model.prompts()[0].partition("This is the context you're working with:")[2]
+    assert start.tasks[0]["output"]["raw"] in given
+    assert start.tasks[2]["output"]["raw"] not in given
+    assert not any("which outputs" in line["message"] for line in run.of("warning"))
+
+
+def test_a_changed_crew_is_resumed_by_a_persons_matches(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location = stores / "crew"
+    start = after_task(location, 2)
+    # The second task has other words now, and the first was taken out; as the project's crew is made anew.
+    changed, gone = start.tasks[1], start.tasks[0]
+    changed["checkpoint_original_description"] = "Another task"
+    gone["checkpoint_original_description"] = "A task of old"
+    Path(start.source).write_text(json.dumps(start.body))
+    request = request_for(start, location, entry_point=CREW)
+    refused = engine.run(request)
+    assert refused.end["status"] == "failed"
+    assert "is not guessed" in refused.end["error"]
+    assert "“Another task”" in refused.end["error"] and "“A task of old”" in refused.end["error"]
+    asked = words_from(refused.end["words"], refused.end["error"]).values["questions"]
+    assert isinstance(asked, list) and {"title": "Another task", "position": 2} in [
+        one.values for one in asked
+    ]
+    assert model.requests == []
+    before = marks(location)
+    run = engine.run({**request, "options": {"matches": {changed["id"]: "2", gone["id"]: "-"}}})
+    assert run.end["status"] == "succeeded", run.end
+    assert tasks_asked(model) == ["Write", "Title"]
+    last = written(location, before)[-1]
+    assert [task["id"] for task in last.tasks] == [task["id"] for task in start.tasks]
+    assert last.tasks[0]["output"]["raw"] == gone["output"]["raw"]
+    assert [agent["id"] for agent in last.root["agents"]] == [agent["id"] for agent in start.root["agents"]]

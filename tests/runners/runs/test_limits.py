@@ -1,0 +1,87 @@
+"""Real runs at their limits: nothing more is asked of the model, and a resume does only what is left."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine_runs import runs as children
+from tests.engine_runs.checkpoints import after_method, after_task, is_chain, tasks_asked, written
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import marks, request_for
+from tests.runners.conftest import Engine
+from tests.runners.runs.test_terminal import Terminal, document, terminal  # noqa: F401
+from viewer.jobs.spool import STOP
+
+pytestmark = pytest.mark.engine
+
+
+def with_limits(request: dict[str, Any], **limits: float) -> dict[str, Any]:
+    return {**request, "options": {"limits": limits}}
+
+
+def test_a_run_stops_at_its_token_limit_and_a_resume_runs_the_rest(
+    terminal: Terminal,  # noqa: F811
+    model: TestModel,
+    stores: Path,
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    named = ("--entrypoint", "press_crew:make_crew", "--wait", "--json")
+    told = document(
+        terminal("fork", f"{location}#{start.id}", "--branch", "short", "--limit", "tokens=1", *named)
+    )
+    assert (told["status"], told["stopped_by"]) == ("cancelled", "Stopped at its limit of 1 token.")
+    assert told["limits"] == {"tokens": 1}
+    assert tasks_asked(model) == ["Write"]
+    last = told["checkpoints"][-1]["id"]
+    model.reset()
+    told = document(terminal("resume", f"{location}#{last}", *named))
+    assert (told["status"], told["stopped_by"]) == ("succeeded", "")
+    assert tasks_asked(model) == ["Title"]
+    new = written(location, before)
+    assert {saved.branch for saved in new} == {"short"}
+    assert is_chain(start.id, new)
+    assert new[-1].done == 4
+
+
+def test_a_crew_and_a_flow_start_no_step_beyond_their_limit(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    crew = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
+    run = engine.run(with_limits(crew, steps=1))
+    assert run.end["status"] == "cancelled"
+    assert run.of("limit") == [{"whose": "job", "measure": "steps", "most": 1}]
+    assert tasks_asked(model) == ["Write"]
+    model.reset()
+    start = after_method(stores / "flow", "outline")
+    flow = request_for(start, stores / "flow", entity="flow", entry_point="press_restless:RestlessFlow")
+    run = engine.run(with_limits(flow, steps=1), RESTLESS="0")
+    assert run.end["status"] == "cancelled"
+    assert len(run.of("method_completed")) == 1
+    assert model.prompts() == ["Stir"]
+
+
+def test_a_time_limit_is_reached_while_a_model_does_not_answer(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    model.gate.clear()
+    request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
+    run = engine.run(with_limits(request, seconds=1))
+    assert run.end["status"] == "cancelled"
+    assert run.of("limit") == [{"whose": "job", "measure": "seconds", "most": 1}]
+
+
+def test_no_model_is_called_when_a_shared_limit_is_reached(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
+    folder = engine.job()
+    folder.mkdir()
+    limit = {"whose": "project", "measure": "tokens", "most": 10}
+    (folder / STOP).write_text(json.dumps(limit))
+    run = children.run(engine.python, model, folder, request)
+    assert run.end["status"] == "cancelled"
+    assert run.of("limit") == [limit]
+    assert model.prompts() == []

@@ -1,0 +1,189 @@
+"""What a checkpoint names is imported only after consent, and never from a location. With real CrewAI."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from tests.jobs.conftest import wait_until
+from viewer.access.login_links import teammate
+from viewer.engines.plan import Edits
+from viewer.importing import import_location
+from viewer.jobs.execution.request import request_for
+from viewer.jobs.preflight import checks
+from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effects
+from viewer.launching.enqueue import run_here, start_job
+from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
+
+pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
+STORE = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30/json"
+KEY = "sk-canary-of-the-environment-file-0123"
+# Tells that it was imported, and which key it found.
+MODULE = """
+import os
+from pathlib import Path
+from crewai.tools import BaseTool
+
+with open(Path(__file__).resolve().parent / "trace", "a") as file:
+    file.write(os.environ.get("OPENAI_API_KEY", "") + "\\n")
+
+
+class Tool(BaseTool):
+    name: str = "x"
+    description: str = "x"
+
+    def _run(self) -> str:
+        return "x"
+"""
+
+
+@pytest.fixture
+def project(engine_python: Path, tmp_path: Path) -> Project:
+    """A confirmed project without entry points, and with a key in its environment file."""
+    folder = tmp_path / "newsroom"
+    folder.mkdir()
+    (folder / "keys.env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
+    project = Project.objects.create(
+        folder=str(folder), interpreter=str(engine_python), environment_file=str(folder / "keys.env")
+    )
+    project.confirm(None)
+    return project
+
+
+@pytest.fixture
+def person(client: Client) -> User:
+    user = teammate("ada", "run")
+    client.force_login(user)
+    return user
+
+
+def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
+    """A checkpoint in a location inside the project, whose last task has a tool of this type."""
+    place = Path(project.folder) / "checkpoints"
+    shutil.copytree(STORE, place)
+    source = next((place / "main").glob("*0aa12db3_p-*.json"))
+    body = json.loads(source.read_bytes())
+    root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
+    root["tasks"][-1]["tools"] = [{"tool_type": tool_type, "name": "x", "description": "x"}]
+    source.write_text(json.dumps(body))
+    location = Location.objects.create(path=str(place), provider=Location.Provider.JSON, project=project)
+    import_location(location)
+    return location.checkpoints.get(checkpoint_id__endswith="0aa12db3")
+
+
+def ended(look: PreflightCheck) -> PreflightCheck:
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._running)
+    return PreflightCheck.objects.get(pk=look.pk)
+
+
+def form_of(client: Client, checkpoint: Checkpoint) -> dict[str, Any]:
+    text = client.get(reverse("fork", args=[checkpoint.pk])).content.decode()
+    return {"branch": "b", "entry_point": "", "key": re.findall(r'name="key" value="([^"]+)"', text)[0]}
+
+
+def run_of(checkpoint: Checkpoint) -> Job:
+    """A fork that is asked for behind the form's back, and has ended."""
+    request = request_for(checkpoint, Job.Kind.FORK, "b", Edits(), [])
+    job = start_job(checkpoint, checkpoint.location.project, Job.Kind.FORK, "b", request, [])
+    run_here(job)
+    return Job.objects.get(pk=job.pk)
+
+
+def test_a_module_in_the_location_is_never_imported(client: Client, person: User, project: Project) -> None:
+    checkpoint = checkpoint_naming(project, "checkpoints.evil.Tool")
+    trace = Path(project.folder) / "checkpoints/trace"
+    (trace.parent / "evil.py").write_text(MODULE)
+    fork, plan = (reverse(name, args=[checkpoint.pk]) for name in ("fork", "fork-plan"))
+    for site in ("cross-site", "same-origin", "none"):
+        assert client.get(fork, headers={"Sec-Fetch-Site": site}).status_code == 200
+    assert not PreflightCheck.objects.exists()
+    sent = form_of(client, checkpoint)
+    strange = Client(enforce_csrf_checks=True)
+    strange.force_login(person)
+    assert strange.post(plan, sent | {"check": "1"}).status_code == 403
+    assert not PreflightCheck.objects.exists()
+    # A person starts the check, and accepts everything that it lists.
+    client.post(plan, sent | {"check": "1"})
+    look = ended(PreflightCheck.objects.get())
+    assert {one["kind"] for one in look.new_effects} == {"key"}, look.why
+    mark = re.findall(r'name="accept-effects" value="(\w+)"', client.get(fork).content.decode())[0]
+    client.post(plan, sent | {"accept-effects": mark})
+    look = ended(look)
+    assert look.report["is_complete"] and "checkpoints.evil.Tool" in look.report["blocks"][0]
+    assert client.post(fork, sent).status_code == 422
+    job = run_of(checkpoint)
+    assert job.status == Job.Status.FAILED and "checkpoints.evil.Tool" in job.error
+    assert not trace.exists()
+
+
+def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
+    project: Project, person: User
+) -> None:
+    checkpoint = checkpoint_naming(project, "helper.Tool")
+    source, trace = Path(project.folder) / "helper.py", Path(project.folder) / "trace"
+    source.write_text(MODULE)
+    job = run_of(checkpoint)
+    assert job.status == Job.Status.FAILED and "module helper" in job.error
+    found = unaccepted_effects(checkpoint, project, "")
+    assert [(one["kind"], one["name"]) for one in found] == [("module", "helper"), ("key", "OPENAI_API_KEY")]
+    partial = ended(preflight_checkpoint(checkpoint, project, ""))
+    assert partial.is_done and not partial.report["is_complete"] and partial.report["imports"] == []
+    assert not trace.exists()
+    accept_effects(project, found, person)
+    look = ended(preflight_checkpoint(checkpoint, project, ""))
+    assert look.report["is_complete"] and look.report["blocks"] == [], look.report
+    # It was imported, and all that it found is a placeholder.
+    assert set(trace.read_text().split()) == {"sk-placeholder-of-a-preflight-check"}
+    trace.unlink()
+    source.write_text(MODULE + "\n# changed\n")
+    job = run_of(checkpoint)
+    assert job.status == Job.Status.FAILED and "module helper" in job.error and not trace.exists()
+    assert [one["name"] for one in unaccepted_effects(checkpoint, project, "")] == ["helper"]
+    # What the project's own entry point imports needs no consent.
+    (Path(project.folder) / "desk.py").write_text("import helper\n")
+    project.entry_points = ["desk:build"]
+    project.save()
+    AcceptedEffect.objects.filter(kind="module").delete()
+    assert unaccepted_effects(checkpoint, project, "") == []
+
+
+@pytest.mark.parametrize(
+    "name", ["os.system", "runpy.run_path", "subprocess.Popen", "zipimport.x", "this.Tool", "sys.exit"]
+)
+def test_a_checkpoint_cannot_name_a_standard_module(project: Project, name: str) -> None:
+    checkpoint = checkpoint_naming(project, name)
+    accept_effects(project, unaccepted_effects(checkpoint, project, ""), None)
+    job = run_of(checkpoint)
+    assert job.status == Job.Status.FAILED and name in job.error
+
+
+def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = checkpoint_naming(project, "helper.Tool")
+    (Path(project.folder) / "helper.py").write_text(MODULE)
+    name = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    for command, more in (("fork", []), ("resume", []), ("vary", ["--vary", 'topic=["a"]'])):
+        with pytest.raises(SystemExit) as ended:
+            call_command("checkpoints", command, name, *more, "--json")
+        assert ended.value.code == 1
+        told = json.loads(capsys.readouterr().out)
+        assert [one["name"] for one in told["effects"]] == ["helper", "OPENAI_API_KEY"]
+    with pytest.raises(SystemExit):
+        call_command("checkpoints", "fork", name)
+    told = capsys.readouterr().out
+    assert "Import: helper" in told and "--accept-effects" in told
+    assert not Job.objects.exists() and not AcceptedEffect.objects.exists()
+    call_command("checkpoints", "fork", name, "--accept-effects", "--json")
+    assert json.loads(capsys.readouterr().out)["status"] == "queued"
+    assert AcceptedEffect.objects.count() == 2
+    # Accepted once, asked no more.
+    call_command("checkpoints", "resume", name, "--json")
+    assert json.loads(capsys.readouterr().out)["effects"] == []

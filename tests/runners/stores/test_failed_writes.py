@@ -1,0 +1,94 @@
+"""Real runs whose location is full, unwritable or moved away: each write that fails is reported."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.engine_runs import runs as children
+from tests.engine_runs.checkpoints import after_task
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import marks, new_run_request, request_for
+from tests.runners.conftest import Engine
+from tests.runners.runs.test_new_runs import INPUTS
+
+pytestmark = pytest.mark.engine
+
+
+@contextmanager
+def unwritable(folder: Path) -> Iterator[str]:
+    """A location where every write fails for real, and why: a full disk where this user may mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k,nr_inodes=8", "tmpfs", str(folder)]
+    if os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0:
+        try:
+            (folder / "ballast").write_bytes(b"x" * 12_288)
+            yield "No space left on device"
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
+        return
+    (folder / "main").write_text("not a folder")
+    yield "File exists"
+
+
+def test_a_run_on_a_full_disk_reports_every_failed_write(engine: Engine, tmp_path: Path) -> None:
+    with unwritable(tmp_path / "full") as reason:
+        asked = new_run_request(tmp_path / "full", "crew", "press_crew:make_crew", INPUTS)
+        run = engine.run(asked)
+    assert run.end["status"] == "succeeded", run.end
+    assert run.end["result"]
+    failed = run.of("checkpoint_failed")
+    assert failed and not run.of("checkpoint")
+    assert {one["error"] for one in failed} == {reason}
+    assert not any(one["moved"] for one in failed)
+
+
+@pytest.mark.parametrize("provider", ["json", "sqlite"])
+def test_a_location_renamed_during_a_run_is_not_created_again(
+    engine: Engine, model: TestModel, tmp_path: Path, provider: str
+) -> None:
+    place = tmp_path / ("runs.db" if provider == "sqlite" else "runs")
+    asked = new_run_request(
+        place,
+        "crew",
+        "press_crew:make_crew",
+        INPUTS,
+        {"events": ["task_started", "task_completed"]},
+        provider=provider,
+    )
+    model.gate.clear()
+    folder = engine.job()
+    with children.started(engine.python, model, folder, asked) as child:
+        model.wait_for(1)
+        place.rename(tmp_path / "renamed")
+        before = marks(tmp_path / "renamed")
+        model.gate.set()
+        run = children.ended(folder, child)
+    assert run.end["status"] == "succeeded", run.end
+    assert run.of("checkpoint"), "It had begun to write."
+    assert run.of("checkpoint_failed")
+    assert all(one["moved"] for one in run.of("checkpoint_failed"))
+    assert not place.exists()
+    assert marks(tmp_path / "renamed") == before
+
+
+def test_a_resume_at_a_replaced_location_leaves_the_new_one_unchanged(
+    engine: Engine, model: TestModel, stores: Path
+) -> None:
+    location = stores / "crew"
+    asked = request_for(after_task(location, 1), location, kind="resume", entry_point="press_crew:make_crew")
+    model.gate.clear()
+    folder = engine.job()
+    with children.started(engine.python, model, folder, asked) as child:
+        model.wait_for(1)
+        location.rename(stores / "renamed")
+        location.mkdir()
+        model.gate.set()
+        run = children.ended(folder, child)
+    assert run.end["status"] == "succeeded", run.end
+    assert all(one["moved"] for one in run.of("checkpoint_failed"))
+    assert run.of("checkpoint_failed")
+    assert list(location.iterdir()) == []

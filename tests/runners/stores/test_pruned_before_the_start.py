@@ -1,0 +1,88 @@
+"""A job that waits for its time, and whose checkpoint is deleted meanwhile, says so and calls no model."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from tests.engine_runs.model import TestModel
+from viewer.engines.crewai.contents import contents_of
+from viewer.engines.plan import Edits
+from viewer.importing import import_location, open_location, stored_body
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.request import request_for
+from viewer.launching.enqueue import move_start, start_job
+from viewer.launching.options import Terms
+from viewer.models import Checkpoint, Job, Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
+STORES = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30"
+
+
+@pytest.fixture
+def project(engine_python: Path, model: TestModel, tmp_path: Path) -> Project:
+    """One whose interpreter has CrewAI, and whose model counts what it is asked."""
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY=none\nOPENAI_BASE_URL={model.url}\n")
+    return Project.objects.create(
+        folder=str(tmp_path),
+        interpreter=str(engine_python),
+        environment_file=str(file),
+        confirmed_at=timezone.now(),
+    )
+
+
+def scheduled(place: Path, project: Project) -> Job:
+    """A resume of the oldest checkpoint there, in an hour."""
+    location = open_location(place)
+    import_location(location)
+    checkpoint = location.checkpoints.order_by("row").first()
+    assert checkpoint and contents_of(stored_body(checkpoint)).kind == "crew"
+    asked = request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [])
+    terms = Terms(timezone.now() + timedelta(hours=1), {})
+    return start_job(checkpoint, project, Job.Kind.RESUME, checkpoint.branch, asked, [], terms=terms)
+
+
+def ended(job: Job) -> Job:
+    """The job once its time has come."""
+    assert job.checkpoint and job.status == Job.Status.QUEUED
+    import_location(job.location)
+    assert Checkpoint.objects.get(pk=job.checkpoint.pk).state == Checkpoint.State.PRUNED
+    assert move_start(job, None)
+    ensure_finished(job)
+    job.refresh_from_db()
+    return job
+
+
+def assert_it_says_so(job: Job, model: TestModel) -> None:
+    assert job.checkpoint
+    assert job.status == Job.Status.FAILED
+    assert job.error.startswith(
+        f"The checkpoint {job.checkpoint.checkpoint_id} is not at its location any more"
+    )
+    assert "Nothing has run." in job.error
+    assert not job.events.filter(kind__in=["steps", "model_started", "checkpoint"]).exists()
+    assert model.requests == []
+
+
+def test_a_deleted_file_fails_the_job(project: Project, model: TestModel, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(STORES / "json", tmp_path / "cp"))
+    job = scheduled(place, project)
+    assert job.checkpoint
+    left = len(list(place.rglob("*.json"))) - 1
+    Path(job.checkpoint.source).unlink()
+    assert_it_says_so(ended(job), model)
+    assert len(list(place.rglob("*.json"))) == left
+
+
+def test_a_deleted_row_fails_the_job(project: Project, model: TestModel, tmp_path: Path) -> None:
+    place = Path(shutil.copyfile(STORES / "cp.db", tmp_path / "cp.db"))
+    job = scheduled(place, project)
+    assert job.checkpoint
+    with closing(sqlite3.connect(place)) as store, store:
+        store.execute("DELETE FROM checkpoints WHERE id = ?", (job.checkpoint.checkpoint_id,))
+    assert_it_says_so(ended(job), model)

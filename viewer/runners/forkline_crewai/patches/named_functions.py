@@ -1,0 +1,47 @@
+"""Write the names of functions, and the schemas of model classes, into checkpoints.
+
+Patches: pydantic.BaseModel.model_dump, while a checkpoint is written
+Versions: 1.14.2 and newer
+Why: A single function in the state, such as a tool made by ``@tool``, prevents every checkpoint from being
+    written. Newer engines write a model class's schema; older ones fail.
+Test: quality/compatibility/rows/components.py::function_tool
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from forkline_crewai.patches.retried_serialization import writing
+from forkline_runner.messages import gettext_noop as _
+
+
+def apply(warn: Callable[..., None]) -> None:
+    """Give the serializer a fallback, and ``warn`` of each function that only its name remains of."""
+    dump = BaseModel.model_dump
+
+    def fallback(value: Any) -> Any:
+        schema: Any = getattr(value, "model_json_schema", None)
+        if isinstance(value, type) and schema:
+            return schema()
+        if not callable(value) or schema:
+            raise TypeError(f"Unable to serialize unknown type: {type(value)}")
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
+        warn(
+            _(
+                "A checkpoint cannot hold the function %(name)s, only its name: to go on from one, name the "
+                "entry point, so that the function comes from the project's own code."
+            ),
+            name=name,
+        )
+        return name
+
+    def dumped(self: Any, **named: Any) -> Any:
+        # Other dumps are not ours to change: the state's parts ask for their own JSON, too.
+        if getattr(writing, "depth", 0):
+            named.setdefault("fallback", fallback)
+        return dump(self, **named)
+
+    BaseModel.model_dump = dumped

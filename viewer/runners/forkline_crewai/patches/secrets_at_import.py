@@ -1,0 +1,65 @@
+"""Hide environment files and a person's sign-in from the engine while it is imported.
+
+Patches: dotenv.load_dotenv, dotenv.dotenv_values, crewai_core.token_manager.TokenManager.get_token
+Versions: 1.14.2 and newer; only 1.14.7 and newer have crewai_core
+Why: A prewarmed process waits for jobs and must hold no secret. The engine reads both when it is imported.
+Test: tests/runners/test_patches.py::test_environment_files_and_sign_in_are_hidden_at_import
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# A load_dotenv call: the file of the module that made it, its arguments and keyword arguments.
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+
+
+@contextmanager
+def applied(calls: list[Call]) -> Iterator[None]:
+    """Append the calls of ``load_dotenv`` to ``calls``, and read no file and no sign-in."""
+    with _without_files(calls), _without_sign_in():
+        yield
+
+
+@contextmanager
+def _without_files(calls: list[Call]) -> Iterator[None]:
+    try:
+        dotenv: Any = importlib.import_module("dotenv")
+    except ImportError:
+        yield
+        return
+
+    def note(*arguments: Any, **named: Any) -> bool:
+        calls.append((sys._getframe(1).f_code.co_filename, arguments, named))
+        return False
+
+    def no_values(*arguments: Any, **named: Any) -> dict[str, str | None]:
+        return {}
+
+    with _replaced(dotenv, "load_dotenv", note), _replaced(dotenv, "dotenv_values", no_values):
+        yield
+
+
+@contextmanager
+def _without_sign_in() -> Iterator[None]:
+    try:
+        tokens: Any = importlib.import_module("crewai_core.token_manager")
+    except ImportError:
+        yield
+        return
+    with _replaced(tokens.TokenManager, "get_token", lambda manager: None):
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
