@@ -1,0 +1,209 @@
+"""The counter behind the engine protocol."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.protocol import (
+    Agent,
+    Editable,
+    EditableOutput,
+    Engine,
+    EntryPoint,
+    EventGroup,
+    HiddenPlace,
+    InputName,
+    Outlook,
+    RootKind,
+    Runner,
+    Tab,
+)
+from viewer.messages.message import Words
+
+COUNTING = RootKind(
+    name="counting",
+    label="counting",
+    unit_label="count",
+    units_label="counts",
+    can_rerun=True,
+    has_state=True,
+    can_add_inputs=False,
+    usual_events="step",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A decoded checkpoint. ``counts`` are the units' counts, in the engine's order."""
+
+    kind: str
+    name: str
+    id: str
+    engine_version: str
+    counts: Mapping[str, int]
+    limit: int
+    state: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    agents: tuple[Agent, ...] = ()
+    events: tuple[Any, ...] = ()
+    checkpoint_events: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    is_of_newer_version: bool = False
+    engine: str = "counter"
+
+
+def contents_of(body: Mapping[str, Any]) -> Contents:
+    units, state, limit = body.get("units"), body.get("state"), body.get("limit")
+    counts = (
+        {name: count for name, count in units.items() if isinstance(count, int)}
+        if isinstance(units, dict)
+        else {}
+    )
+    return Contents(
+        kind="counting" if counts else "unknown",
+        name="sheep",
+        id=str(body.get("id") or ""),
+        engine_version=str(body.get("counter") or ""),
+        counts=counts,
+        limit=limit if isinstance(limit, int) else 0,
+        state=state if isinstance(state, dict) else {},
+        inputs={},
+    )
+
+
+def units_of(contents: Contents) -> list[Unit]:
+    return [
+        Unit(name, name, done=count >= contents.limit, count=count) for name, count in contents.counts.items()
+    ]
+
+
+def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
+    units = units_of(contents)
+    known = {unit.id for unit in units}
+    for name in (*edits.outputs, *edits.again, *edits.keep):
+        if name not in known:
+            raise EditRefused("There is no count %(name)r in this checkpoint.", name=name)
+    return [
+        Step(unit.id, position, unit.title, "", *_action(unit, edits))
+        for position, unit in enumerate(units, 1)
+    ]
+
+
+def _action(unit: Unit, edits: Edits) -> tuple[Action, Reason]:
+    if not unit.done:
+        return Action.RUNS, Reason.UNFINISHED
+    if unit.id in edits.outputs:
+        return Action.EDITED, Reason.EDITED
+    return (Action.AGAIN, Reason.ASKED) if unit.id in edits.again else (Action.KEPT, Reason.FINISHED)
+
+
+def editable(contents: Contents) -> Editable:
+    outputs = tuple(
+        EditableOutput(unit.id, position, unit.title, "", str(unit.count), {"count": unit.count})
+        for position, unit in enumerate(units_of(contents), 1)
+        if unit.done
+    )
+    return Editable(state=contents.state, outputs=outputs)
+
+
+def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+    for name, value in contents.state.items():
+        if name not in (edits.state or {}):
+            yield HiddenPlace(Words("%(name)s in the state", {"name": name}), value)
+
+
+def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
+    """Every function of the folder's modules whose name starts with ``count_``."""
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("count_"):
+                found.append(EntryPoint(f"{path.stem}:{node.name}", "counting"))
+    return tuple(found)
+
+
+class Counter:
+    """The functions of this module, by the names of the protocol."""
+
+    name = "counter"
+    title = "Counter"
+    kinds = {COUNTING.name: COUNTING}
+    tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
+    distribution = "counter"
+    runner = Runner(Path(__file__).with_name("runner.py"), "counter_prewarm", {"COUNTER_QUIET": "yes"})
+    event_groups: Mapping[str, Any] = {}
+    unit_subjects = ("count",)
+    event_labels = {"count_started": "Counts %(count)s", "count_completed": "Counted %(count)s"}
+    event_details: Mapping[str, str] = {}
+    trigger_labels = {"step": "step counted", "step_failed": "step failed"}
+    failure_suffixes = ("_failed",)
+
+    contents_of = staticmethod(contents_of)
+    units_of = staticmethod(units_of)
+    plan = staticmethod(plan)
+    editable = staticmethod(editable)
+    hidden_places = staticmethod(hidden_places)
+    find_entry_points = staticmethod(find_entry_points)
+
+    def tab_context(self, tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
+        return {"counts": dict(contents.counts)}
+
+    def info(self, contents: Contents) -> dict[str, Any]:
+        return {"counts": dict(contents.counts), "limit": contents.limit, "state": dict(contents.state)}
+
+    def info_lines(self, contents: Contents) -> Iterator[str]:
+        yield from (f"{name}: {count} of {contents.limit}" for name, count in contents.counts.items())
+
+    def is_start(self, trigger: str) -> bool:
+        return False
+
+    def is_end(self, trigger: str) -> bool:
+        return trigger == "end"
+
+    def numbered_label(self, kind: str, trigger: str) -> str:
+        return ""
+
+    def read_source(self, folder: Path, entry_point: str, kind: str) -> None:
+        return None
+
+    def outlook(self, contents: Contents, source: Any = None) -> Outlook:
+        return Outlook()
+
+    def missing_prompt(self, contents: Contents, edits: Edits) -> Words | None:
+        return None
+
+    def cost(self, contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
+        return 0, 0
+
+    def missing_code(self, contents: Contents) -> Words | None:
+        return None
+
+    def former_values(self, contents: Contents, edits: Edits) -> Words | None:
+        return None
+
+    def kickoff_inputs(self, contents: Contents, kind: str) -> Mapping[str, Any]:
+        return contents.inputs
+
+    def entry_point_for(self, folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
+        return entry_points[0] if len(entry_points) == 1 else ""
+
+    def entry_point_kinds(self, folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
+        return dict.fromkeys(entry_points, "counting")
+
+    def entry_point_title(self, entry_point: str) -> str:
+        return entry_point.partition(":")[2]
+
+    def is_entry_point(self, text: str) -> bool:
+        return text.partition(":")[2].startswith("count_")
+
+    def input_names(self, folder: Path, entry_point: str, kind: str) -> tuple[InputName, ...]:
+        return ()
+
+    def checkpoint_events(self, interpreter: Path | None) -> tuple[EventGroup, ...]:
+        return (EventGroup("step", ("step",)),)
+
+
+ENGINE: Engine[Contents] = Counter()
