@@ -71,7 +71,8 @@ def _commands() -> Iterator[str]:
 
 def _subparsers(parser: ArgumentParser) -> dict[str, ArgumentParser]:
     found = next(action for action in parser._actions if isinstance(action, _SubParsersAction))
-    return dict(found.choices)
+    # An alias has the parser of the command that it stands for.
+    return {name: parser for name, parser in found.choices.items() if parser.prog.endswith(f" {name}")}
 
 
 def _command(name: str, parser: ArgumentParser, also: str) -> Iterator[str]:

@@ -38,6 +38,16 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
+    "viewer/presentation/launch": DJANGO
+    | {
+        "viewer.engines",
+        "viewer.engines.crewai",
+        "viewer.forms",
+        "viewer.importing",
+        "viewer.launching",
+        "viewer.lineage",
+        "viewer.models",
+    },
     "viewer/presentation/jobs": DJANGO
     | {
         "viewer.engines",
@@ -53,10 +63,10 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/launching": DJANGO
     | {
         "viewer.engines",
-        "viewer.forms",
         "viewer.importing",
         "viewer.jobs",
         "viewer.jobs.execution",
+        "viewer.jobs.preflight",
         "viewer.jobs.queue",
         "viewer.jobs.spool",
         "viewer.lineage",
@@ -70,9 +80,6 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.engines",
         "viewer.jobs.spool",
         "viewer.launching",
-        "viewer.lineage",
-        "viewer.messages.labels",
-        "viewer.messages.message",
         "viewer.models",
         "viewer.presentation",
         "viewer.presentation.run",
@@ -163,13 +170,11 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.cli.safe_lines",
         "viewer.data_folder",
         "viewer.engines",
-        "viewer.forms",
         "viewer.importing",
         "viewer.jobs",
         "viewer.jobs.execution",
         "viewer.jobs.human_input",
         "viewer.jobs.limits",
-        "viewer.jobs.preflight",
         "viewer.jobs.spool",
         "viewer.launching",
         "viewer.lineage",
@@ -229,6 +234,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.presentation",
         "viewer.presentation.jobs",
+        "viewer.presentation.launch",
         "viewer.presentation.run",
         "viewer.projects",
     },

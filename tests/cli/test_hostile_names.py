@@ -71,7 +71,7 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
             [target, "--again", f"x\n{FORGED}", "--plan"],
         ],
         "resume": [[target, "--plan"], [target, "--project", f"/nowhere\n{FORGED}"]],
-        "vary": [
+        "sweep": [
             [target, "--vary", f'topic=["a\\n{FORGED}", "b"]', "--plan"],
             [target, "--vary", f"x\n{FORGED}=[1]", "--plan"],
         ],

@@ -7,13 +7,13 @@ from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.plan import plan_of
 from viewer.engines.crewai.units import units_of
 from viewer.engines.plan import Edits
-from viewer.launching.redacted_parts import hidden_in, mark_of
+from viewer.launching.redacted_parts import digest_of, find_redacted_parts
 
 HIDDEN = "the key is [redacted]"
 
 
 def hidden_places(contents: Contents, edits: Edits) -> list[str]:
-    return hidden_in(contents, edits, plan_of(contents.kind, units_of(contents), edits))
+    return find_redacted_parts(contents, edits, plan_of(contents.kind, units_of(contents), edits))
 
 
 def crew() -> Contents:
@@ -66,4 +66,4 @@ def test_what_a_lone_agent_is_asked_is_named() -> None:
 
 
 def test_an_agreement_holds_for_the_places_that_were_named() -> None:
-    assert mark_of(["a", "b"]) != mark_of(["a"])
+    assert digest_of(["a", "b"]) != digest_of(["a"])

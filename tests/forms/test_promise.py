@@ -9,14 +9,14 @@ from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.units import cost_of
 from viewer.engines.plan import Edits
-from viewer.launching.plan_preview import promise_of
+from viewer.launching.plan_preview import preview_plan
 from viewer.messages.labels import step_words
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 
 
 def told(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:
-    promise = promise_of(contents, Edits(**edits))
+    promise = preview_plan(contents, Edits(**edits))
     assert promise.refusals == []
     return [(shown.step.action.value, shown.choice, shown.is_chosen) for shown in promise.shown]
 
@@ -37,7 +37,7 @@ def test_a_task_that_was_asked_to_run_again_can_be_taken_back() -> None:
 
 
 def test_a_changed_input_names_the_texts_that_were_made_with_it() -> None:
-    promise = promise_of(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"}))
+    promise = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"}))
     assert [shown.step.stale for shown in promise.shown] == [("topic",), ("topic",), ()]
     assert "topic" in promise.shown[0].stale
 
@@ -57,52 +57,52 @@ def test_an_input_in_an_expected_output_or_an_agents_texts_makes_a_finished_task
     ]
     contents = crew(tasks, {"topic": "green tea", "year": 2026, "count": 3, "short": True}, agents)
     edits = Edits(inputs={"topic": "coffee", "year": 2027, "count": 4, "short": False})
-    assert [step.stale for step in promise_of(contents, edits).steps] == [
+    assert [step.stale for step in preview_plan(contents, edits).steps] == [
         ("year",),
         ("topic",),
         (),
         ("year",),
     ]
-    assert promise_of(contents, Edits(inputs={"count": 4})).stale == []
+    assert preview_plan(contents, Edits(inputs={"count": 4})).stale == []
 
 
 def test_a_text_that_a_person_wrote_is_not_stale() -> None:
     edits = Edits(
         inputs={"topic": "ML"}, outputs={"task-2": "mine"}, again=frozenset({"task-1"}), keep=frozenset()
     )
-    steps = promise_of(crew(THREE, {"topic": "AI"}), edits).steps
+    steps = preview_plan(crew(THREE, {"topic": "AI"}), edits).steps
     assert [(step.action.value, step.stale) for step in steps] == [
         ("again", ()),
         ("pinned", ()),
         ("runs", ()),
     ]
     held = replace(edits, outputs={}, keep=frozenset({"task-2"}))
-    assert promise_of(crew(THREE, {"topic": "AI"}), held).steps[1].stale == ("topic",)
+    assert preview_plan(crew(THREE, {"topic": "AI"}), held).steps[1].stale == ("topic",)
 
 
 def test_a_conflict_is_refused_and_still_shown_so_that_it_can_be_taken_back() -> None:
     edits = Edits(outputs={"task-1": "x"}, again=frozenset({"task-1"}))
-    promise = promise_of(crew(THREE, {}), edits)
+    promise = preview_plan(crew(THREE, {}), edits)
     assert "choose one" in promise.refusals[0]
     assert promise.shown[0].choice == "again" and promise.shown[0].is_chosen
 
 
 def test_a_forged_choice_is_refused() -> None:
-    promise = promise_of(crew(THREE, {}), Edits(again=frozenset({"nobody"})))
+    promise = preview_plan(crew(THREE, {}), Edits(again=frozenset({"nobody"})))
     assert promise.refusals and promise.steps == []
 
 
 def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -> None:
     done = crew([task(1, "one")], {})
-    assert "Nothing is left to run" in promise_of(done, Edits(), is_fork=False).refusals[0]
-    forked = promise_of(done, Edits())
+    assert "Nothing is left to run" in preview_plan(done, Edits(), is_fork=False).refusals[0]
+    forked = preview_plan(done, Edits())
     assert forked.refusals == [] and "no model is called" in forked.notes[0]
-    edited = promise_of(done, Edits(outputs={"task-1": "x"}))
+    edited = preview_plan(done, Edits(outputs={"task-1": "x"}))
     assert edited.refusals == [] and "only holds what you changed" in edited.notes[0]
 
 
 def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
-    promise = promise_of(flow({"n": 1}), Edits())
+    promise = preview_plan(flow({"n": 1}), Edits())
     assert promise.refusals == [] and "does not say which methods follow" in promise.notes[0]
     assert [shown.choice for shown in promise.shown] == [""]
     assert promise.then == []
@@ -111,14 +111,14 @@ def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
 def test_a_flow_with_its_source_says_what_follows_and_what_does_not() -> None:
     outline = FlowMethod("outline", starts=True)
     publish = FlowMethod("publish", listens_to=Condition(("outline",)))
-    promise = promise_of(flow({"n": 1}), Edits(), source=(outline, publish))
+    promise = preview_plan(flow({"n": 1}), Edits(), source=(outline, publish))
     assert [(shown.step.unit, shown.word) for shown in promise.shown] == [
         ("outline", "kept"),
         ("publish", "runs"),
     ]
     assert promise.running_count == 1
     assert promise.notes == []
-    ended = promise_of(flow({"n": 1}), Edits(), source=(outline,))
+    ended = preview_plan(flow({"n": 1}), Edits(), source=(outline,))
     assert ended.refusals == [] and "nothing is left to run" in ended.notes[0]
 
 
@@ -129,7 +129,7 @@ def test_routers_are_told_with_what_they_lead_to() -> None:
             FlowMethod("turn", listens_to=Condition(("outline",)), is_router=True, **router),
             FlowMethod("go", listens_to=Condition(("left",))),
         )
-        (line,) = promise_of(flow({}), Edits(), source=methods).then
+        (line,) = preview_plan(flow({}), Edits(), source=methods).then
         return line
 
     known = "Then, depending on the router turn: left → go; right → nothing follows."
@@ -139,13 +139,13 @@ def test_routers_are_told_with_what_they_lead_to() -> None:
 
 
 def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:
-    assert promise_of(agent("Ask me"), Edits()).refusals == []
-    assert "type it" in promise_of(agent(None), Edits()).refusals[0]
-    assert promise_of(agent(None), Edits(inputs={"messages": "Ask"})).refusals == []
+    assert preview_plan(agent("Ask me"), Edits()).refusals == []
+    assert "type it" in preview_plan(agent(None), Edits()).refusals[0]
+    assert preview_plan(agent(None), Edits(inputs={"messages": "Ask"})).refusals == []
 
 
 def test_a_checkpoint_with_nothing_runnable_is_refused() -> None:
-    assert promise_of(contents_of({"entities": []}), Edits()).refusals
+    assert preview_plan(contents_of({"entities": []}), Edits()).refusals
 
 
 def events(*told: tuple[str, str, int]) -> tuple[Event, ...]:
@@ -182,13 +182,13 @@ def test_the_cost_is_that_of_the_last_attempt_of_what_will_run() -> None:
 def test_a_flow_costs_what_came_after_this_checkpoint_last_time() -> None:
     early = flow({})
     late = replace(early, events=events(("llm_call_completed", "", 7), ("llm_call_completed", "", 5)))
-    assert promise_of(early, Edits(), late).tokens == 12
-    assert promise_of(replace(early, events=late.events[:1]), Edits(), late).tokens == 5
-    assert promise_of(late, Edits()).calls == 0
+    assert preview_plan(early, Edits(), late).tokens == 12
+    assert preview_plan(replace(early, events=late.events[:1]), Edits(), late).tokens == 5
+    assert preview_plan(late, Edits()).calls == 0
 
 
 def test_a_step_is_told_in_one_line() -> None:
-    step = promise_of(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
+    step = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
     assert step_words(step) == (
         "1. Task 1 about AI: kept (finished; its output is used as it is; "
         "its text was made with the former topic)"

@@ -13,7 +13,7 @@ from tests.jobs.test_starting import checkpoint  # noqa: F401
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.queue.tasks import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.options import Terms, asks_for
+from viewer.launching.options import LaunchOptions, is_same_request
 from viewer.models import Checkpoint, DayLimits, Job, Project
 from viewer.presentation.jobs.status import hint, lateness
 from viewer.presentation.jobs.waiting import wait_of, waiting
@@ -136,7 +136,7 @@ def test_a_form_that_is_sent_again_is_known_though_the_edits_are_gone(checkpoint
         "outputs": {"task-1": {"text": "mine"}},
         "branch": "x",
     }
-    terms = Terms(limits={"tokens": 5})
+    terms = LaunchOptions(limits={"tokens": 5})
     job = start_job(
         checkpoint,
         checkpoint.location.project,
@@ -145,7 +145,7 @@ def test_a_form_that_is_sent_again_is_known_though_the_edits_are_gone(checkpoint
         request,
         [],
         idempotency_key=uuid.uuid4(),
-        terms=terms,
+        options=terms,
     )
     assert job.request_cancel()
     # What Retry fills its form with, without what may be a secret.
@@ -155,9 +155,9 @@ def test_a_form_that_is_sent_again_is_known_though_the_edits_are_gone(checkpoint
         "state": {},
     }
     assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
-    assert asks_for(job, request, terms)
-    assert not asks_for(job, {**request, "inputs": {"topic": "other"}}, terms)
-    assert not asks_for(job, request, Terms())
+    assert is_same_request(job, request, terms)
+    assert not is_same_request(job, {**request, "inputs": {"topic": "other"}}, terms)
+    assert not is_same_request(job, request, LaunchOptions())
 
 
 def test_old_entries_of_the_queue_go_and_those_of_waiting_jobs_stay(make_job: MakeJob) -> None:

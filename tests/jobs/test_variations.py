@@ -7,7 +7,7 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from viewer.jobs.queue.tasks import requeue_missing
-from viewer.launching.options import Terms
+from viewer.launching.options import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
 from viewer.presentation.jobs.waiting import wait_of
@@ -30,7 +30,7 @@ def offered() -> list[str]:
 def test_without_a_preload_all_are_offered_at_once_and_in_order(
     checkpoint: Checkpoint, project: Project
 ) -> None:
-    start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), Terms(limits={"tokens": 9}))
+    start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), LaunchOptions(limits={"tokens": 9}))
     assert offered() == ["try/a", "try/b", "try/c"]
 
 

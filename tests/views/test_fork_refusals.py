@@ -18,7 +18,7 @@ from viewer.models import Checkpoint, Job, Location, Project
 def test_a_form_without_its_key_starts_nothing(client: Client, person: User, checkpoint: Checkpoint) -> None:
     for key in ("", "x"):
         answer = client.post(page(checkpoint), filled(client, checkpoint) | {"key": key})
-        assert answer.status_code == 422 and "incomplete" in answer.content.decode()
+        assert answer.status_code == 422 and "Some fields are missing" in answer.content.decode()
     assert not Job.objects.exists()
 
 
@@ -37,7 +37,7 @@ def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpo
     ("changes", "words"),
     [
         ({"input:year": "soon"}, "must be a whole number"),
-        ({"output:task-2": "{"}, "no JSON"),
+        ({"output:task-2": "{"}, "not valid JSON"),
         ({"output:task-1": "[redacted]"}, "stands for a secret"),
         ({"branch": "main"}, "There is a branch"),
         ({"branch": "../../etc"}, "may not"),

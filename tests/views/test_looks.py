@@ -43,7 +43,7 @@ def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
     sent = filled(client, checkpoint, name)
     accepted = sent.pop("accepted")
     answer = client.post(page(checkpoint, name), sent)
-    assert answer.status_code == 422 and "agree to it" in answer.content.decode()
+    assert answer.status_code == 422 and "accept it" in answer.content.decode()
     for forged in ("1", "on", "0" * 16):
         assert client.post(page(checkpoint, name), sent | {"accepted": forged}).status_code == 422
     assert not Job.objects.exists()

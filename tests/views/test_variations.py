@@ -154,7 +154,7 @@ def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
         ({"vary-input:topic": "tea", "preload": "loudly"}, "Choose one of these"),
         ({"vary-output:task-2": "[1]"}, "must stay one"),
         ({"vary-input:topic": "tea", "shown": "another"}, "has changed with your last edit"),
-        ({"vary-input:topic": "tea", "key": "none"}, "came incomplete"),
+        ({"vary-input:topic": "tea", "key": "none"}, "Some fields are missing"),
     ],
 )
 def test_what_cannot_start_says_why(

@@ -1,18 +1,21 @@
-"""What ``manage.py checkpoints`` can be asked: one file for each question, listed here."""
+"""The subcommands of ``manage.py checkpoints``, one module each in ``commands``."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from viewer.cli.output import Subcommand
 
-# Each module in ``commands`` has HELP, add_arguments(parser) and answer(options).
-NAMES = ("list", "info", "fork", "resume", "vary", "run", "answer", "backup", "restore", "doctor")
+# Each module has HELP, add_arguments(parser) and answer(options).
+NAMES = ("list", "info", "fork", "resume", "sweep", "run", "answer", "backup", "restore", "doctor")
+# Former names that still work.
+ALIASES = {"vary": "sweep"}
 
 
 class Subcommands(Mapping[str, Subcommand]):
-    """The subcommands by name. Each is imported when it is asked for: most need what others do not."""
+    """The subcommands by name, aliases included. A module is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Subcommand:
+        name = ALIASES.get(name, name)
         if name not in NAMES:
             raise KeyError(name)
         module: Subcommand = import_module(f"viewer.cli.commands.{name}")

@@ -1,104 +1,110 @@
-"""Starts a fork or resume from the terminal, and tells what became of it."""
+"""Starts a fork or resume from the terminal, and reports its outcome."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
 from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
 from viewer.cli.arguments.choices import choices_of
 from viewer.cli.arguments.edits import add_edit_arguments, edits_of
-from viewer.cli.arguments.effects import (
-    Effects,
-    add_effect_arguments,
-    effect_documents,
-    effect_lines,
-    refused_effects,
-)
-from viewer.cli.arguments.losses import add_loss_arguments, answers_of, look_of, loss_lines
-from viewer.cli.arguments.options import add_terms_arguments, terms_of
-from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_for_plan
-from viewer.cli.arguments.pruned import add_pruned_arguments, refuse_unfit
-from viewer.cli.finding import checkpoint_at
+from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
+from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
+from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.rows import checkpoint_document
-from viewer.engines import engine_of
-from viewer.engines.plan import EditRefused, Step, plain_steps
-from viewer.engines.protocol import Outlook
+from viewer.engines.plan import Step, plain_steps
 from viewer.importing import stored_contents
-from viewer.jobs.execution.request import request_for
-from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.limits.usage import limit_label
-from viewer.launching.draft import branches_of
-from viewer.launching.enqueue import run_here, start_job
-from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_branch
-from viewer.messages.labels import decision_words, step_words, told
+from viewer.launching.enqueue import run_here
+from viewer.launching.preview import LaunchPreview
+from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.requests import ForkRequest
+from viewer.messages.labels import loss_words, step_words, told
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.status import hint, status_words
 from viewer.presentation.jobs.warnings import warnings_of
 
+R = TypeVar("R", bound=ForkRequest)
+# Refusals that are reported before a project is confirmed.
+EARLY = {Code.PLAN, Code.BRANCH}
+
 
 def add_run_arguments(parser: CommandParser) -> None:
-    """Declare what ``fork`` and ``resume`` have in common."""
+    """Add what ``fork`` and ``resume`` have in common."""
     parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add_edit_arguments(parser)
     add_checkpoint_arguments(parser)
     add_project_arguments(parser)
-    add_pruned_arguments(parser)
-    add_loss_arguments(parser)
-    add_effect_arguments(parser)
-    add_terms_arguments(parser)
-    parser.add_argument("--plan", action="store_true", help=_("Tell what would happen, and start nothing."))
+    add_accept_arguments(parser)
+    add_launch_arguments(parser)
+    parser.add_argument("--plan", action="store_true", help=_("Show the plan, and start nothing."))
     parser.add_argument(
-        "--wait", action="store_true", help=_("Wait for its end, and run it where no worker is.")
+        "--wait", action="store_true", help=_("Wait until it has ended, and run it here if no worker is up.")
     )
 
 
-def started(kind: Job.Kind, options: Mapping[str, Any]) -> Answer:
-    """The job, and its outcome where it was waited for. Raises CommandError for senseless arguments."""
-    checkpoint = checkpoint_at(options["checkpoint"])
-    branch, terms = checkpoint.branch, terms_of(options)
-    steps: list[Step] = []
+def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: Mapping[str, Any]) -> R:
+    """The request, without a project. Raises CommandError for invalid arguments."""
+    contents = stored_contents(checkpoint)
+    folder, entry_point = source_of(checkpoint.location, contents, options)
+    choices = choices_of(options, contents)
+    return type_(
+        checkpoint=checkpoint,
+        contents=contents,
+        project=None,
+        folder=folder,
+        entry_point=entry_point,
+        branch=branch,
+        edits=edits_of(options, contents),
+        models=choices.get("models", {}),
+        preload=choices.get("cache_warmup", ""),
+        checkpointing=checkpoint_settings_of(options),
+        options=launch_options_of(options),
+        accepted=accepted_in(options),
+        answers=answers_in(options, contents),
+    )
+
+
+def started(
+    request: R,
+    preview_of: Callable[[R], LaunchPreview],
+    start: Callable[[R], Job],
+    options: Mapping[str, Any],
+) -> Answer:
+    """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
+    preview = preview_of(request)
+    steps = preview.plan.steps
+    early = [one for one in preview.refusals if one.code in EARLY]
+    if early:
+        return refusal(request.branch, steps, LaunchRefused(early))
+    if options["plan"]:
+        return _planned(preview)
+    project = project_for(request.checkpoint.location, options)
+    entry_point = entry_point_of(project, request.contents, options)
+    request = replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
     try:
-        if kind == Job.Kind.FORK:
-            branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
-            checked_branch(branch, branches_of(checkpoint))
-        contents = stored_contents(checkpoint)
-        edits = edits_of(options, contents)
-        engine = engine_of(contents)
-        source = source_for_plan(checkpoint.location, contents, options)
-        steps = engine.plan(contents, edits, source)
-        if options["plan"]:
-            return _planned(branch, steps, engine.outlook(contents, source))
-        project = project_for(checkpoint.location, options)
-        entry_point = entry_point_of(project, contents, options)
-        refuse_unfit(checkpoint, project, entry_point, contents, edits, steps, options)
-        choices = choices_of(options, contents)
-        choices.update(answers_of(options, contents))
-        if checkpoints := checkpoint_settings_of(options):
-            choices["checkpoints"] = checkpoints
-        if effects := refused_effects(checkpoint, project, entry_point, options):
-            return _asks_for_effects(branch, steps, effects)
-        request = request_for(checkpoint, kind, branch, edits, steps, entry_point, choices)
-        job = start_job(checkpoint, project, kind, branch, request, plain_steps(steps), terms=terms)
-    except (EditRefused, BranchRefused, JobRefused) as refused:
-        return refusal(branch, steps, told(refused))
+        job = start(request)
+    except LaunchRefused as refused:
+        return refusal(request.branch, steps, refused)
     return outcome_of(job, steps, options["wait"])
 
 
 def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Answer:
-    """The job as it stands, or its end where it is waited for."""
+    """The job now, or once it has ended if ``waits``."""
     if waits:
         _wait(job)
     return _answer(job, steps)
 
 
 def _wait(job: Job) -> None:
-    """Until it has ended; Ctrl-C has cancelled it by then, which its status tells."""
+    """Wait until it has ended. Ctrl-C cancels it, and its status says so."""
     try:
         with questions_asked(job.pk):
             run_here(job)
@@ -108,28 +114,22 @@ def _wait(job: Job) -> None:
         job.refresh_from_db()
 
 
-def _planned(branch: str, steps: Sequence[Step], outlook: Outlook) -> Answer:
-    then = [decision_words(decision) for decision in outlook.decisions]
-    lines = [*(step_words(step) for step in steps), *then, "", _("Nothing has been started.")]
-    document = _document("planned", branch, steps)
-    document["then"] = [asdict(decision) for decision in outlook.decisions]
+def _planned(preview: LaunchPreview) -> Answer:
+    steps, plan = preview.plan.steps, preview.plan
+    lines = [*(step_words(step) for step in steps), *plan.then, "", _("Nothing has been started.")]
+    document = _document("planned", preview.request.branch, steps)
+    document["then"] = [asdict(decision) for decision in plan.decisions]
     return Answer(document, lines)
 
 
-def refusal(branch: str, steps: Sequence[Step], reason: str) -> Answer:
-    """What is told where nothing was started, and why."""
-    return Answer(_document("refused", branch, steps, error=reason), [reason], status=1)
-
-
-def _asks_for_effects(branch: str, steps: Sequence[Step], effects: Effects) -> Answer:
-    """What is told where nothing was started, because a person has to accept these effects first."""
-    lines = effect_lines(effects)
-    document = _document("refused", branch, steps, error=lines[0])
-    return Answer({**document, "effects": effect_documents(effects)}, lines, status=1)
+def refusal(branch: str, steps: Sequence[Step], refused: LaunchRefused) -> Answer:
+    """The answer if nothing was started."""
+    document = _document("refused", branch, steps, error=str(refused))
+    return Answer({**document, "effects": effects_in(refused)}, refusal_lines(refused), status=1)
 
 
 def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") -> dict[str, Any]:
-    """What is told where no job was made."""
+    """The JSON of an answer without a job."""
     return {
         "job": None,
         "status": status,
@@ -154,25 +154,23 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         row.checkpoint_id: row
         for row in Checkpoint.objects.filter(location=job.location, checkpoint_id__in=ids)
     }
+    report = report_of(job)
     document = {
+        **_document(job.status, job.branch, steps, error=told(job.why)),
         "job": str(job.pk),
-        "status": job.status,
-        "branch": job.branch,
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
-        "error": told(job.why),
         "warnings": warnings_of(job),
         "checkpoints_failed": job.events.filter(kind="checkpoint_failed").count(),
-        "plan": plain_steps(steps),
-        "look": look_of(job),
-        "effects": [],
+        "look": report,
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
         "stopped_by": limit_label(job),
     }
+    losses = [part for part in (report or {}).get("components") or [] if part.get("fate") == "lost"]
     lines = [
         *(step_words(step) for step in steps),
-        *loss_lines(look_of(job)),
+        *(_("Lost: %s") % loss_words(part) for part in losses),
         "",
         f"{status_words(job)}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
@@ -181,6 +179,13 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
     for ending in (told(job.why), job.result):
         lines += lines_of(ending.rstrip()) if ending.strip() else []
     return Answer(document, lines, status=0 if is_well(job) else 1)
+
+
+def report_of(job: Job) -> dict[str, Any] | None:
+    """The findings of the runner's own preflight check; None if there are none."""
+    event = job.events.filter(kind="preflight").first()
+    report = event.data.get("report") if event else None
+    return dict(report) if isinstance(report, dict) else None
 
 
 def is_well(job: Job) -> bool:

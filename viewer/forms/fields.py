@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
 from viewer.launching.values import (
     MISSING,
     InvalidValue,
     Kind,
-    as_json,
     has_redacted_part,
     kind_of,
     normal_line_ends,
@@ -25,6 +25,12 @@ from viewer.redaction.names.secrecy import secrecy_of
 
 # What a form sent: names and texts. None where it is shown for the first time.
 Sent = Mapping[str, str] | None
+
+
+def sent_texts(data: QueryDict | None) -> Sent:
+    """The last text of each name, None if nothing was sent."""
+    return None if data is None else {name: str(texts[-1]) for name, texts in data.lists() if texts}
+
 
 KIND_WORDS = {
     Kind.TEXT: gettext_lazy("text"),
@@ -174,8 +180,3 @@ def read_output(made: OutputField, stored_json: Any, sent: Sent) -> OutputField:
     else:
         made.changed = not made.is_json or not same_value(made.value["json"], stored_json)
     return made
-
-
-def output_text(text: str | None, value: Any) -> str:
-    """A task's output as the text of its editor."""
-    return as_json(value) if value is not None else text or ""

@@ -1,6 +1,6 @@
 """The fork's form: what a checkpoint holds as fields, and what was typed as edits."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,15 +8,14 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents, EditableOutput, RootKind, kind_of
+from viewer.engines.protocol import Contents, EditableOutput, kind_of
 from viewer.forms.checkpointing import Checkpointing
-from viewer.forms.fields import OutputField, Sent, ValueField, output_text, read_output, read_value
+from viewer.forms.fields import OutputField, Sent, ValueField, read_output, read_value
 from viewer.forms.limits import LimitsPart
 from viewer.forms.models import ModelChoices, read_models
 from viewer.forms.schedule import Timing
+from viewer.launching.dimensions import output_text
 from viewer.launching.values import MAX_CHARACTERS, InvalidValue, Kind, parse_value
-from viewer.lineage.branch_names import BranchRefused, checked_branch
-from viewer.messages.labels import told
 
 # More values than this are edited as one JSON object: a page of fields helps nobody.
 MOST_FIELDS = 60
@@ -78,15 +77,12 @@ class ForkForm:
     again: frozenset[str]
     keep: frozenset[str]
     branch: str
-    branch_error: str
     entry_point: str
     entry_point_error: str
     models: ModelChoices = field(default_factory=ModelChoices)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     timing: Timing = field(default_factory=Timing)
     limits: LimitsPart = field(default_factory=LimitsPart)
-    # What the engine read of the entry point's source.
-    source: Any = None
 
     @property
     def edits(self) -> Edits:
@@ -116,8 +112,6 @@ class ForkForm:
                 found.append(FormError(output.html_id, output.title, output.error))
         found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
         found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
-        if self.branch_error:
-            found.append(FormError("branch", _("Branch"), self.branch_error))
         if self.entry_point_error:
             found.append(FormError("entry-point", _("Starts with"), self.entry_point_error))
         return found
@@ -127,8 +121,6 @@ class ForkForm:
 class Surroundings:
     """What a form needs to know beside the checkpoint itself."""
 
-    # Those that the location has; None where no new one is made.
-    branches: Collection[str] | None
     proposed_branch: str
     entry_points: Sequence[str]
     proposed_entry_point: str
@@ -148,7 +140,7 @@ def read_fork(
         inputs.more = None
     state = None if editable.state is None else _group("state", editable.state, sent)
     branch = around.proposed_branch
-    if sent is not None and around.branches is not None:
+    if sent is not None:
         branch = sent.get("branch", "").strip()
     entry_point = around.proposed_entry_point if sent is None else sent.get("entry_point", "")
     return ForkForm(
@@ -158,9 +150,8 @@ def read_fork(
         again=frozenset(chosen.get("again", [])),
         keep=frozenset(chosen.get("keep", [])),
         branch=branch,
-        branch_error="" if around.branches is None else _branch_error(branch, around.branches),
         entry_point=entry_point,
-        entry_point_error=_entry_point_error(entry_point, kind, around.entry_points),
+        entry_point_error=_entry_point_error(entry_point, around.entry_points),
         models=read_models(contents, sent),
     )
 
@@ -194,7 +185,7 @@ def _outputs(outputs: Sequence[EditableOutput], sent: Sent) -> list[OutputField]
     """The outputs' fields; what would make the form too large to send is shown and not edited."""
     left, made = MOST_BYTES, []
     for one in outputs:
-        stored = output_text(one.text, one.value)
+        stored = output_text(one)
         left -= len(stored.encode(errors="replace"))
         made.append(_output(one, stored, left < 0 or len(stored) > MAX_CHARACTERS, sent))
     return made
@@ -215,17 +206,7 @@ def _output(output: EditableOutput, stored: str, too_long: bool, sent: Sent) -> 
     return read_output(made, output.value, sent)
 
 
-def _branch_error(branch: str, branches: Collection[str]) -> str:
-    try:
-        checked_branch(branch, branches)
-    except BranchRefused as refused:
-        return told(refused)
-    return ""
-
-
-def _entry_point_error(entry_point: str, kind: RootKind, entry_points: Sequence[str]) -> str:
+def _entry_point_error(entry_point: str, entry_points: Sequence[str]) -> str:
     if entry_point and entry_point not in entry_points:
         return _("This project has no such entry point.")
-    if kind.needs_entry_point and not entry_point:
-        return _(kind.needs_entry_point)
     return ""

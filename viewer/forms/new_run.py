@@ -2,28 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines import engine_of
 from viewer.engines.protocol import InputName, RootKind
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.models import ModelChoices, read_new_models
-from viewer.forms.preflight import ShownLook
 from viewer.forms.schedule import Timing, read_timing
-from viewer.jobs.spool import Options
-from viewer.launching.options import Terms
 from viewer.launching.values import MISSING, Kind, Missing
-from viewer.models import Location, Project, Run
 from viewer.redaction.marker import MARKER
-
-if TYPE_CHECKING:
-    from viewer.forms.retry import Retry
 
 KINDS = {
     str: Kind.TEXT,
@@ -144,57 +135,3 @@ def _is_emptied(one: ValueField) -> bool:
 
 def _value(one: ValueField) -> Any:
     return one.value if one.changed else one.stored
-
-
-@dataclass(slots=True)
-class NewRunDraft:
-    """A new run that has not started. ``again`` is the run that it repeats, ``found`` one like it, if any.
-
-    ``refusals`` are the reasons that no field can mend; ``key`` makes it start once at most; ``notice`` says
-    why the button has to be pressed once more.
-    """
-
-    location: Location
-    project: Project
-    entry_point: str
-    entity: str
-    form: NewRunForm
-    key: UUID
-    again: Run | None = None
-    found: Run | None = None
-    refusals: list[str] = field(default_factory=list)
-    notice: str = ""
-    # None where nothing could start whatever a look found.
-    look: ShownLook | None = None
-    # The job that it repeats, if any.
-    retry: "Retry | None" = None
-
-    @property
-    def against(self) -> list[str]:
-        """All that no field can mend."""
-        return [*self.refusals, *(self.look.blocks if self.look else [])]
-
-    @property
-    def options(self) -> Options:
-        """What was chosen for the run beside its inputs."""
-        chosen = Options(**self.form.models.options)
-        if self.form.checkpointing.settings:
-            chosen["checkpoints"] = self.form.checkpointing.settings
-        return chosen
-
-    @property
-    def terms(self) -> Terms:
-        """When it may start, and how much it may use."""
-        return Terms(self.form.timing.at, self.form.limits.values)
-
-    @property
-    def can_start(self) -> bool:
-        return not (self.against or self.form.errors)
-
-    @property
-    def name(self) -> str:
-        """What the run is called: as an earlier one is, else as its entry point."""
-        earlier = self.again or self.found
-        return (earlier.name if earlier else "") or engine_of(self.location).entry_point_title(
-            self.entry_point
-        )

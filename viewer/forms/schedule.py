@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.forms.fields import Sent
 from viewer.launching.option_values import parse_start_time
-from viewer.launching.options import moment_words
+from viewer.launching.options import short_time
 
 START, START_AT = "start", "start_at"
 LATER = "later"
@@ -40,7 +40,7 @@ class Timing:
     @property
     def summary(self) -> str:
         """What is chosen, in a few words."""
-        return moment_words(self.at) if self.at else _("as soon as it can")
+        return short_time(self.at) if self.at else _("as soon as it can")
 
 
 def read_timing(sent: Sent) -> Timing:

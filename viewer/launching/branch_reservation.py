@@ -12,7 +12,7 @@ class BranchTaken(JobRefused):
 def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) -> None:
     """Check that no other unfinished job writes to this branch, and that a fork's branch is new.
 
-    A database transaction begins with a write lock here, so no other process can come between this check and
+    Transactions begin with a write lock, so no other process can write between this check and the insert of
     the row. Raises BranchTaken.
     """
     if kind == Job.Kind.FORK and branch in location.taken_branches:

@@ -1,4 +1,4 @@
-"""What earlier runs of the same tell about a new one: its entry point, and what it was started with."""
+"""Earlier runs of an entry point, from which a new run's form is filled."""
 
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ from viewer.importing import stored_contents
 from viewer.launching.option_values import agent_roles
 from viewer.models import Job, Location, Project, Run
 
-# So many of a location's newest runs are looked at.
-MOST_RUNS = 50
+# How many of a location's newest runs are searched.
+MAX_RUNS = 50
 
 
 def entry_point_of_run(project: Project, run: Run) -> str:
-    """What the run was started with, as its jobs tell, else as its name does; empty where unclear."""
+    """The run's entry point, from its jobs, else from its name; empty if unclear."""
     jobs = Job.objects.filter(run=run, project=project).order_by("created_at")
     for asked in jobs.values_list("request__entry_point", flat=True):
         if asked in project.entry_points:
@@ -25,16 +25,16 @@ def entry_point_of_run(project: Project, run: Run) -> str:
 
 
 def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:
-    """The newest run of this entry point at the location. None where there is none."""
+    """The newest run of this entry point at the location; None if there is none."""
     project = location.project
     if project is None:
         return None
     names: dict[str, str] = {}
-    runs = location.runs.filter(entity=entity).select_related("location")[:MOST_RUNS]
+    runs = location.runs.filter(entity=entity).select_related("location")[:MAX_RUNS]
     started = Job.objects.filter(project=project, run__in=[run.pk for run in runs])
-    told = dict(started.order_by("-created_at").values_list("run_id", "request__entry_point"))
+    recorded = dict(started.order_by("-created_at").values_list("run_id", "request__entry_point"))
     for run in runs:
-        known = told.get(run.pk)
+        known = recorded.get(run.pk)
         if not known and run.name not in names:
             names[run.name] = engine_of(location).entry_point_for(
                 Path(project.folder), project.entry_points, run.entity, run.name
@@ -45,7 +45,7 @@ def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None
 
 
 def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
-    """What the run was started with, from its first checkpoint, each value of its type and secrets hidden."""
+    """The kickoff inputs in the run's first checkpoint, with their types; secrets are redacted."""
     contents = _first_contents(run)
     if contents is None:
         return {}
@@ -53,7 +53,7 @@ def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
 
 
 def agents_roles(run: Run) -> list[str]:
-    """The roles of the run's agents, as its inputs had filled them."""
+    """The roles of the run's agents, with its inputs inserted."""
     contents = _first_contents(run)
     return agent_roles(contents) if contents else []
 

@@ -1,4 +1,4 @@
-"""Makes a job's row, once, and has it run."""
+"""Stores a job, once, and enqueues it."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from viewer.jobs.execution.start import runnable
 from viewer.jobs.locks import worker_is_up
 from viewer.jobs.queue.tasks import enqueue_if_ready
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.options import Terms, mark_of_asked
+from viewer.launching.options import LaunchOptions, request_digest
 from viewer.launching.retry import kept_edits
 from viewer.models import Checkpoint, Job, Location, Project
 
 POLL_SECONDS = 0.1
-NO_TERMS = Terms()
+NO_OPTIONS = LaunchOptions()
 
 
 def start_job(
@@ -33,12 +33,12 @@ def start_job(
     plan: Sequence[Mapping[str, Any]],
     requested_by: AbstractBaseUser | None = None,
     idempotency_key: UUID | None = None,
-    terms: Terms = NO_TERMS,
+    options: LaunchOptions = NO_OPTIONS,
 ) -> Job:
-    """A queued job, offered to the workers once it is committed, or when its terms let it start.
+    """The queued job, enqueued once it is committed, or at its start time.
 
     The same key finds the same job, whatever else is given. ``branch`` is the one that the run writes to.
-    Raises JobRefused where the project cannot run, and BranchTaken where another job writes to the branch.
+    Raises JobRefused if the project cannot run, and BranchTaken if another job writes to the branch.
     """
     key = idempotency_key or uuid4()
     existing = Job.objects.filter(idempotency_key=key).first()
@@ -55,7 +55,7 @@ def start_job(
         "request": dict(request),
         "plan": [dict(step) for step in plan],
     }
-    return _queued(values, key, terms)
+    return _queued(values, key, options)
 
 
 def start_run(
@@ -64,11 +64,11 @@ def start_run(
     request: Mapping[str, Any],
     requested_by: AbstractBaseUser | None = None,
     idempotency_key: UUID | None = None,
-    terms: Terms = NO_TERMS,
+    options: LaunchOptions = NO_OPTIONS,
 ) -> Job:
-    """A queued job of a new run that writes to this location, as ``start_job`` makes one from a checkpoint.
+    """The queued job of a new run that writes to this location; see ``start_job``.
 
-    Its run is known with its first checkpoint. Raises JobRefused where the project cannot run.
+    It has no run until its first checkpoint is imported. Raises JobRefused if the project cannot run.
     """
     key = idempotency_key or uuid4()
     existing = Job.objects.filter(idempotency_key=key).first()
@@ -82,15 +82,15 @@ def start_run(
         "branch": request["branch"],
         "request": dict(request),
     }
-    return _queued(values, key, terms)
+    return _queued(values, key, options)
 
 
-def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
-    """The job of this key, made and offered where it is not there yet."""
+def _queued(values: Mapping[str, Any], key: UUID, options: LaunchOptions) -> Job:
+    """The job of this key, stored and enqueued if there is none."""
     agreed = {
-        "start_at": terms.start_at,
-        "limits": dict(terms.limits),
-        "request_digest": mark_of_asked(values["request"], terms),
+        "start_at": options.start_at,
+        "limits": dict(options.limits),
+        "request_digest": request_digest(values["request"], options),
     }
     with transaction.atomic():
         existing = Job.objects.filter(idempotency_key=key).first()
@@ -105,7 +105,7 @@ def _queued(values: Mapping[str, Any], key: UUID, terms: Terms) -> Job:
 
 
 def move_start(job: Job, start_at: datetime | None) -> bool:
-    """Have a queued job start at another time, or as soon as it can. False where it is queued no more."""
+    """Change the start time of a queued job; None is now. False if the job is not queued any more."""
     moved = job.move_start(start_at)
     if moved:
         enqueue_if_ready(job)
@@ -113,10 +113,10 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
 
 
 def run_here(job: Job) -> None:
-    """Wait until the job has ended: its worker runs it, or where none is up, this process does.
+    """Wait until the job has ended. A worker runs it, or this process if no worker is up.
 
-    Returns before its end where its time has passed for too long: then a person has to start it.
-    Ctrl-C cancels the job, as it would a program in the foreground, and is raised once the job has ended.
+    Returns early if the job missed its start time: a person has to start it. Ctrl-C cancels the job, as it
+    would a program in the foreground, and is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed):
@@ -126,7 +126,7 @@ def run_here(job: Job) -> None:
                 ensure_finished(job)
             job.refresh_from_db()
             if not job.has_ended:
-                # Another process has it.
+                # Another process runs it.
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt as error:
             interrupted = error

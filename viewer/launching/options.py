@@ -1,4 +1,4 @@
-"""On what terms a job runs: when it may start, and how much it may use."""
+"""Launch options: when a job may start, and how much it may use."""
 
 import json
 from collections.abc import Mapping
@@ -14,25 +14,25 @@ from viewer.models import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """``start_at`` None: as soon as it can. ``limits``: see viewer/models/limits.py."""
+class LaunchOptions:
+    """``start_at`` None starts it as soon as a worker is free. ``limits``: see viewer/models/limits.py."""
 
     start_at: datetime | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
 
 
-def mark_of_asked(request: Mapping[str, Any], terms: Terms) -> str:
-    """Tells what was asked for from anything else, without holding any of it."""
-    told = json.dumps([request, str(terms.start_at), dict(terms.limits)], sort_keys=True, default=str)
-    return salted_hmac("viewer.jobs.asked", told, algorithm="sha256").hexdigest()
+def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
+    """Identifies what was asked for, without containing any of it."""
+    asked = json.dumps([request, str(options.start_at), dict(options.limits)], sort_keys=True, default=str)
+    return salted_hmac("viewer.jobs.asked", asked, algorithm="sha256").hexdigest()
 
 
-def asks_for(job: Job, request: Mapping[str, Any], terms: Terms) -> bool:
-    """Whether this is what the job was made for: the same form, sent again."""
-    return job.request_digest == mark_of_asked(request, terms)
+def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions) -> bool:
+    """Whether the job was made for this request: the same form, sent again."""
+    return job.request_digest == request_digest(request, options)
 
 
-def moment_words(moment: datetime) -> str:
-    """When that is by the server's clock: a moment of today as its time, any other with its day."""
+def short_time(moment: datetime) -> str:
+    """The moment in the server's time zone: the time if it is today, else the date and time."""
     local = timezone.localtime(moment)
     return date_format(local, "H:i" if local.date() == timezone.localdate() else "j M Y, H:i")

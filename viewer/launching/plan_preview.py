@@ -1,4 +1,4 @@
-"""What will happen, as the form says it before anything runs: the plan, its refusals, what it may cost."""
+"""The plan preview: the steps of a fork or resume, its refusals and its estimated cost."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,15 +7,15 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step
-from viewer.engines.protocol import Contents, RootKind, kind_of
+from viewer.engines.protocol import Contents, Decision, RootKind, kind_of
 from viewer.messages import labels
 
 RUNNING = (Action.AGAIN, Action.RUNS)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownStep:
-    """One line of the plan in words. ``choice`` names what a person may tick: again, keep or nothing."""
+class StepView:
+    """A step with its labels. ``choice`` is the box that can be ticked: again, keep, or empty for none."""
 
     step: Step
     choice: str = ""
@@ -39,17 +39,18 @@ class ShownStep:
 
 
 @dataclass(slots=True)
-class Promise:
-    """``refusals`` tell why it cannot start; it can where there are none."""
+class PlanPreview:
+    """``refusals`` say why these edits cannot start. ``calls`` and ``tokens`` estimate the cost."""
 
     steps: list[Step] = field(default_factory=list)
-    shown: list[ShownStep] = field(default_factory=list)
+    shown: list[StepView] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     calls: int = 0
     tokens: int = 0
     # Decisions that are left to the run.
     then: list[str] = field(default_factory=list)
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def rerun(self) -> set[str]:
@@ -66,71 +67,74 @@ class Promise:
         return sum(step.action in RUNNING for step in self.steps)
 
 
-def promise_of(
+def preview_plan(
     contents: Contents,
     edits: Edits,
     last: Contents | None = None,
     is_fork: bool = True,
     source: Any = None,
-) -> Promise:
-    """What these edits lead to. ``last`` is where the run got furthest, for what the steps cost last time;
-    ``source`` is what the engine read of the entry point's source.
+) -> PlanPreview:
+    """The plan of these edits.
 
-    A fork with nothing left to run still gives the checkpoint a branch; a resume would do nothing.
+    The cost is estimated from ``last``, the run's furthest checkpoint. ``source`` is what the engine read of
+    the entry point's source. A fork with nothing left to run still makes a branch; a resume is refused.
     """
-    promise, engine = Promise(), engine_of(contents)
+    preview, engine = PlanPreview(), engine_of(contents)
     kind = kind_of(engine, contents.kind)
     try:
-        promise.steps = engine.plan(contents, edits, source)
+        preview.steps = engine.plan(contents, edits, source)
     except EditRefused as refused:
-        promise.refusals.append(labels.told(refused))
-        promise.steps = _plan_without_conflicts(contents, edits)
-    promise.shown = [_shown(step, kind, edits) for step in promise.steps]
+        preview.refusals.append(labels.told(refused))
+        preview.steps = _plan_without_conflicts(contents, edits)
+    preview.shown = [_shown(step, kind, edits) for step in preview.steps]
     outlook = engine.outlook(contents, source)
-    promise.then = [labels.decision_words(decision) for decision in outlook.decisions]
-    promise.notes = [labels.told(note) for note in outlook.notes]
-    promise.notes += _notes(contents, kind, promise, edits, is_fork)
-    promise.calls, promise.tokens = engine.cost(contents, last, promise.steps)
-    return promise
+    preview.decisions = outlook.decisions
+    preview.then = [labels.decision_words(decision) for decision in outlook.decisions]
+    preview.notes = [labels.told(note) for note in outlook.notes]
+    preview.notes += _notes(contents, kind, preview, edits, is_fork)
+    preview.calls, preview.tokens = engine.cost(contents, last, preview.steps)
+    return preview
 
 
 def _plan_without_conflicts(contents: Contents, edits: Edits) -> list[Step]:
-    """The plan beside a refusal, so that a choice can be taken back; empty where there is none."""
-    calm = Edits(inputs=edits.inputs, again=edits.again, keep=edits.keep - edits.again)
+    """The plan without the refused edits, so that a choice can be undone; empty if there is none."""
+    without = Edits(inputs=edits.inputs, again=edits.again, keep=edits.keep - edits.again)
     try:
-        return engine_of(contents).plan(contents, calm)
+        return engine_of(contents).plan(contents, without)
     except EditRefused:
         return []
 
 
-def _shown(step: Step, kind: RootKind, edits: Edits) -> ShownStep:
+def _shown(step: Step, kind: RootKind, edits: Edits) -> StepView:
     if not kind.can_rerun:
-        return ShownStep(step)
+        return StepView(step)
     if step.action is Action.KEPT:
-        return ShownStep(step, "again")
+        return StepView(step, "again")
     if step.unit in edits.again and step.action is Action.AGAIN:
-        return ShownStep(step, "again", True)
+        return StepView(step, "again", True)
     if kind.can_hold and step.action is Action.AGAIN:
-        return ShownStep(step, "keep")
+        return StepView(step, "keep")
     if step.action is Action.PINNED and step.reason is Reason.HELD:
-        return ShownStep(step, "keep", True)
-    return ShownStep(step)
+        return StepView(step, "keep", True)
+    return StepView(step)
 
 
-def _notes(contents: Contents, kind: RootKind, promise: Promise, edits: Edits, is_fork: bool) -> list[str]:
+def _notes(
+    contents: Contents, kind: RootKind, preview: PlanPreview, edits: Edits, is_fork: bool
+) -> list[str]:
     notes: list[str] = []
     if kind.is_open_ended:
         return notes
     missing = engine_of(contents).missing_prompt(contents, edits)
     unit = {"unit": _(kind.unit_label)}
-    if missing and promise.running_count:
-        promise.refusals.append(labels.told(missing))
-    elif promise.steps and not promise.running_count:
+    if missing and preview.running_count:
+        preview.refusals.append(labels.told(missing))
+    elif preview.steps and not preview.running_count:
         if edits.inputs or edits.outputs:
             notes.append(_("No %(unit)s runs: the fork only holds what you changed.") % unit)
         elif is_fork:
-            text = _("No %(unit)s runs and no model is called: the fork is a branch of its own from here.")
+            text = _("No %(unit)s runs and no model is called: the fork is a new branch from here.")
             notes.append(text % unit)
-        elif not promise.refusals:
-            promise.refusals.append(_("Nothing is left to run: fork it, or choose an earlier checkpoint."))
+        elif not preview.refusals:
+            preview.refusals.append(_("Nothing is left to run: fork it, or choose an earlier checkpoint."))
     return notes

@@ -1,4 +1,4 @@
-"""What of a job can be filled in again once it has ended: what was typed and is no secret."""
+"""The parts of a job's request that a form can show again once the job has ended: what is not secret."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from viewer.models.jobs import EDITS
 
 
 def kept_edits(request: Mapping[str, Any], project: Project | None) -> dict[str, dict[str, Any]]:
-    """The edits of a request that hold no secret, in the parts and under the names that they have there."""
+    """The edits of a request that contain no secret, by part and name as in the request."""
     hide = redactor_of(project)
     typed = {part: request.get(part) or {} for part in EDITS}
     return {
@@ -21,22 +21,22 @@ def kept_edits(request: Mapping[str, Any], project: Project | None) -> dict[str,
 
 
 def edits_to_repeat(job: Job) -> dict[str, dict[str, Any]]:
-    """The job's edits that are kept, by the parts of its request."""
+    """The job's stored edits, by part of its request."""
     kept = job.request.get(REPEATABLE_EDITS) or {}
     return {part: dict(kept.get(part) or {}) for part in EDITS}
 
 
 def edits_not_kept(job: Job) -> list[str]:
-    """The names of what was typed for the job and may be a secret."""
+    """The names of the job's edits that were not stored, as they may be secrets."""
     kept = edits_to_repeat(job)
     return [name for part in EDITS for name in (job.request.get(part) or {}) if name not in kept[part]]
 
 
 def free_branch(name: str, taken: set[str]) -> str:
-    """The name where it is free, else with the first free number behind it."""
+    """The name if it is free, else the name with the first free number appended."""
     if name not in taken:
         return name
-    # A name that was numbered so before is counted on; a year stays.
+    # Count on from a number that was appended before; a year in the name is not one.
     stem, _dash, number = name.rpartition("-")
     base = stem if stem in taken and number.isdigit() else name
     numbers = range(2, len(taken) + 3)

@@ -1,31 +1,173 @@
-"""Several forks of one checkpoint that are started together, and belong together."""
+"""Starts a sweep: several forks of one checkpoint that differ in some values."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid5
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
+from django.utils.translation import gettext as _
 
-from viewer.jobs.execution.start import runnable
+from viewer.engines.plan import plain_steps
+from viewer.jobs.execution.request import request_for
+from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.jobs.queue.tasks import enqueue_if_ready
+from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.options import Terms
+from viewer.launching.findings import Findings, read_findings
+from viewer.launching.options import LaunchOptions
+from viewer.launching.preview import source_refusals
+from viewer.launching.redacted_parts import find_redacted_parts
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, branch_refusals, plan_changed
+from viewer.launching.requests import ACCEPT_ALL, SweepRequest
+from viewer.launching.start import check_effects, unchecked_options
+from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
+from viewer.messages.labels import told
 from viewer.models import Checkpoint, Job, Project, Sweep
 
-AT_ONCE = Terms()
+NO_OPTIONS = LaunchOptions()
+
+
+@dataclass(slots=True)
+class SweepPreview:
+    """The variations of a request. ``count`` is their number, of which too many are not worked out."""
+
+    request: SweepRequest
+    count: int = 0
+    variations: list[Variation] = field(default_factory=list)
+    checks: list[Refusal] = field(default_factory=list)
+    findings: Findings | None = None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Every reason why it may not start, those of the preflight check included."""
+        return [*self.checks, *(self.findings.refusals if self.findings else [])]
+
+    @property
+    def plan_digest(self) -> str:
+        """Identifies the plans: a form names those that its person has seen."""
+        plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]
+        return sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def stale_count(self) -> int:
+        """How many variations keep an output that was made with a former value."""
+        return sum(bool(one.plan.stale) for one in self.variations)
+
+    @property
+    def calls(self) -> int:
+        return sum(one.plan.calls for one in self.variations)
+
+    @property
+    def tokens(self) -> int:
+        return sum(one.plan.tokens for one in self.variations)
+
+
+def preview_sweep(request: SweepRequest) -> SweepPreview:
+    """The variations, with their plans, and what refuses them."""
+    preview = SweepPreview(request, variation_count(request.dimensions))
+    preview.checks = source_refusals(request)
+    if preview.count > MAX_VARIATIONS:
+        message = _("These are %(count)d branches, and %(most)d at most can be started at once.")
+        values = {"count": preview.count, "most": MAX_VARIATIONS}
+        preview.checks.append(Refusal(Code.VARIATIONS, message % values, "content", _("Variations")))
+    elif not preview.count:
+        message = _("Say first what varies.")
+        preview.checks.append(Refusal(Code.VARIATIONS, message, "content", _("Variations")))
+    else:
+        preview.variations = list(variations_of(request))
+        preview.checks += _variation_refusals(request, preview.variations)
+    if request.preflight:
+        preview.findings = read_findings(request.preflight, request.answers, request.accepted.losses)
+    return preview
+
+
+def sweep(request: SweepRequest) -> Sweep:
+    """Queue all forks in one transaction, once. Raises LaunchRefused."""
+    if earlier := _started(request):
+        return earlier
+    preview = preview_sweep(request)
+    if request.seen_plan not in (None, preview.plan_digest):
+        raise plan_changed()
+    if preview.refusals:
+        # If the form was sent twice at once, the other one's forks have taken the branches.
+        if earlier := _started(request):
+            return earlier
+        raise LaunchRefused(preview.refusals)
+    check_effects(request)
+    planned = [_planned(preview, variation) for variation in preview.variations]
+    try:
+        return start_variations(
+            request.checkpoint,
+            request.project,
+            request.prefix,
+            planned,
+            request.key,
+            request.options,
+            preload=request.preload,
+            requested_by=request.requested_by,
+        )
+    except JobRefused as refused:
+        if earlier := _started(request):
+            return earlier
+        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused
+
+
+def _started(request: SweepRequest) -> Sweep | None:
+    """The sweep that this request has started already."""
+    return Sweep.objects.filter(idempotency_key=request.key).first()
+
+
+def _variation_refusals(request: SweepRequest, variations: Sequence[Variation]) -> list[Refusal]:
+    messages = [message for one in variations for message in one.plan.refusals]
+    found = [Refusal(Code.PLAN, message) for message in dict.fromkeys(messages)]
+    taken = request.checkpoint.location.taken_branches
+    for one in variations:
+        for refusal in branch_refusals(one.branch, taken):
+            one.branch_error = refusal.message
+            if not any(other.code == Code.BRANCH for other in found):
+                found.append(refusal)
+    if request.checkpoint.state != Checkpoint.State.PRUNED or request.accepted.redacted_parts == ACCEPT_ALL:
+        return found
+    for one in variations:
+        if find_redacted_parts(request.contents, one.edits, one.plan.steps):
+            message = _("Parts of this checkpoint's stored copy are redacted. Fork it once, to check them.")
+            return [*found, Refusal(Code.REDACTED_PARTS, message)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One fork of the group, as ``start_job`` takes one; ``words`` say what is special about it."""
+    """One fork of a sweep, as ``start_job`` expects it. ``label`` says which values it has."""
 
-    words: str
+    label: str
     branch: str
     request: Mapping[str, Any]
     plan: Sequence[Mapping[str, Any]]
+
+
+def _planned(preview: SweepPreview, variation: Variation) -> Planned:
+    request, steps = preview.request, variation.plan.steps
+    options = Options(**request.run_options)
+    # The sweep decides which of its jobs warms the prompt cache.
+    options.pop("cache_warmup", None)
+    options.update(preview.findings.options if preview.findings else unchecked_options(request))
+    if variation.models:
+        options["models"] = variation.models
+    asked = request_for(
+        request.checkpoint,
+        Job.Kind.FORK,
+        variation.branch,
+        variation.edits,
+        steps,
+        request.entry_point,
+        options,
+    )
+    return Planned(variation.label, variation.branch, asked, plain_steps(steps))
 
 
 def start_variations(
@@ -34,58 +176,60 @@ def start_variations(
     name: str,
     forks: Sequence[Planned],
     key: UUID,
-    terms: Terms = AT_ONCE,
+    options: LaunchOptions = NO_OPTIONS,
     preload: str = "",
     requested_by: AbstractBaseUser | None = None,
 ) -> Sweep:
-    """The group with its queued jobs, offered to the workers once all of them are committed.
+    """The sweep with its queued jobs, enqueued once all of them are committed.
 
-    ``terms`` are when each may start, and how much all may use together. The same key finds the same group.
-    Only the first job warms the prompt cache: what the agents have in common is warm for the others. Raises
-    JobRefused where the project cannot run, and BranchTaken where one of the branches is another job's.
+    ``options`` has the start time of each, and the limits of all together. The same key finds the same sweep.
+    Only the first job warms the prompt cache, as the common prefix is then warm for the others. Raises
+    JobRefused if the project cannot run, and BranchTaken if another job has one of the branches.
     """
     values = {
         "name": name,
         "checkpoint": checkpoint,
-        "limits": dict(terms.limits),
+        "limits": dict(options.limits),
         "requested_by": requested_by,
     }
     project = runnable(project)
     with transaction.atomic():
-        group, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
+        swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
             jobs = [
-                _job(group, project, number, fork, terms, preload if number == 1 else "")
+                _job(swept, project, number, fork, options, preload if number == 1 else "")
                 for number, fork in enumerate(forks, 1)
             ]
-            transaction.on_commit(lambda: _offer_all(jobs))
-    return group
+            transaction.on_commit(lambda: _enqueue_all(jobs))
+    return swept
 
 
-def _offer_all(jobs: Sequence[Job]) -> None:
+def _enqueue_all(jobs: Sequence[Job]) -> None:
     for job in jobs:
         enqueue_if_ready(job)
 
 
-def _job(group: Sweep, project: Project, number: int, fork: Planned, terms: Terms, preload: str) -> Job:
-    checkpoint = group.checkpoint
+def _job(
+    swept: Sweep, project: Project, number: int, fork: Planned, options: LaunchOptions, preload: str
+) -> Job:
+    checkpoint = swept.checkpoint
     assert checkpoint is not None
     refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
-    options = {**fork.request.get("options", {}), **({"cache_warmup": preload} if preload else {})}
+    run_options = {**fork.request.get("options", {}), **({"cache_warmup": preload} if preload else {})}
     return Job.objects.create(
-        idempotency_key=uuid5(group.idempotency_key, str(number)),
+        idempotency_key=uuid5(swept.idempotency_key, str(number)),
         kind=Job.Kind.FORK,
         location=checkpoint.location,
         run=checkpoint.run,
         checkpoint=checkpoint,
         project=project,
-        requested_by=group.requested_by,
+        requested_by=swept.requested_by,
         branch=fork.branch,
-        start_at=terms.start_at,
-        request={**fork.request, "options": options},
+        start_at=options.start_at,
+        request={**fork.request, "options": run_options},
         plan=[dict(step) for step in fork.plan],
-        sweep=group,
-        variation=fork.words[:300],
-        # A moment apart, so that their order is the form's.
-        created_at=group.created_at + timedelta(microseconds=number),
+        sweep=swept,
+        variation=fork.label[:300],
+        # A microsecond apart, so that they sort in the order of the form.
+        created_at=swept.created_at + timedelta(microseconds=number),
     )

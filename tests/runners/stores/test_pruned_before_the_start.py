@@ -16,7 +16,7 @@ from viewer.importing import import_location, open_location, stored_body
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.request import request_for
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.options import Terms
+from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
@@ -43,8 +43,8 @@ def scheduled(place: Path, project: Project) -> Job:
     checkpoint = location.checkpoints.order_by("row").first()
     assert checkpoint and contents_of(stored_body(checkpoint)).kind == "crew"
     asked = request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [])
-    terms = Terms(timezone.now() + timedelta(hours=1), {})
-    return start_job(checkpoint, project, Job.Kind.RESUME, checkpoint.branch, asked, [], terms=terms)
+    terms = LaunchOptions(timezone.now() + timedelta(hours=1), {})
+    return start_job(checkpoint, project, Job.Kind.RESUME, checkpoint.branch, asked, [], options=terms)
 
 
 def ended(job: Job) -> Job:

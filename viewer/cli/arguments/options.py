@@ -7,11 +7,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.launching.option_values import parse_limit, parse_start_time
-from viewer.launching.options import Terms
+from viewer.launching.options import LaunchOptions
 from viewer.models.limits import MEASURES
 
 
-def add_terms_arguments(parser: CommandParser) -> None:
+def add_launch_arguments(parser: CommandParser) -> None:
     """Declare --at and --limit."""
     parser.add_argument(
         "--at",
@@ -27,7 +27,7 @@ def add_terms_arguments(parser: CommandParser) -> None:
     )
 
 
-def terms_of(options: Mapping[str, Any]) -> Terms:
+def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
     """What was asked for. Raises CommandError for a time or a limit that is none."""
     limits: dict[str, float] = {}
     for text in options["limit"]:
@@ -40,6 +40,6 @@ def terms_of(options: Mapping[str, Any]) -> Terms:
         except ValueError as error:
             raise CommandError(f"--limit {text}: {error}") from error
     try:
-        return Terms(parse_start_time(options["at"]) if options["at"] else None, limits)
+        return LaunchOptions(parse_start_time(options["at"]) if options["at"] else None, limits)
     except ValueError as error:
         raise CommandError(f"--at {options['at']}: {error}") from error

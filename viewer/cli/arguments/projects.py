@@ -1,4 +1,4 @@
-"""The project of a run that is started from the terminal: whoever names one there has confirmed it."""
+"""The project of a run, from the arguments of a command. Starting a run in a project confirms it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.engines import all_engines, engine_of
-from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.protocol import Contents
 from viewer.models import Location, Project
 from viewer.projects.proposing import find_interpreter, propose_project
 
@@ -17,7 +17,7 @@ KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.
 
 
 def add_project_arguments(parser: CommandParser) -> None:
-    """Declare where and with what it runs; what is not named is looked for around the location."""
+    """Add --project, --python, --env-file, --entrypoint and --kind; defaults are found near the location."""
     parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
     parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
     parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
@@ -28,9 +28,9 @@ def add_project_arguments(parser: CommandParser) -> None:
 
 
 def project_for(location: Location, options: Mapping[str, Any]) -> Project:
-    """The named project, else the location's own, else the one around it. Raises CommandError.
+    """The named project, else the location's, else the one that contains it. Raises CommandError.
 
-    The location may be one that is yet to be made.
+    The location may be an unsaved row.
     """
     named = [options[name] for name in ("project", "python", "env_file")]
     if location.project and not any(named):
@@ -55,7 +55,7 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
 
 
 def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
-    """The named entry point, else the project's only one for this checkpoint; empty where unclear.
+    """The named entry point, else the project's only one for this checkpoint; empty if unclear.
 
     Raises CommandError if ``--kind`` is not the checkpoint's.
     """
@@ -76,21 +76,17 @@ def entry_point_of(project: Project, contents: Contents, options: Mapping[str, A
     return found
 
 
-def source_for_plan(location: Location, contents: Contents, options: Mapping[str, Any]) -> Any:
-    """What the engine reads of the source that a run would use. Records no project."""
-    engine = engine_of(contents)
-    if not kind_of(engine, contents.kind).needs_entry_point:
-        return None
-    own = location.project
+def source_of(location: Location, contents: Contents, options: Mapping[str, Any]) -> tuple[Path, str]:
+    """The project's folder and entry point that a run would use. Stores nothing, unlike ``project_for``."""
+    own, engine = location.project, engine_of(contents)
     folder = _absolute(options["project"]) or Path(
         own.folder if own else propose_project(Path(location.path)).folder
     )
-    named = options["entrypoint"]
-    if named is None:
-        known = own.entry_points if own and str(folder) == own.folder else []
-        points = known or [point.name for point in engine.find_entry_points(folder)]
-        named = engine.entry_point_for(folder, points, contents.kind, contents.name)
-    return engine.read_source(folder, named, contents.kind)
+    if options["entrypoint"] is not None:
+        return folder, str(options["entrypoint"])
+    known = own.entry_points if own and str(folder) == own.folder else []
+    points = known or [point.name for point in engine.find_entry_points(folder)]
+    return folder, engine.entry_point_for(folder, points, contents.kind, contents.name)
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

@@ -7,20 +7,26 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
 from viewer.cli.arguments.choices import add_choice_arguments
+from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer
-from viewer.cli.starting import add_run_arguments, started
-from viewer.models import Job
+from viewer.cli.starting import add_run_arguments, request_from, started
+from viewer.launching.fork import fork, preview_fork
+from viewer.launching.requests import ForkRequest
+from viewer.lineage.branch_names import proposed_branch
 
-HELP = _("Run on from a checkpoint on a branch of its own, with what you change.")
+HELP = _("Run on from a checkpoint on a new branch, with your edits.")
 
 
 def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
     add_choice_arguments(parser)
     parser.add_argument(
-        "--branch", metavar="NAME", help=str(_("The new branch; without it, a name is made up."))
+        "--branch", metavar="NAME", help=str(_("The new branch; by default a generated name."))
     )
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    return started(Job.Kind.FORK, options)
+    checkpoint = checkpoint_at(options["checkpoint"])
+    branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
+    request = request_from(ForkRequest, checkpoint, branch, options)
+    return started(request, preview_fork, fork, options)

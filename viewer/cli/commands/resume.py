@@ -6,9 +6,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
+from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer
-from viewer.cli.starting import add_run_arguments, started
-from viewer.models import Job
+from viewer.cli.starting import add_run_arguments, request_from, started
+from viewer.launching.requests import ResumeRequest
+from viewer.launching.resume import preview_resume, resume
 
 HELP = _("Run on from a checkpoint on its own branch.")
 
@@ -18,4 +20,6 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    return started(Job.Kind.RESUME, options)
+    checkpoint = checkpoint_at(options["checkpoint"])
+    request = request_from(ResumeRequest, checkpoint, checkpoint.branch, options)
+    return started(request, preview_resume, resume, options)

@@ -8,23 +8,21 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.accepting import accepted_in, add_accept_losses_argument
 from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
 from viewer.cli.arguments.choices import add_choice_arguments, new_choices_of
 from viewer.cli.arguments.edits import inputs_of, state_of
-from viewer.cli.arguments.losses import accepted_in, add_accept_argument
-from viewer.cli.arguments.options import add_terms_arguments, terms_of
+from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, project_for
 from viewer.cli.finding import typed_path
 from viewer.cli.output import Answer
 from viewer.cli.starting import outcome_of, refusal
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Engine, RootKind, kind_of
-from viewer.importing import UnknownLocation, open_write_target, write_target_at
-from viewer.jobs.execution.request import FIRST_BRANCH, request_for_run
-from viewer.jobs.execution.start import JobRefused
-from viewer.jobs.spool import LocationTarget
-from viewer.launching.enqueue import start_run
-from viewer.messages.labels import told
+from viewer.jobs.execution.request import FIRST_BRANCH
+from viewer.launching.new_run import new_run
+from viewer.launching.refusals import LaunchRefused
+from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
 
 HELP = gettext_lazy("Run a project's crew, flow or agent from its start, and write its checkpoints here.")
@@ -34,7 +32,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "location",
         metavar="LOCATION",
-        help=_("A folder, or a file that ends with .db for SQLite; what is not there yet is made."),
+        help=_("A folder, or a file that ends with .db for SQLite; created if it does not exist."),
     )
     parser.add_argument(
         "--input",
@@ -46,40 +44,45 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--state", metavar="JSON|@FILE", help=_("A flow's inputs, as one object."))
     add_choice_arguments(parser)
     add_checkpoint_arguments(parser)
-    add_terms_arguments(parser)
+    add_launch_arguments(parser)
     add_project_arguments(parser)
-    add_accept_argument(parser)
+    add_accept_losses_argument(parser)
     parser.add_argument(
-        "--wait", action="store_true", help=_("Wait for its end, and run it where no worker is.")
+        "--wait", action="store_true", help=_("Wait until it has ended, and run it here if no worker is up.")
     )
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """The job, and its outcome where it was waited for. Raises CommandError for senseless arguments."""
+    """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
     path = typed_path(options["location"]).expanduser().absolute()
     known = Location.objects.select_related("project").filter(path=str(path.resolve())).first()
-    settings, terms = checkpoint_settings_of(options), terms_of(options)
-    project = project_for(known or Location(path=str(path)), options)
-    entry_point, entity = _entry_point(engine_of(known), project, options)
-    engine = engine_of(known)
-    inputs = _inputs(kind_of(engine, entity), options)
-    choices = new_choices_of(options, kind_of(engine, entity))
-    choices.update(accepted_in(options))
-    if settings:
-        choices["checkpoints"] = settings
+    checkpointing, launch_options = checkpoint_settings_of(options), launch_options_of(options)
+    project, engine = project_for(known or Location(path=str(path)), options), engine_of(known)
+    entry_point, entity = _entry_point(engine, project, options)
+    kind = kind_of(engine, entity)
+    inputs, choices = _inputs(kind, options), new_choices_of(options, kind)
+    request = NewRunRequest(
+        project=project,
+        entry_point=entry_point,
+        kind=kind,
+        name=engine.entry_point_title(entry_point),
+        inputs=inputs,
+        target=str(path),
+        models=choices.get("models", {}),
+        preload=choices.get("cache_warmup", ""),
+        checkpointing=checkpointing,
+        options=launch_options,
+        accepted=accepted_in(options),
+    )
     try:
-        place = write_target_at(str(path), project)
-        target = LocationTarget(path=place.path, provider="sqlite" if place.provider == "sqlite" else "json")
-        name = engine.entry_point_title(entry_point)
-        request = request_for_run(target, entity, name, entry_point, inputs, choices)
-        job = start_run(open_write_target(place, project), project, request, terms=terms)
-    except (UnknownLocation, JobRefused) as refused:
-        return refusal(FIRST_BRANCH, [], told(refused))
+        job = new_run(request)
+    except LaunchRefused as refused:
+        return refusal(FIRST_BRANCH, [], refused)
     return outcome_of(job, [], options["wait"])
 
 
 def _entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
-    """The named entry point, else the project's only one, and what it gives."""
+    """The named entry point, else the project's only one, and its kind."""
     named = options["entrypoint"] or ""
     kinds = engine.entry_point_kinds(Path(project.folder), [named] if named else project.entry_points)
     fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
@@ -90,7 +93,7 @@ def _entry_point(engine: Engine[Any], project: Project, options: Mapping[str, An
         )
     kind = options["kind"] or kinds[fitting[0]]
     if not kind:
-        raise CommandError(_("Its source does not tell what %s gives: name it with --kind.") % fitting[0])
+        raise CommandError(_("Its source does not say what %s is: name it with --kind.") % fitting[0])
     return fitting[0], kind
 
 

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints …``: what the browser shows and does, from the terminal."""
+"""``manage.py checkpoints …``: the functions of the browser in the terminal."""
 
 import sys
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli import SUBCOMMANDS
+from viewer.cli import ALIASES, SUBCOMMANDS
 from viewer.data_folder import make_ready
 from viewer.management.command import OwnCommand
 from viewer.models import Job
@@ -16,11 +16,12 @@ from viewer.models import Job
 class Command(OwnCommand):
     help = "List, show, fork and resume checkpoints, and answer what their runs ask."
 
-    # The subcommand that the command line names, where it is its first word.
-    asked: str | None = None
+    # The subcommand that the command line names, if it is the first argument.
+    named: str | None = None
 
     def run_from_argv(self, argv: list[str]) -> None:
-        self.asked = argv[2] if len(argv) > 2 and argv[2] in SUBCOMMANDS else None
+        named = argv[2] if len(argv) > 2 else ""
+        self.named = ALIASES.get(named, named) if named in SUBCOMMANDS else None
         super().run_from_argv(argv)
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
@@ -31,13 +32,14 @@ class Command(OwnCommand):
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
         for name in SUBCOMMANDS:
-            if self.asked not in (None, name):
-                # Importing what the others need takes as long as most answers.
+            aliases = [alias for alias, own in ALIASES.items() if own == name]
+            if self.named not in (None, name):
+                # Importing the modules of the others takes as long as most commands.
                 subparsers.add_parser(name)
                 continue
             subcommand = SUBCOMMANDS[name]
             subparser = subparsers.add_parser(
-                name, help=str(subcommand.HELP), description=str(subcommand.HELP)
+                name, aliases=aliases, help=str(subcommand.HELP), description=str(subcommand.HELP)
             )
             subparser.add_argument(
                 "--json", action="store_true", help=_("Print one JSON document, nothing else.")

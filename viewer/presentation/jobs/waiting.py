@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from viewer.jobs import locks
 from viewer.jobs.limits.usage import Limit, amount, next_midnight, reached_shared_limit
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
-from viewer.launching.options import moment_words
+from viewer.launching.options import short_time
 from viewer.models import Job
 
 
@@ -48,7 +48,7 @@ def wait_of(job: Job) -> Wait | None:
 def _for_its_time(job: Job) -> Wait | None:
     if job.start_at is None or job.became_due_at is not None:
         return None
-    at = moment_words(job.start_at)
+    at = short_time(job.start_at)
     if job.is_missed:
         words = _("for you: at %(at)s, when it was to start, no worker was up. By itself it starts no more.")
         return Wait(job, "person", words % {"at": at})
@@ -69,7 +69,7 @@ def room_words(limit: Limit) -> str:
         "project": _("for room: the project's limit of %(amount)s a day is reached until %(until)s"),
         "day": _("for room: the limit of %(amount)s a day for all jobs is reached until %(until)s"),
     }
-    until = moment_words(next_midnight())
+    until = short_time(next_midnight())
     return words[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
 
 

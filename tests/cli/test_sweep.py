@@ -1,4 +1,4 @@
-"""``manage.py checkpoints vary``: one document with the group and its jobs."""
+"""``manage.py checkpoints sweep``: one document with the group and its jobs."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def vary(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*arguments: str) -> tuple[int, dict[str, Any]]:
         status = 0
         try:
-            call_command("checkpoints", "vary", where, "--branch", "tone", *arguments, "--json")
+            call_command("checkpoints", "sweep", where, "--branch", "tone", *arguments, "--json")
         except SystemExit as ended:
             status = int(str(ended.code))
         document: dict[str, Any] = json.loads(capsys.readouterr().out)

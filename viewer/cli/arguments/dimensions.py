@@ -1,0 +1,86 @@
+"""What the forks of a sweep differ in, from the arguments of a command."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from viewer.cli.arguments.edits import read_text, unit_named
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.dimensions import (
+    model_dimension,
+    output_dimension,
+    value_dimension,
+    varying_values,
+)
+from viewer.launching.option_values import ALL_AGENTS, agent_roles
+from viewer.launching.requests import Dimension
+from viewer.launching.values import InvalidValue
+
+
+def add_dimension_arguments(parser: CommandParser) -> None:
+    """Add --vary, --vary-output, --vary-model and --as-it-is."""
+    for name, form, words in (
+        ("--vary", "KEY=JSON-LIST", _("The values of an input, or of a field of a flow's state.")),
+        ("--vary-output", "TASK=TEXT|@FILE", _("A text for a finished task; once for each text.")),
+        ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
+        ("--as-it-is", "TASK", _("Its stored output is one, too.")),
+    ):
+        parser.add_argument(name, action="append", default=[], metavar=form, help=words)
+
+
+def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:
+    """The dimensions that were named. Raises CommandError."""
+    try:
+        return [*_values(options, contents), *_outputs(options, contents), *_models(options, contents)]
+    except InvalidValue as invalid:
+        raise CommandError(str(invalid)) from None
+
+
+def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
+    group, known = varying_values(contents)
+    for name, text in _pairs(options["vary"], "--vary"):
+        if not text.strip().startswith("["):
+            raise CommandError(_("--vary %s needs a JSON list, such as [1, 2].") % name)
+        if name not in known:
+            raise _nothing_named(name)
+        yield value_dimension(group, name, known[name], text)
+
+
+def _outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
+    texts: dict[str, list[str]] = {}
+    for name, text in _pairs(options["vary_output"], "--vary-output"):
+        texts.setdefault(unit_named(contents, name), []).append(read_text(text))
+    stored = {unit_named(contents, name) for name in options["as_it_is"]}
+    outputs = {one.unit: one for one in engine_of(contents).editable(contents).outputs}
+    for unit in [*texts, *stored]:
+        if unit not in outputs:
+            raise _nothing_named(unit)
+    for unit, values in texts.items():
+        yield output_dimension(outputs[unit], values, keeps_stored=unit in stored)
+
+
+def _models(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
+    kind = kind_of(engine_of(contents), contents.kind)
+    roles = agent_roles(contents) if kind.has_models else []
+    for text in options["vary_model"]:
+        role, _mark, models = text.rpartition("=")
+        name = role.strip() or (roles[0] if len(roles) == 1 else ALL_AGENTS)
+        if name not in roles and not (name == ALL_AGENTS and len(roles) > 1):
+            raise _nothing_named(name)
+        yield model_dimension(name, models.split(","))
+
+
+def _nothing_named(name: str) -> CommandError:
+    return CommandError(_("There is nothing to vary in this checkpoint by the name %r.") % name)
+
+
+def _pairs(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark or not name:
+            message = _("%(option)s needs NAME=VALUE, not %(text)s.")
+            raise CommandError(message % {"option": option, "text": text})
+        yield name, value

@@ -1,0 +1,160 @@
+"""``manage.py checkpoints sweep``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
+from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_of
+from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
+from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
+from viewer.cli.finding import checkpoint_at
+from viewer.cli.output import Answer, lines_of
+from viewer.cli.prompt import questions_asked
+from viewer.cli.refused import effects_in, refusal_lines
+from viewer.cli.starting import EARLY, is_well
+from viewer.engines.plan import plain_steps
+from viewer.importing import stored_contents
+from viewer.jobs.execution.cancel import request_cancel
+from viewer.launching.enqueue import run_here
+from viewer.launching.option_values import STRATEGIES
+from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.requests import SweepRequest
+from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
+from viewer.launching.variations import Variation
+from viewer.lineage.branch_names import proposed_branch
+from viewer.messages.labels import step_words, told
+from viewer.models import Job, Sweep
+from viewer.presentation.jobs.status import status_words
+
+HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    add = parser.add_argument
+    add("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
+    add("--branch", metavar="PREFIX", help=_("The names of the branches begin with it."))
+    add_dimension_arguments(parser)
+    add("--again-stale", action="store_true", help=_("Run again what was made with a former value."))
+    add("--preload", choices=list(STRATEGIES), help=_("Warm the provider's prompt cache, once for all."))
+    # The limits are for all forks together.
+    add_launch_arguments(parser)
+    add_project_arguments(parser)
+    add_accept_arguments(parser)
+    add("--plan", action="store_true", help=_("Show the plan, and start nothing."))
+    add(
+        "--wait",
+        action="store_true",
+        help=_("Wait until they end, and run them here if no worker is up."),
+    )
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """The sweep and its jobs, and their outcomes if they were waited for. Raises CommandError."""
+    request = _request(options)
+    preview = preview_sweep(request)
+    early = [one for one in preview.refusals if one.code in {*EARLY, Code.VARIATIONS}]
+    if early:
+        return _refusal(preview, LaunchRefused(early))
+    if options["plan"]:
+        lines = [line for variation in preview.variations for line in _plan_lines(variation)]
+        return Answer(_document(None, preview, []), [*lines, _("Nothing has been started.")])
+    project = project_for(request.checkpoint.location, options)
+    entry_point = entry_point_of(project, request.contents, options)
+    request = replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
+    try:
+        started = sweep(request)
+    except LaunchRefused as refused:
+        return _refusal(preview, refused)
+    jobs = list(started.jobs.order_by("created_at"))
+    if options["wait"]:
+        _wait(jobs)
+    return _answer(started, preview, jobs)
+
+
+def _request(options: Mapping[str, Any]) -> SweepRequest:
+    """The request, without a project."""
+    checkpoint = checkpoint_at(options["checkpoint"])
+    contents = stored_contents(checkpoint)
+    folder, entry_point = source_of(checkpoint.location, contents, options)
+    return SweepRequest(
+        checkpoint=checkpoint,
+        contents=contents,
+        project=None,
+        folder=folder,
+        entry_point=entry_point,
+        prefix=options["branch"] or proposed_branch(checkpoint.checkpoint_id),
+        dimensions=dimensions_of(options, contents),
+        again_stale=options["again_stale"],
+        preload=options["preload"] or "",
+        options=launch_options_of(options),
+        accepted=accepted_in(options),
+        answers=answers_in(options, contents),
+    )
+
+
+def _refusal(preview: SweepPreview, refused: LaunchRefused) -> Answer:
+    document = _document(None, preview, [], error=str(refused)) | {"effects": effects_in(refused)}
+    return Answer(document, refusal_lines(refused), status=1)
+
+
+def _wait(jobs: Sequence[Job]) -> None:
+    """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
+    try:
+        for job in jobs:
+            with questions_asked(job.pk):
+                run_here(job)
+    except KeyboardInterrupt:
+        for job in jobs:
+            request_cancel(job)
+    finally:
+        for job in jobs:
+            job.refresh_from_db()
+
+
+def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answer:
+    lines = []
+    for job in jobs:
+        lines += [f"{status_words(job)}: {job.variation} ({job.branch}, {job.pk})"]
+        endings = [text for text in (told(job.why), job.result) if text]
+        lines += [f"  {line}" for text in endings for line in lines_of(text)]
+    is_good = all(is_well(job) for job in jobs)
+    return Answer(_document(started, preview, jobs), lines, status=0 if is_good else 1)
+
+
+def _document(
+    started: Sweep | None, preview: SweepPreview, jobs: Sequence[Job], error: str = ""
+) -> dict[str, Any]:
+    by_branch = {job.branch: job for job in jobs}
+    branches = [_variation_document(one, by_branch.get(one.branch)) for one in preview.variations]
+    return {
+        "group": str(started.pk) if started else None,
+        "name": preview.request.prefix,
+        "limits": started.limits if started else {},
+        "error": error,
+        "effects": [],
+        "branches": branches,
+    }
+
+
+def _variation_document(variation: Variation, job: Job | None) -> dict[str, Any]:
+    return {
+        "variation": variation.label,
+        "branch": variation.branch,
+        "job": str(job.pk) if job else None,
+        "status": job.status if job else "planned",
+        "result": job.result if job else "",
+        "error": told(job.why) if job else "",
+        "plan": plain_steps(variation.plan.steps),
+    }
+
+
+def _plan_lines(variation: Variation) -> Iterator[str]:
+    yield f"{variation.branch} ({variation.label})"
+    yield from (f"  {step_words(step)}" for step in variation.plan.steps)
+    yield from (f"  {line}" for line in variation.plan.then)

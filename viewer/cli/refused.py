@@ -1,0 +1,41 @@
+"""Refusals as the terminal prints them, with the arguments that resolve them."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.start import EffectsRefused
+from viewer.models import AcceptedEffect
+
+HINTS: dict[Code, str | Promise] = {
+    Code.REDACTED_PARTS: gettext_lazy(
+        "Edit them with --input, --output or --state, or send them as they are with --accept-hidden."
+    ),
+    Code.EFFECTS: gettext_lazy(
+        "Accept them with --accept-effects, or name the project's own code with --entrypoint."
+    ),
+}
+
+
+def refusal_lines(refused: LaunchRefused) -> list[str]:
+    """Each message, the effects if these were refused, and hints."""
+    messages = list(dict.fromkeys(one.message for one in refused.refusals))
+    kinds = dict(AcceptedEffect.Kind.choices)
+    if isinstance(refused, EffectsRefused):
+        messages += [
+            f"  {kinds.get(one['kind'], one['kind'])}: {one['name']} ({one['detail']})"
+            for one in refused.effects
+        ]
+        messages.insert(0, _("Nothing has been started."))
+    hints = dict.fromkeys(str(HINTS[one.code]) for one in refused.refusals if one.code in HINTS)
+    return [*messages, *hints]
+
+
+def effects_in(refused: LaunchRefused) -> list[dict[str, str]]:
+    """The refused effects for ``--json``; empty if it was refused for another reason."""
+    if not isinstance(refused, EffectsRefused):
+        return []
+    return [
+        {name: str(one[name]) for name in ("kind", "name", "detail", "digest")} for one in refused.effects
+    ]

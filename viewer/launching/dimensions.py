@@ -1,0 +1,79 @@
+"""The dimensions of a sweep, parsed from texts. Equal values count once."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, EditableOutput
+from viewer.launching.option_values import ALL_AGENTS, parse_model
+from viewer.launching.requests import Dimension
+from viewer.launching.values import (
+    MISSING,
+    Kind,
+    as_json,
+    kind_of,
+    normal_line_ends,
+    parse_output,
+    parse_values,
+    same_value,
+)
+from viewer.redaction.marker import MARKER
+
+
+def varying_values(contents: Contents) -> tuple[str, Mapping[str, Any]]:
+    """The group of values that a sweep can vary, input or state, and the stored ones by name."""
+    editable = engine_of(contents).editable(contents)
+    if editable.inputs is not None:
+        return "input", editable.inputs
+    return "state", editable.state or {}
+
+
+def value_dimension(group: str, name: str, stored: Any, text: str) -> Dimension:
+    """An input, or an entry of the state. Raises InvalidValue."""
+    values: list[Any] = []
+    for value in parse_values(text, editing_kind(stored)):
+        if not any(same_value(value, other) for other in values):
+            values.append(value)
+    return Dimension(group, name, name, values)
+
+
+def editing_kind(stored: Any) -> Kind:
+    """The kind in which a value is typed: text if the stored one is missing or redacted."""
+    return Kind.TEXT if stored is MISSING or stored == MARKER else kind_of(stored)
+
+
+def output_text(output: EditableOutput) -> str:
+    """The output as the text of its editor."""
+    return output.text if output.value is None else as_json(output.value)
+
+
+def edited_output(output: EditableOutput, text: str) -> Any:
+    """The edit of an output, None if it is the stored one. Raises InvalidValue."""
+    if normal_line_ends(text) == normal_line_ends(output_text(output)):
+        return None
+    value = parse_output(text, output.value)
+    if output.value is not None and same_value(value["json"], output.value):
+        return None
+    return value
+
+
+def output_dimension(output: EditableOutput, texts: Iterable[str], *, keeps_stored: bool) -> Dimension:
+    """The output of a finished unit. ``keeps_stored`` adds the stored one. Raises InvalidValue."""
+    label = _("output of task %(position)d") % {"position": output.position}
+    values: list[Any] = []
+    for text in texts:
+        value = edited_output(output, text)
+        if value not in values:
+            values.append(value)
+    if keeps_stored and values and None not in values:
+        values.insert(0, None)
+    return Dimension("output", output.unit, label, values)
+
+
+def model_dimension(role: str, names: Iterable[str]) -> Dimension:
+    """The model of a role, or of all agents. Raises InvalidValue."""
+    label = _("model") if role == ALL_AGENTS else role
+    models = [parse_model(name.strip()) for name in names if name.strip()]
+    return Dimension("model", role, label, list(dict.fromkeys(models)))

@@ -1,0 +1,256 @@
+"""The findings of a preflight check, with a person's answers: what is lost, and what refuses the start."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.jobs.spool import Options
+from viewer.launching.refusals import Code, Refusal
+from viewer.launching.requests import ACCEPT_ALL
+from viewer.messages.labels import loss_words, part_words, question_words, told
+from viewer.messages.message import words_from
+from viewer.models import AcceptedEffect, PreflightCheck
+
+# The answer that a saved task or agent is not in the project any more (see Options in spool.py).
+GONE = "-"
+MAX_NAME = 120
+
+Effects = Sequence[Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Choice:
+    """One possible answer."""
+
+    value: str
+    words: str
+    is_chosen: bool = False
+
+
+@dataclass(slots=True)
+class Question:
+    """Which of the project's tasks or agents a saved one is. ``error`` is set until it is answered."""
+
+    kind: str
+    saved: str
+    html_id: str
+    label: str
+    why: str
+    choices: list[Choice]
+    answer: str = ""
+    error: str = ""
+
+    @property
+    def html_name(self) -> str:
+        return f"match:{self.saved}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """``kind`` is its label; ``detail`` says which part of the checkpoint causes it."""
+
+    kind: str
+    name: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the check found. ``losses`` maps the name by which each is accepted to its label."""
+
+    check: PreflightCheck
+    questions: list[Question] = field(default_factory=list)
+    losses: dict[str, str] = field(default_factory=dict)
+    restored: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)
+    accepted: bool = False
+    # Those that nobody has accepted for the project, and those that somebody has.
+    new_effects: list[Effect] = field(default_factory=list)
+    accepted_effects: list[Effect] = field(default_factory=list)
+    effects_mark: str = ""
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether a person has to start the check."""
+        return self.check.status == PreflightCheck.Status.UNCHECKED or self.check.is_outdated
+
+    @property
+    def is_known(self) -> bool:
+        """Whether losses are known: the check has ended, and was not stopped at unaccepted effects."""
+        return self.check.is_done and self.report.get("is_complete", True)
+
+    @property
+    def is_under_way(self) -> bool:
+        return not (self.check.has_ended or self.is_unchecked)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.check.status == PreflightCheck.Status.FAILED
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """The runner's report (see viewer/jobs/preflight/checks.py); empty without one."""
+        return dict(self.check.report)
+
+    @property
+    def blocks(self) -> list[str]:
+        """Reasons that nothing a person accepts can resolve."""
+        blocks, words = (self.report.get(name) or [] for name in ("blocks", "block_words"))
+        pairs = zip_longest(blocks, words[: len(blocks)])
+        return [told(words_from(plain, str(english))) for english, plain in pairs]
+
+    @property
+    def notes(self) -> list[str]:
+        return [_note(note) for note in self.report.get("notes") or []]
+
+    @property
+    def is_of_new_run(self) -> bool:
+        return self.check.is_of_new_run
+
+    @property
+    def needs_acceptance(self) -> bool:
+        """Whether a person has to accept losses, or that they are unknown. A new run loses nothing."""
+        if self.is_of_new_run or self.is_unchecked or self.new_effects:
+            return False
+        return bool(self.losses) or not self.is_known
+
+    @property
+    def mark(self) -> str:
+        """Identifies what is accepted: these losses of this check, or that they are unknown."""
+        seen = ["known", *sorted(self.losses)] if self.is_known else ["unknown"]
+        return sha256("\n".join([self.check.fingerprint, *seen]).encode()).hexdigest()[:16]
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The blocks, the open questions, and what has to be accepted first."""
+        found = [Refusal(Code.PREFLIGHT, message) for message in self.blocks]
+        for one in self.questions:
+            if one.error:
+                found.append(Refusal(Code.PREFLIGHT, one.error, one.html_id, one.label))
+        if self.new_effects:
+            return [*found, effects_refusal()]
+        if self.is_unchecked and not self.is_of_new_run:
+            return [*found, Refusal(Code.PREFLIGHT, _("run it first"), "check", _("Preflight check"))]
+        if not self.needs_acceptance or self.accepted:
+            return found
+        if self.is_known:
+            message = _("something is lost: accept it, or name the code that has it under “Starts with”")
+        elif self.is_under_way:
+            message = _("the preflight check is not finished: wait for it, or accept starting without it")
+        else:
+            message = _("what is lost is not known: accept starting all the same")
+        return [*found, Refusal(Code.PREFLIGHT, message, "accepted", _("Before it starts"))]
+
+    @property
+    def options(self) -> Options:
+        """The answers as the runner reads them. It starts nothing that has a loss nobody accepted."""
+        answers = {one.saved: one.answer for one in self.questions if one.answer}
+        losses = (sorted(self.losses) if self.is_known else [ACCEPT_ALL]) if self.accepted else []
+        options = Options(accepted=losses)
+        return {**options, "matches": answers} if answers else options
+
+
+def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: str) -> Findings:
+    """The findings of this check. ``accepted`` is the ``mark`` of the findings that a person accepted."""
+    new = check.new_effects
+    findings = Findings(check, effects_mark=effects_digest(check))
+    questions = check.report.get("questions") or []
+    for number, question in enumerate(questions, 1):
+        findings.questions.append(_question(number, question, answers))
+    for part in check.report.get("components") or []:
+        if part["fate"] == "lost":
+            findings.losses[loss_name(part)] = loss_words(part)
+        else:
+            (findings.own if part["fate"] == "project" else findings.restored).append(part_words(part))
+    for effect in check.effects:
+        is_new = any(effect["key"] == one["key"] for one in new)
+        (findings.new_effects if is_new else findings.accepted_effects).append(_effect(effect))
+    _refuse_repeated_answers(findings.questions)
+    for part in _unmatched_tasks(questions, findings.questions):
+        findings.losses[loss_name(part)] = loss_words(part)
+    findings.accepted = accepted in (ACCEPT_ALL, findings.mark)
+    return findings
+
+
+def effects_refusal() -> Refusal:
+    """That effects have to be accepted first."""
+    message = _("The checkpoint has effects that nobody has accepted for this project.")
+    return Refusal(Code.EFFECTS, message, "accept-effects", _("Effects"))
+
+
+def effects_digest(check: PreflightCheck) -> str:
+    """Identifies the effects of this check that nobody has accepted yet."""
+    keys = sorted(effect["key"] for effect in check.new_effects)
+    return sha256("\n".join([check.fingerprint, *keys]).encode()).hexdigest()[:16]
+
+
+def loss_name(part: Mapping[str, Any]) -> str:
+    """The name by which a loss is accepted. The runner builds the same (forkline_crewai/restore)."""
+    owner = f"task {part['task']}" if part["task"] else part["agent"]
+    return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)
+
+
+def _effect(effect: Mapping[str, Any]) -> Effect:
+    kind = str(effect["kind"])
+    known = dict(AcceptedEffect.Kind.choices)
+    return Effect(str(known.get(kind, kind)), str(effect["name"]), str(effect.get("detail") or ""))
+
+
+def _question(number: int, question: Mapping[str, Any], answers: Mapping[str, str]) -> Question:
+    label, why, gone = question_words(question)
+    answer = answers.get(question["saved"], "")
+    choices = [
+        Choice(value, gone if value == GONE else _choice(question["kind"], value, title), value == answer)
+        for value, title in question["choices"]
+    ]
+    made = Question(question["kind"], question["saved"], f"match-{number}", label, why, choices)
+    if any(choice.is_chosen for choice in choices):
+        made.answer = answer
+    else:
+        made.error = _("choose which one it is")
+    return made
+
+
+def _choice(kind: str, value: str, title: str) -> str:
+    return f"{value}. {title}" if kind == "task" else title
+
+
+def _refuse_repeated_answers(questions: Sequence[Question]) -> None:
+    """A task or agent of the project can be the answer to one question only."""
+    given = [(one.kind, one.answer) for one in questions]
+    for one in questions:
+        if one.answer not in ("", GONE) and given.count((one.kind, one.answer)) > 1:
+            one.error = _("it was chosen twice")
+
+
+def _unmatched_tasks(raw: Sequence[Mapping[str, Any]], questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """The project's tasks that are no question's answer: they do not run."""
+    tasks = [(question, one) for question, one in zip(raw, questions, strict=True) if one.kind == "task"]
+    if not tasks or any(one.error for _question, one in tasks):
+        return []
+    chosen = {one.answer for _question, one in tasks}
+    titles = {value: title for question, _one in tasks for value, title in question["choices"]}
+    return [
+        {"what": "tasks", "name": f"{value}. {title}"[:MAX_NAME], "task": 0, "agent": "", "fate": "lost"}
+        for value, title in titles.items()
+        if value != GONE and value not in chosen
+    ]
+
+
+def _note(note: Mapping[str, Any]) -> str:
+    detail = str(note.get("detail", ""))
+    if note.get("what") == "unwritten":
+        return _(
+            "This version of CrewAI writes no checkpoint of such a crew (%(detail)s) unless Forkline runs "
+            "it. Runs that are started here do write them; values that cannot be stored appear by their name."
+        ) % {"detail": detail}
+    if note.get("what") == "untyped":
+        return _(
+            "The checkpoint does not record the class of what the method %(method)s returned: methods that "
+            "read it get a dictionary. Annotate what %(method)s returns (-> ThatClass) to restore it."
+        ) % {"method": detail}
+    return detail

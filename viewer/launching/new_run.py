@@ -1,0 +1,89 @@
+"""Starts a run from its beginning: a crew, a flow or an agent of a project."""
+
+from dataclasses import dataclass, field
+
+from django.utils.translation import gettext as _
+
+from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
+from viewer.jobs.execution.request import request_for_run
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.spool import LocationTarget
+from viewer.launching.enqueue import start_run
+from viewer.launching.findings import Findings, read_findings
+from viewer.launching.options import is_same_request
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
+from viewer.launching.requests import NewRunRequest
+from viewer.launching.start import unchecked_options
+from viewer.messages.labels import told
+from viewer.models import Job, Location
+
+
+@dataclass(slots=True)
+class NewRunPreview:
+    """``target`` is where the run writes; None if nothing may be written there."""
+
+    request: NewRunRequest
+    target: WriteTarget | None = None
+    checks: list[Refusal] = field(default_factory=list)
+    findings: Findings | None = None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Every reason why it may not start, those of the preflight check included."""
+        return [*self.checks, *(self.findings.refusals if self.findings else [])]
+
+    @property
+    def needs_preflight(self) -> bool:
+        """Whether a preflight check could matter: the project can run, and the target can be written."""
+        return not any(one.code in (Code.PROJECT, Code.TARGET) for one in self.checks)
+
+
+def preview_new_run(request: NewRunRequest) -> NewRunPreview:
+    """Where the run would write, and what refuses it."""
+    preview = NewRunPreview(request)
+    preview.checks = project_refusals(request.project)
+    kind = request.kind
+    if kind.prompt and not request.inputs.get(kind.prompt):
+        message = _("Say what the %(kind)s is asked.") % {"kind": _(kind.label)}
+        preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
+    try:
+        if isinstance(request.target, Location):
+            preview.target = write_target_of(request.target, request.project) if request.project else None
+        elif request.project:
+            preview.target = write_target_at(request.target, request.project, request.roots)
+    except UnknownLocation as error:
+        preview.checks.append(Refusal(Code.TARGET, told(error), "place", _("New location")))
+    if request.preflight:
+        preview.findings = read_findings(request.preflight, {}, "")
+    return preview
+
+
+def new_run(request: NewRunRequest) -> Job:
+    """Queue the run, once; a location that does not exist is created. Raises LaunchRefused."""
+    preview = preview_new_run(request)
+    project, target = request.project, preview.target
+    if preview.refusals or project is None or target is None:
+        raise LaunchRefused(preview.refusals)
+    options = request.run_options
+    if not request.preflight:
+        options.update(unchecked_options(request))
+    asked = request_for_run(
+        LocationTarget(path=target.path, provider="sqlite" if target.provider == "sqlite" else "json"),
+        request.kind.name,
+        request.name,
+        request.entry_point,
+        request.inputs,
+        options or None,
+    )
+    earlier = Job.objects.filter(idempotency_key=request.key).first()
+    if earlier and is_same_request(earlier, asked, request.options):
+        return earlier
+    if earlier:
+        raise AlreadyStarted
+    try:
+        location = open_write_target(target, project)
+        return start_run(location, project, asked, request.requested_by, request.key, request.options)
+    except UnknownLocation as refused:
+        raise LaunchRefused([Refusal(Code.TARGET, told(refused))]) from refused
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused

@@ -1,0 +1,43 @@
+"""The preflight check that the browser shows before a start."""
+
+from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
+from viewer.launching.findings import effects_digest
+from viewer.launching.new_run import NewRunPreview
+from viewer.launching.requests import CheckpointRequest
+from viewer.models import PreflightCheck, accept_effects
+
+
+def preflight_of(
+    request: CheckpointRequest, *, may_start: bool, again: bool = False, accepted_effects: str = ""
+) -> PreflightCheck | None:
+    """The check of this request; None without a project.
+
+    It starts only if ``may_start``, and a failed one only ``again``. ``accepted_effects`` is the digest of
+    the listed effects that the person accepts: these are stored for the project.
+    """
+    checkpoint, project, entry_point = request.checkpoint, request.project, request.entry_point
+    if project is None:
+        return None
+    stored = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True)
+    if not may_start:
+        return stored
+    if stored.new_effects and accepted_effects == effects_digest(stored):
+        accept_effects(project, stored.new_effects, request.requested_by)
+    return preflight_checkpoint(checkpoint, project, entry_point, again=again)
+
+
+def preflight_of_new_run(
+    preview: NewRunPreview, *, may_start: bool, again: bool = False
+) -> PreflightCheck | None:
+    """The check of a new run; None if nothing could start whatever it found."""
+    request, target = preview.request, preview.target
+    if request.project is None or target is None or not preview.needs_preflight:
+        return None
+    return preflight_new_run(
+        request.project,
+        request.entry_point,
+        request.kind.name,
+        target.provider,
+        again=again,
+        only_stored=not may_start,
+    )

@@ -1,0 +1,111 @@
+"""The reasons why nothing is started, the same for the browser and the terminal."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.utils.translation import gettext as _
+
+from viewer.engines.protocol import RootKind
+from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.lineage.branch_names import BranchRefused, checked_branch
+from viewer.messages.labels import told
+from viewer.models import Checkpoint, Project
+
+
+class Code(StrEnum):
+    """What a refusal is about."""
+
+    CHECKPOINT = "checkpoint"
+    PROJECT = "project"
+    PLAN = "plan"
+    BRANCH = "branch"
+    ENTRY_POINT = "entry-point"
+    REDACTED_PARTS = "redacted-parts"
+    EFFECTS = "effects"
+    PREFLIGHT = "preflight"
+    VARIATIONS = "variations"
+    TARGET = "target"
+    INPUTS = "inputs"
+    START = "start"
+    SEND_AGAIN = "send-again"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason. ``field`` is the id of the form field that can resolve it, with its label, if any."""
+
+    code: Code
+    message: str
+    field: str = ""
+    label: str = ""
+
+
+class LaunchRefused(Exception):
+    """Nothing was started, for these reasons."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        self.refusals = list(refusals)
+        super().__init__(" ".join(messages_of(self.refusals)))
+
+
+def messages_of(refusals: Iterable[Refusal]) -> list[str]:
+    """The translated messages, each once."""
+    return list(dict.fromkeys(refusal.message for refusal in refusals))
+
+
+def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind) -> list[Refusal]:
+    """Why nothing can start from this checkpoint."""
+    found = []
+    if checkpoint.state == Checkpoint.State.WRITING:
+        message = _("This checkpoint is still being written. Try again in a moment.")
+        found.append(Refusal(Code.CHECKPOINT, message))
+    if checkpoint.state == Checkpoint.State.BROKEN:
+        message = _(
+            "This checkpoint cannot be read at its location any more, so no run can start from it. "
+            "Choose another one."
+        )
+        found.append(Refusal(Code.CHECKPOINT, message))
+    if checkpoint.state == Checkpoint.State.PRUNED and not entry_point:
+        message = _(
+            "This checkpoint was pruned at its location, and its stored copy lacks what was redacted. A run "
+            "needs the project's own code, which has its keys and components: name it under “Starts with”, "
+            "or add it to the project."
+        )
+        found.append(Refusal(Code.CHECKPOINT, message))
+    if kind.needs_entry_point and not entry_point:
+        message = _(kind.needs_entry_point)
+        found.append(Refusal(Code.ENTRY_POINT, message, "entry-point", _("Starts with")))
+    return found
+
+
+def project_refusals(project: Project | None) -> list[Refusal]:
+    """Why nothing can run in this project."""
+    if project is None or not project.is_confirmed:
+        message = _("The project of this location is not confirmed: nothing may run in it yet.")
+        return [Refusal(Code.PROJECT, message)]
+    conflict = conflict_of(project)
+    return [Refusal(Code.PROJECT, told(conflict))] if conflict else []
+
+
+def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:
+    """Why no new branch can have this name."""
+    try:
+        checked_branch(branch, set(taken))
+    except BranchRefused as refused:
+        return [Refusal(Code.BRANCH, told(refused), "branch", _("Branch"))]
+    return []
+
+
+class AlreadyStarted(LaunchRefused):
+    """The key of this request has started something else. With a new key it may start."""
+
+    def __init__(self) -> None:
+        message = _("This form has started a run already. To start another one, press the button again.")
+        super().__init__([Refusal(Code.SEND_AGAIN, message)])
+
+
+def plan_changed() -> LaunchRefused:
+    """The refusal of a form whose person has seen another plan."""
+    message = _("The plan has changed with your last edit. Check it, and press the button again.")
+    return LaunchRefused([Refusal(Code.SEND_AGAIN, message)])

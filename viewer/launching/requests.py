@@ -1,0 +1,136 @@
+"""What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, RootKind
+from viewer.jobs.spool import CheckpointSettings, Options
+from viewer.launching.options import LaunchOptions
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+
+# Accepts every redacted part, or every loss, whichever they are.
+ACCEPT_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a person accepted beforehand.
+
+    ``redacted_parts`` and ``losses`` are the digest that the preview showed, or ``ACCEPT_ALL``.
+    ``effects`` accepts all effects of the checkpoint for the project.
+    """
+
+    redacted_parts: str = ""
+    losses: str = ""
+    effects: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """The fields that every request has.
+
+    A request with the ``key`` of an earlier one starts nothing new. ``seen_plan`` is the digest of the plan
+    that the person has seen, None if none was shown. ``preflight`` is the check whose findings were shown;
+    None if there was none, as in the terminal.
+    """
+
+    project: Project | None
+    entry_point: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    preload: str = ""
+    checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
+    options: LaunchOptions = field(default_factory=LaunchOptions)
+    accepted: Accepted = field(default_factory=Accepted)
+    # Which of the project's tasks and agents the saved ones are, by the saved one's id.
+    answers: Mapping[str, str] = field(default_factory=dict)
+    key: UUID = field(default_factory=uuid4)
+    requested_by: AbstractBaseUser | None = None
+    seen_plan: str | None = None
+    preflight: PreflightCheck | None = None
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads; only those that were chosen."""
+        chosen = Options()
+        if self.models:
+            chosen["models"] = dict(self.models)
+        if self.preload:
+            chosen["cache_warmup"] = self.preload
+        if self.checkpointing:
+            chosen["checkpoints"] = self.checkpointing
+        return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRequest(LaunchRequest):
+    """A launch from a checkpoint.
+
+    ``contents`` is what the checkpoint holds; ``furthest`` the contents of the run's furthest checkpoint, by
+    which the cost is estimated. ``folder`` is the project's, whose source says which steps may follow.
+    """
+
+    checkpoint: Checkpoint
+    contents: Contents
+    furthest: Contents | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest(CheckpointRequest):
+    """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again."""
+
+    kind: ClassVar[Job.Kind] = Job.Kind.FORK
+    branch: str
+    edits: Edits = field(default_factory=Edits)
+    again_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRequest(ForkRequest):
+    """A resume. ``branch`` is the checkpoint's own."""
+
+    kind: ClassVar[Job.Kind] = Job.Kind.RESUME
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing that the forks of a sweep differ in, with a value for each.
+
+    ``group`` is input, state, output or model; ``key`` is the name, task or role in it. The value None of
+    an output is the stored one.
+    """
+
+    group: str
+    key: str
+    label: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest(CheckpointRequest):
+    """Forks of one checkpoint, one for each combination of values. Their branches begin with ``prefix``."""
+
+    prefix: str
+    dimensions: Sequence[Dimension]
+    again_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunRequest(LaunchRequest):
+    """A run from its start.
+
+    It writes to ``target``: a location, or the path of a new one, which must be in one of the ``roots``; None
+    allows any path.
+    """
+
+    kind: RootKind
+    name: str
+    inputs: Mapping[str, Any]
+    target: Location | str
+    roots: Sequence[Path] | None = None

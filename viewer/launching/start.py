@@ -1,0 +1,101 @@
+"""Starts a previewed fork or resume, once."""
+
+from viewer.engines.plan import plain_steps
+from viewer.jobs.execution.request import request_for
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.preflight.checks import unaccepted_effects
+from viewer.jobs.spool import Options
+from viewer.launching.branch_reservation import BranchTaken
+from viewer.launching.enqueue import start_job
+from viewer.launching.findings import Effects, effects_refusal
+from viewer.launching.options import is_same_request
+from viewer.launching.preview import LaunchPreview
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
+from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchRequest
+from viewer.messages.labels import told
+from viewer.models import Job, accept_effects
+
+
+class EffectsRefused(LaunchRefused):
+    """The checkpoint has ``effects`` that nobody has accepted for the project."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+        super().__init__([effects_refusal()])
+
+
+def start(preview: LaunchPreview) -> Job:
+    """The queued job. A request with the key of an earlier job returns that job. Raises LaunchRefused."""
+    request = preview.request
+    asked = request_for(
+        request.checkpoint,
+        request.kind,
+        request.branch,
+        request.edits,
+        preview.plan.steps,
+        request.entry_point,
+        options_of(request, preview),
+    )
+    earlier = Job.objects.filter(idempotency_key=request.key).first()
+    if earlier and is_same_request(earlier, asked, request.options):
+        return earlier
+    if earlier:
+        raise AlreadyStarted
+    if request.seen_plan not in (None, preview.plan_digest):
+        raise plan_changed()
+    if preview.refusals:
+        raise LaunchRefused(preview.refusals)
+    check_effects(request)
+    try:
+        return start_job(
+            request.checkpoint,
+            request.project,
+            request.kind,
+            asked["branch"],
+            asked,
+            plain_steps(preview.plan.steps),
+            requested_by=request.requested_by,
+            idempotency_key=request.key,
+            options=request.options,
+        )
+    except JobRefused as refused:
+        raise LaunchRefused([refusal_of(refused, request.kind)]) from refused
+
+
+def options_of(request: LaunchRequest, preview: LaunchPreview) -> Options:
+    """The options that the runner reads, with what was accepted and answered."""
+    options = request.run_options
+    if preview.findings:
+        options.update(preview.findings.options)
+    else:
+        options.update(unchecked_options(request))
+    return options
+
+
+def unchecked_options(request: LaunchRequest) -> Options:
+    """What was accepted and answered without a preflight check: the runner refuses what is missing."""
+    options = Options(accepted=[ACCEPT_ALL] if request.accepted.losses == ACCEPT_ALL else [])
+    if request.answers:
+        options["matches"] = dict(request.answers)
+    return options
+
+
+def check_effects(request: CheckpointRequest) -> None:
+    """List the checkpoint's effects if no preflight check has. Raises LaunchRefused for new ones."""
+    if request.preflight or request.project is None:
+        return
+    try:
+        effects = unaccepted_effects(request.checkpoint, request.project, request.entry_point)
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused
+    if effects and not request.accepted.effects:
+        raise EffectsRefused(effects)
+    if effects:
+        accept_effects(request.project, effects, request.requested_by)
+
+
+def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:
+    """The refusal of a job that could not be stored."""
+    if isinstance(refused, BranchTaken) and kind == Job.Kind.FORK:
+        return Refusal(Code.BRANCH, told(refused), "branch")
+    return Refusal(Code.START, told(refused))

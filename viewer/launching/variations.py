@@ -1,0 +1,109 @@
+"""The variations of a sweep: each combination of its dimensions' values, with its branch and plan."""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents
+from viewer.launching.plan_preview import PlanPreview, preview_plan
+from viewer.launching.preview import source_of
+from viewer.launching.requests import Dimension, SweepRequest
+from viewer.launching.values import same_value
+from viewer.redaction.marker import MARKER
+from viewer.redaction.values import redact
+
+MAX_VARIATIONS = 20
+MAX_LABEL = 60
+MAX_BRANCH_PART = 30
+
+
+@dataclass(slots=True)
+class Variation:
+    """One fork of a sweep. ``label`` says which values it has."""
+
+    number: int
+    label: str
+    branch: str
+    edits: Edits
+    models: dict[str, str]
+    plan: PlanPreview
+    branch_error: str = ""
+
+
+def variation_count(dimensions: Sequence[Dimension]) -> int:
+    """How many variations these dimensions give."""
+    return prod(len(one.values) for one in dimensions) if dimensions else 0
+
+
+def variations_of(request: SweepRequest) -> Iterator[Variation]:
+    """Yield the variation of each combination."""
+    branches: set[str] = set()
+    source = source_of(request)
+    contents, dimensions = request.contents, request.dimensions
+    combinations = product(*(one.values for one in dimensions))
+    for number, combination in enumerate(combinations, 1):
+        pairs = list(zip(dimensions, combination, strict=True))
+        edits, models = _edits_of(pairs, contents)
+        plan = preview_plan(contents, edits, request.furthest, source=source)
+        if request.again_stale and plan.stale:
+            edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
+            plan = preview_plan(contents, edits, request.furthest, source=source)
+        shown = [(one, redacted_value(one, value)) for one, value in pairs]
+        varying = [value for one, value in shown if len(one.values) > 1]
+        branch = _branch(request.prefix, varying, number, branches)
+        branches.add(branch)
+        label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in shown)
+        yield Variation(number, label, branch, edits, models, plan)
+
+
+def _edits_of(pairs: Sequence[tuple[Dimension, Any]], contents: Contents) -> tuple[Edits, dict[str, str]]:
+    """The edits and models of a combination. The stored value is not an edit."""
+    inputs: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    models: dict[str, str] = {}
+    own_state = engine_of(contents).editable(contents).state or {}
+    for one, value in pairs:
+        if one.group == "model":
+            models[one.key] = value
+        elif one.group == "output":
+            if value is not None:
+                outputs[one.key] = value
+        else:
+            stored = contents.inputs if one.group == "input" else own_state
+            if one.key not in stored or not same_value(value, stored[one.key]):
+                (inputs if one.group == "input" else state)[one.key] = value
+    return Edits(inputs=inputs, outputs=outputs, state=state or None), models
+
+
+def redacted_value(one: Dimension, value: Any) -> Any:
+    """The value with its secrets redacted, for the job's row and the branch name."""
+    return redact({one.key: value})[one.key] if one.group in ("input", "state") else redact(value)
+
+
+def short_value(value: Any) -> str:
+    """The value on one line of at most ``MAX_LABEL`` characters."""
+    if value is None:
+        return _("as it is")
+    if isinstance(value, dict) and set(value) == {"json"}:
+        value = value["json"]
+    text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
+
+
+def _branch(prefix: str, values: Sequence[Any], number: int, taken: Collection[str]) -> str:
+    """The prefix and what distinguishes the combination, else its number."""
+    # CrewAI gives "_p-" in a branch name a meaning, so underscores are replaced.
+    texts = ["" if MARKER in short_value(value) else short_value(value) for value in values]
+    parts = [slugify(text, allow_unicode=True).replace("_", "-") for text in texts]
+    distinction = ".".join(part[:MAX_BRANCH_PART].strip("-") for part in parts if part.strip("-"))
+    name = f"{prefix}/{distinction or number}"
+    return name if name not in taken else f"{name}-{number}"

@@ -1,0 +1,56 @@
+"""What the launch pages read of a request."""
+
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from viewer.launching.findings import Findings
+from viewer.models import Job, Location, Project
+from viewer.views.origins import is_from_our_page
+
+INCOMPLETE = _("Some fields are missing. Check the form, and press the button again.")
+
+
+def key_of(request: HttpRequest) -> UUID:
+    """The key of the form, new if it has none. A form starts once, even if it is sent twice."""
+    return uuid_of(request.POST.get("key", "")) or uuid4()
+
+
+def user_of(request: HttpRequest) -> AbstractBaseUser | None:
+    """The user who is logged in."""
+    return request.user if request.user.is_authenticated else None
+
+
+def retried_job(request: HttpRequest, **values: object) -> Job | None:
+    """The ended job with these values that the form repeats, if any."""
+    asked = request.POST if request.method == "POST" else request.GET
+    pk = uuid_of(asked.get("retry", ""))
+    return Job.objects.ended().filter(pk=pk, **values).first() if pk else None
+
+
+def is_confirmed(project: Project | None) -> bool:
+    """Whether a person has given permission to run code of this project."""
+    return project is not None and project.is_confirmed
+
+
+def redirect_to_project(location: Location, back: str) -> HttpResponse:
+    """Redirect to the page on which a person confirms the project, and from there to ``back``."""
+    return redirect(f"{reverse('project', args=[location.uid])}?{urlencode({'next': back})}")
+
+
+def checks_on_load(request: HttpRequest, findings: Findings | None) -> bool:
+    """Whether the page starts the preflight check as it loads: only if a page of ours led to it."""
+    return findings is not None and findings.is_unchecked and is_from_our_page(request)
+
+
+def uuid_of(text: str) -> UUID | None:
+    """The UUID; None if the text is not one."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
