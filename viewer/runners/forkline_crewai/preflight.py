@@ -1,7 +1,7 @@
-"""The preflight check: the effects of a checkpoint, then what its run would have and lack. Nothing runs.
+"""The preflight check: the effects of a checkpoint, then the components of its run. Nothing runs.
 
-The first phase lists the effects and imports nothing. Only where a person has accepted them all does the
-second phase import the project's code and restore the checkpoint.
+The first phase lists the effects and imports nothing. If a person has accepted all of them, the second phase
+imports the project's code and restores the checkpoint.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import components, edits, effects, original, sanitizing
-from forkline_crewai.run import project
-from forkline_runner import placeholders
+from forkline_crewai.run import entry_points, tools
+from forkline_runner import effects as accepted_effects
+from forkline_runner import placeholders, project
 from forkline_runner.messages import english
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 Report = dict[str, Any]
-# Whoever asked for it waits much shorter; a project whose import never ends must not stay for ever.
-MOST_SECONDS = 600
-MOST_MODULES = 60
+# The page that requested it stops waiting much earlier. An import that never ends must not run forever.
+MAX_SECONDS = 600
+MAX_MODULES = 60
 
 
-def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[Reporter], None]) -> str:
-    """Write one line of what was found. What speaks against the run is part of it, and no failure."""
-    ending = threading.Timer(MOST_SECONDS, os._exit, (1,))
+def check(
+    request: Request, scratch: Path, reporter: Reporter, report_start: Callable[[Reporter], None]
+) -> str:
+    """Report the findings in one event. Reasons that block the run are findings, not failures."""
+    ending = threading.Timer(MAX_SECONDS, os._exit, (1,))
     ending.daemon = True
     ending.start()
     report: Report = {
@@ -56,19 +59,19 @@ def look(request: Request, scratch: Path, reporter: Reporter, begin: Callable[[R
     }
     try:
         placeholders.forbid()
-        begin(reporter)
+        report_start(reporter)
         report["engine_version"] = importlib.metadata.version("crewai")
-        _look_into(report, request, scratch)
+        _check(report, request, scratch)
     except Refused as refused:
         report["blocks"].append(str(refused))
         report["block_words"].append(refused.words)
-    report["components"] = report["components"][: components.MOST_PARTS]
-    report["imports"] = sorted(set(report["imports"]))[:MOST_MODULES]
+    report["components"] = report["components"][: components.MAX_COMPONENTS]
+    report["imports"] = sorted(set(report["imports"]))[:MAX_MODULES]
     reporter.write("preflight", report=report)
     return ""
 
 
-def _look_into(report: Report, request: Request, scratch: Path) -> None:
+def _check(report: Report, request: Request, scratch: Path) -> None:
     if request["location"]["provider"] == "sqlite":
         original.use_recent_sqlite()
         report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
@@ -80,8 +83,8 @@ def _look_into(report: Report, request: Request, scratch: Path) -> None:
         report["checkpoint_version"] = str(body.get("crewai_version") or "")
     project.enter(request["folder"])
     found = effects.effects_of(saved, request, os.environ)
-    report["effects"] = effects.plain(found)
-    if request["kind"] == "effects" or effects.unaccepted(found, request):
+    report["effects"] = accepted_effects.plain(found)
+    if request["kind"] == "effects" or accepted_effects.unaccepted(found, request):
         report["is_complete"] = False
         return
     effects.pin_modules(saved, request)
@@ -91,7 +94,7 @@ def _look_into(report: Report, request: Request, scratch: Path) -> None:
             report, request, body, saved, scratch
         )
     finally:
-        report["imports"] += [name for name in set(sys.modules) - known if _is_of_the_project(name)]
+        report["imports"] += [name for name in set(sys.modules) - known if _is_in_project(name)]
 
 
 def _crew(
@@ -102,19 +105,19 @@ def _crew(
 
     events = restoring.events_in(body)
     if not request["entry_point"]:
-        report["components"] = components.of_restored_crew(saved, events, project.may_import)
+        report["components"] = components.of_restored_crew(saved, events, tools.may_import)
         report["imports"] += components.modules_in(saved)
-        entity, _lost = sanitizing.clean_crew(saved, project.may_import, os.environ)
-        _restored(request, body, [entity], scratch)
+        entity, _lost = sanitizing.clean_crew(saved, tools.may_import, os.environ)
+        _try_restoring(request, body, [entity], scratch)
         return
     crew = project_crew.made(request)
-    _note_what_cannot_be_written(report, crew)
+    _note_unwritable(report, crew)
     if not saved:
-        report["components"] = components.of_own_crew(crew, {}, project_crew.unmatched())
+        report["components"] = components.of_project_crew(crew, {}, project_crew.unmatched())
         report["components"] += model_providers.missing(crew)
         return
     agents, tasks = project_crew.matched(crew, saved, request)
-    report["components"] = [*components.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
+    report["components"] = [*components.of_project_crew(crew, saved, tasks), *model_providers.missing(crew)]
     for question in (*agents.questions, *tasks.questions):
         if question.choices:
             report["questions"].append(asdict(question))
@@ -122,7 +125,7 @@ def _crew(
             for sentence in project_crew.words_of(question):
                 report["blocks"].append(english(sentence))
                 report["block_words"].append(sentence)
-    _restored(request, body, [], scratch)
+    _try_restoring(request, body, [], scratch)
 
 
 def _flow(
@@ -136,14 +139,14 @@ def _flow(
             _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
         )
     flow = flows.made_by(request["entry_point"])
-    report["components"] = [*components.of_own_flow(flow, saved), *model_providers.missing(flow)]
+    report["components"] = [*components.of_project_flow(flow, saved), *model_providers.missing(flow)]
     if saved:
         results = flow_results.results_of(saved, restoring.events_in(body))
         untyped = flow_results.untyped(flow, results)
         report["notes"] += [{"what": "untyped", "detail": name} for name in untyped]
         edits.edit_state(saved, request)
         flows.take_over(flow, saved)
-        _restored(request, body, [], scratch)
+        _try_restoring(request, body, [], scratch)
 
 
 def _agent(
@@ -152,19 +155,19 @@ def _agent(
     if request["entry_point"]:
         from crewai import Agent
 
-        agent = project.made_by(request["entry_point"], Agent, "agent")
-        report["components"] = components.of_own_agent(agent)
+        agent = entry_points.made_by(request["entry_point"], Agent, "agent")
+        report["components"] = components.of_project_agent(agent)
         if saved:
-            _restored(request, body, [], scratch)
+            _try_restoring(request, body, [], scratch)
         return
-    report["components"] = components.of_restored_agent(saved, project.may_import)
+    report["components"] = components.of_restored_agent(saved, tools.may_import)
     report["imports"] += components.modules_in(saved)
-    entity, _lost = sanitizing.clean_agent(saved, project.may_import, os.environ)
-    _restored(request, body, [entity], scratch)
+    entity, _lost = sanitizing.clean_agent(saved, tools.may_import, os.environ)
+    _try_restoring(request, body, [entity], scratch)
 
 
-def _restored(request: Request, body: dict[str, Any], entities: list[Any], scratch: Path) -> None:
-    """Have the engine make its state of a copy, as the run would. Raises Refused where it cannot."""
+def _try_restoring(request: Request, body: dict[str, Any], entities: list[Any], scratch: Path) -> None:
+    """Restore the engine's state from a copy, as the run would. Raises Refused if the engine cannot."""
     from forkline_crewai.restore import restoring
 
     record = sanitizing.clean_record(body.get("event_record"))
@@ -175,8 +178,8 @@ def _restored(request: Request, body: dict[str, Any], entities: list[Any], scrat
         shutil.rmtree(scratch)
 
 
-def _note_what_cannot_be_written(report: Report, crew: Any) -> None:
-    """Where this engine by itself could write no checkpoint of the crew: ours name what it cannot hold."""
+def _note_unwritable(report: Report, crew: Any) -> None:
+    """Note if this engine could not write a checkpoint of the crew without Forkline's patches."""
     from crewai.state.runtime import RuntimeState
 
     try:
@@ -185,6 +188,6 @@ def _note_what_cannot_be_written(report: Report, crew: Any) -> None:
         report["notes"].append({"what": "unwritten", "detail": shortened(str(error).splitlines()[0], 300)})
 
 
-def _is_of_the_project(name: str) -> bool:
+def _is_in_project(name: str) -> bool:
     file = getattr(sys.modules.get(name), "__file__", None)
     return bool(file) and project.is_in_project(Path(str(file)))

@@ -1,4 +1,4 @@
-"""Holds a run to its limits from within, so that no worker's death can lift them."""
+"""Enforces a run's limits inside its process, so that they hold even if the worker dies."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# Whose it is, what is counted, and how much of it at most (viewer/jobs/limits/usage.py).
+# ``whose`` it is, its ``measure``, and its maximum, ``most`` (viewer/jobs/limits/usage.py).
 Limit = dict[str, Any]
-LOOK_SECONDS = 0.2
-# What uses more of something when it begins. A run that only has to end is let end.
-BEGINNINGS = {"model_started", "task_started", "method_started"}
-STEPS = {"task_completed", "method_completed"}
+POLL_SECONDS = 0.2
 
 
 class Limits:
-    """Counts what the run's lines say, and interrupts it where a limit is reached and more would begin.
+    """Counts what the run's events report, and interrupts the run before it starts more than a limit allows.
 
-    ``most`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` holds one which it
-    shares with other runs, where it is reached. Time spent waiting for a person does not count.
+    ``most`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` appears when a limit that
+    the run shares with others is reached. Time spent waiting for a person does not count.
     """
 
-    def __init__(self, most: Mapping[str, float], stop: Path, is_waiting: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        most: Mapping[str, float],
+        stop: Path,
+        is_waiting: Callable[[], bool],
+        steps: Collection[str] = (),
+    ) -> None:
+        # A run that has nothing left to start is allowed to end.
+        self._started = {"model_started", *(f"{step}_started" for step in steps)}
+        self._completed = {f"{step}_completed" for step in steps}
         self._most = dict(most)
         self._stop = stop
         self._is_waiting = is_waiting
@@ -37,27 +43,27 @@ class Limits:
         self._is_over = False
 
     def lift(self) -> None:
-        """Interrupt no more: the run has ended, or is being interrupted, which is done once."""
+        """Stop enforcing: the run has ended, or is interrupted already."""
         with self._lock:
             self._is_over = True
 
     def watch_time(self, reporter: Reporter) -> None:
-        """Interrupt the run once its time is used up."""
+        """Interrupt the run when its time is used up."""
         if "seconds" in self._most:
             threading.Thread(target=self._watch, args=(reporter,), daemon=True).start()
 
-    def take(self, reporter: Reporter, kind: str, data: Mapping[str, Any]) -> None:
-        """Count a line that is about to be written. Raises KeyboardInterrupt where nothing more may begin."""
-        if kind in STEPS:
+    def check(self, reporter: Reporter, kind: str, data: Mapping[str, Any]) -> None:
+        """Count an event that is about to be written. Raises KeyboardInterrupt if it may not start."""
+        if kind in self._completed:
             self._used["steps"] += 1
         self._used["tokens"] = max(self._used["tokens"], data.get("total_tokens") or 0)
-        if kind not in BEGINNINGS:
+        if kind not in self._started:
             return
         own = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
         reached = self._own(own) if own else self._shared()
         if reached is not None:
             self._interrupt(reporter, reached)
-            # A task's own thread is not the one that gets the signal.
+            # The signal reaches the main thread; this may be another one.
             raise KeyboardInterrupt
 
     def _own(self, measure: str) -> Limit:
@@ -69,7 +75,7 @@ class Limits:
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
-            # That it stands there is enough to stop.
+            # The file exists: that is enough to stop.
             found = None
         return found if isinstance(found, dict) else {}
 
@@ -79,7 +85,7 @@ class Limits:
     def _watch(self, reporter: Reporter) -> None:
         before = time.monotonic()
         while not (self._is_over or self._is_reached("seconds")):
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             now = time.monotonic()
             if not self._is_waiting():
                 self._used["seconds"] += now - before
@@ -87,7 +93,7 @@ class Limits:
         self._interrupt(reporter, self._own("seconds"))
 
     def _interrupt(self, reporter: Reporter, reached: Limit) -> None:
-        """What a person's cancel does, once."""
+        """Interrupt the run as a cancel does, once."""
         with self._lock:
             if self._is_over:
                 return

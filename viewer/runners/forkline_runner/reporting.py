@@ -51,7 +51,7 @@ class Reporter:
         Raises KeyboardInterrupt for what would begin beyond the run's limits.
         """
         if self.limits:
-            self.limits.take(self, kind, data)
+            self.limits.check(self, kind, data)
         with self._lock:
             self._write_texts()
             if not self.has_ended:

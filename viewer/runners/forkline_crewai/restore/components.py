@@ -1,7 +1,8 @@
-"""What a run is made of beside texts and values, and where each part comes from. No engine.
+"""The components of a run besides texts and values, such as tools, and where each comes from.
 
-A part is ``what`` (such as tools), ``name``, where it belongs (``task``: a position; ``agent``: a role;
-neither: the whole) and its ``fate``: restored from the checkpoint, the project's own, or lost.
+A component is ``what`` (such as tools), ``name``, its owner (``task``: a position; ``agent``: a role;
+neither: the crew) and its ``fate``: restored from the checkpoint, the project's, or lost. Does not import the
+engine.
 """
 
 from __future__ import annotations
@@ -21,47 +22,47 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.spool import Request
 
-Part = dict[str, Any]
-MOST_NAME = 120
-MOST_PARTS = 300
-# What the fields of a crew, its tasks and agents hold, beside those that a checkpoint may name.
+Component = dict[str, Any]
+MAX_NAME = 120
+MAX_COMPONENTS = 300
+# The fields of a crew, its tasks and agents that hold components, besides those a checkpoint may name.
 FIELDS = {**LOST, "condition": "conditions"}
 
 
-def part(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -> Part:
-    """One part, its name cut to what can be shown."""
+def component(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -> Component:
+    """Return one component, with its name shortened."""
     return {
         "what": what,
-        "name": shortened(str(name or ""), MOST_NAME),
+        "name": shortened(str(name or ""), MAX_NAME),
         "task": task,
         "agent": agent,
         "fate": fate,
     }
 
 
-def title_of(one: Part) -> str:
-    """What a loss is accepted by: the same words for the same thing."""
+def title_of(one: Component) -> str:
+    """Return the text that a loss is accepted by; viewer/forms/preflight.py makes the same."""
     where = f"task {one['task']}" if one["task"] else one["agent"]
     return "/".join(str(text) for text in (one["what"], where, one["name"]) if text)
 
 
-def lost(found: Sequence[Part]) -> list[Part]:
-    """Those that the run would go on without."""
+def lost(found: Sequence[Component]) -> list[Component]:
+    """Return the components that the run would lack."""
     return [one for one in found if one["fate"] == "lost"]
 
 
-def account(
-    found: Sequence[Part], request: Request, reporter: Reporter, questions: Sequence[Any] = ()
+def report_and_refuse(
+    found: Sequence[Component], request: Request, reporter: Reporter, questions: Sequence[Any] = ()
 ) -> None:
-    """Where the request says what was accepted: tell what the run has and lacks, before anything runs.
+    """Report the run's components before anything runs, if the request lists the accepted losses.
 
-    Raises Refused for a loss that is not accepted. What is still in question is its caller's to refuse.
+    Raises Refused for a loss that is not accepted. With ``questions``, the caller refuses the run.
     """
     accepted = request.get("options", {}).get("accepted")
     if accepted is None:
         return
     asked = [asdict(question) for question in questions]
-    reporter.write("preflight", report={"components": list(found)[:MOST_PARTS], "questions": asked})
+    reporter.write("preflight", report={"components": list(found)[:MAX_COMPONENTS], "questions": asked})
     if "*" in accepted or asked:
         return
     missing = [title_of(one) for one in lost(found) if title_of(one) not in accepted]
@@ -78,118 +79,120 @@ def account(
 
 def of_restored_crew(
     saved: Mapping[str, Any], events: list[dict[str, Any]], may_import: ToolCheck
-) -> list[Part]:
-    """The parts of a crew that is made from the checkpoint alone."""
+) -> list[Component]:
+    """Return the components of a crew that is restored from the checkpoint alone."""
     found = [*_fields(saved, "lost")]
     for agent in _dicts(saved.get("agents")):
         found += of_restored_agent(agent, may_import)
     tasks = _dicts(saved.get("tasks"))
     links = context_links.links(tasks, events)
-    # By the record alone: a person's edits take outputs away.
+    # From the record: edits remove outputs.
     started = {str(event.get("task_id")) for event in events if event.get("type") == "task_started"}
     begun = [str(task.get("id")) in started for task in tasks]
     for position, task in enumerate(tasks, 1):
         found += _fields(task, "lost", task=position)
-        found += [part("tools", name, fate, task=position) for name, fate in _saved_tools(task, may_import)]
+        found += [
+            component("tools", name, fate, task=position) for name, fate in _saved_tools(task, may_import)
+        ]
         if position > 1 and str(task.get("id")) not in links:
-            found.append(part("links", "", "lost", task=position))
+            found.append(component("links", "", "lost", task=position))
         if not begun[position - 1] and any(begun[position:]):
-            found.append(part("conditions", "", "lost", task=position))
-    # Functions leave no trace in a checkpoint: only the code could tell whether there were any.
-    return [*_once(found), part("unseen", "", "lost")]
+            found.append(component("conditions", "", "lost", task=position))
+    # Functions leave no trace in a checkpoint: only the code shows whether there were any.
+    return [*_once(found), component("unseen", "", "lost")]
 
 
-def of_restored_agent(saved: Mapping[str, Any], may_import: ToolCheck) -> list[Part]:
-    """The parts of an agent that is made from the checkpoint alone."""
+def of_restored_agent(saved: Mapping[str, Any], may_import: ToolCheck) -> list[Component]:
+    """Return the components of an agent that is restored from the checkpoint alone."""
     role = str(saved.get("role") or "").strip()
     found = [*_fields(saved, "lost", agent=role)]
-    found += [part("tools", name, fate, agent=role) for name, fate in _saved_tools(saved, may_import)]
+    found += [component("tools", name, fate, agent=role) for name, fate in _saved_tools(saved, may_import)]
     model = saved.get("llm")
     if model:
         name = model.get("model") if isinstance(model, dict) else model
-        # Its class is kept of the engine's own alone.
+        # Only classes of the engine are restored.
         is_own = isinstance(model, dict) and model.get("llm_type") == "base"
-        found.append(part("models", name, "lost" if is_own else "restored", agent=role))
+        found.append(component("models", name, "lost" if is_own else "restored", agent=role))
     return found
 
 
-def of_own_crew(crew: Any, saved: Mapping[str, Any], tasks: Matching) -> list[Part]:
-    """The parts of the project's own crew, before it was given the checkpoint's shape; and what it lacks."""
-    found = [*_fields(vars_of(crew), "project")]
+def of_project_crew(crew: Any, saved: Mapping[str, Any], tasks: Matching) -> list[Component]:
+    """Return the components of the project's crew as its code makes it, and what it lacks."""
+    found = [*_fields(fields_of(crew), "project")]
     for agent in crew.agents:
-        found += of_own_agent(agent)
+        found += of_project_agent(agent)
     numbers = {key: saved_id for saved_id, key in tasks.pairs.items()}
     order = [str(task.get("id")) for task in _dicts(saved.get("tasks"))]
     tools = {tool.name for owner in (*crew.agents, *crew.tasks) for tool in owner.tools or []}
     for number, task in enumerate(crew.tasks, 1):
         saved_id = numbers.get(str(number))
-        # A run that begins has the project's own order.
+        # A new run has the project's order.
         position = order.index(saved_id) + 1 if saved_id else 0 if saved else number
         if position:
-            found += _fields(vars_of(task), "project", task=position)
-            found += [part("tools", tool.name, "project", task=position) for tool in task.tools or []]
+            found += _fields(fields_of(task), "project", task=position)
+            found += [component("tools", tool.name, "project", task=position) for tool in task.tools or []]
             if isinstance(task.context, list) and task.context:
-                found.append(part("links", "", "project", task=position))
+                found.append(component("links", "", "project", task=position))
     for key in [] if tasks.questions else tasks.left_out:
         words = " ".join(str(crew.tasks[int(key) - 1].description).split())
-        found.append(part("tasks", f"{key}. {words}", "lost"))
+        found.append(component("tasks", f"{key}. {words}", "lost"))
     for position, data in enumerate(_dicts(saved.get("tasks")), 1):
         names = [name for name, _ in _saved_tools(data, lambda _: True)]
-        found += [part("tools", name, "lost", task=position) for name in names if name not in tools]
+        found += [component("tools", name, "lost", task=position) for name in names if name not in tools]
     return _once(found)
 
 
-def of_own_agent(agent: Any) -> list[Part]:
-    """The parts of an agent that the project's own code makes."""
+def of_project_agent(agent: Any) -> list[Component]:
+    """Return the components of an agent that the project's code makes."""
     role = str(agent.role).strip()
-    found = [*_fields(vars_of(agent), "project", agent=role)]
-    found += [part("tools", tool.name, "project", agent=role) for tool in agent.tools or []]
+    found = [*_fields(fields_of(agent), "project", agent=role)]
+    found += [component("tools", tool.name, "project", agent=role) for tool in agent.tools or []]
     if agent.llm is not None:
         name = f"{type(agent.llm).__name__} {getattr(agent.llm, 'model', '')}".strip()
-        found.append(part("models", name, "project", agent=role))
+        found.append(component("models", name, "project", agent=role))
     return found
 
 
-def of_own_flow(flow: Any, saved: Mapping[str, Any]) -> list[Part]:
-    """The methods of the project's own flow, and the finished ones that it does not have any more."""
+def of_project_flow(flow: Any, saved: Mapping[str, Any]) -> list[Component]:
+    """Return the methods of the project's flow, and the finished ones that it no longer has."""
     own = [str(name) for name in flow._methods]
     finished = [str(name) for name in saved.get("checkpoint_completed_methods") or []]
     return [
-        *[part("methods", name, "project") for name in own],
-        *[part("methods", name, "lost") for name in finished if name not in own],
+        *[component("methods", name, "project") for name in own],
+        *[component("methods", name, "lost") for name in finished if name not in own],
     ]
 
 
 def modules_in(saved: Mapping[str, Any]) -> set[str]:
-    """The modules that restoring would import for the tools that the checkpoint names."""
+    """Return the modules that restoring would import for the checkpoint's tools."""
     owners = [saved, *_dicts(saved.get("agents")), *_dicts(saved.get("tasks"))]
     kinds = {str(tool.get("tool_type") or "") for owner in owners for tool in _dicts(owner.get("tools"))}
     return {kind.rpartition(".")[0] for kind in kinds if kind and not kind.startswith("crewai.")}
 
 
-def vars_of(model: Any) -> dict[str, Any]:
-    """A live object's fields by name, as far as they are parts."""
+def fields_of(model: Any) -> dict[str, Any]:
+    """Return the fields of an object that hold components, by name."""
     return {name: getattr(model, name, None) for name in FIELDS}
 
 
-def _fields(owner: Mapping[str, Any], fate: str, task: int = 0, agent: str = "") -> Iterator[Part]:
+def _fields(owner: Mapping[str, Any], fate: str, task: int = 0, agent: str = "") -> Iterator[Component]:
     for field, what in FIELDS.items():
         value = owner.get(field)
         if not value:
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
-            yield part(what, _name(one), fate, task, agent)
+            yield component(what, _name(one), fate, task, agent)
 
 
 def _name(value: Any) -> str:
-    """The name of a function, class or file; nothing of a value that is only there."""
+    """Return the name of a function, class or file; empty for other values."""
     if isinstance(value, str):
         return value
     return str(getattr(value, "__qualname__", "")).rpartition("<locals>.")[2]
 
 
 def _saved_tools(owner: Mapping[str, Any], may_import: ToolCheck) -> Iterator[tuple[str, str]]:
-    """The tools' names, each with its fate."""
+    """Yield the name of each tool, with its fate."""
     for tool in _dicts(owner.get("tools")):
         kind = str(tool.get("tool_type") or "")
         if not kind.startswith(OWN_TOOLS):
@@ -197,12 +200,12 @@ def _saved_tools(owner: Mapping[str, Any], may_import: ToolCheck) -> Iterator[tu
             yield str(tool.get("name") or kind), "restored" if keeps else "lost"
 
 
-def _once(found: Sequence[Part]) -> list[Part]:
-    """A task has its agent's tools, too: each part is told where it comes first."""
-    told: dict[str, Part] = {}
+def _once(found: Sequence[Component]) -> list[Component]:
+    """Return each component once, where it comes first: a task has its agent's tools too."""
+    seen: dict[str, Component] = {}
     for one in found:
-        told.setdefault(f"{title_of(one)}/{one['fate']}", one)
-    return list(told.values())
+        seen.setdefault(f"{title_of(one)}/{one['fate']}", one)
+    return list(seen.values())
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

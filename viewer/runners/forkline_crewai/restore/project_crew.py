@@ -13,7 +13,7 @@ from crewai.tasks.task_output import TaskOutput
 
 from forkline_crewai.restore import components, matching
 from forkline_crewai.restore.matching import GONE, Matching, Part, Question
-from forkline_crewai.run import model_providers, project
+from forkline_crewai.run import entry_points, model_providers
 from forkline_runner.messages import Words, words
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
@@ -51,8 +51,8 @@ def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter)
     crew = made(request)
     agents, tasks = matched(crew, saved, request)
     questions = [*agents.questions, *tasks.questions]
-    found = [*components.of_own_crew(crew, saved, tasks), *model_providers.missing(crew)]
-    components.account(found, request, reporter, questions)
+    found = [*components.of_project_crew(crew, saved, tasks), *model_providers.missing(crew)]
+    components.report_and_refuse(found, request, reporter, questions)
     if questions:
         raise Refused(
             _(
@@ -68,7 +68,7 @@ def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter)
 
 def made(request: Request) -> Any:
     """The entry point's crew as the project's code makes it. Raises Refused."""
-    return project.made_by(request["entry_point"], Crew, "crew")
+    return entry_points.made_by(request["entry_point"], Crew, "crew")
 
 
 def unmatched() -> Matching:

@@ -11,7 +11,7 @@ from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
 from forkline_crewai.restore import components, restoring
-from forkline_crewai.run import models, project
+from forkline_crewai.run import entry_points, models, tools
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
@@ -28,11 +28,11 @@ def prepare(
 ) -> Any:
     """The agent, on its branch and ready to be asked. ``saved`` is its data. Raises Refused."""
     if request["entry_point"]:
-        agent = project.made_by(request["entry_point"], Agent, "agent")
+        agent = entry_points.made_by(request["entry_point"], Agent, "agent")
         object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
         agent.agent_executor = None
     else:
-        components.account(components.of_restored_agent(saved, project.may_import), request, reporter)
+        components.report_and_refuse(components.of_restored_agent(saved, tools.may_import), request, reporter)
         agent = state.root[0]
     models.choose_for_agent(agent, saved, request)
     agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)

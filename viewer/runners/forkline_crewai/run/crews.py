@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from forkline_crewai.patches import held_tasks
 from forkline_crewai.restore import components, context_links, restoring, skipped_tasks
 from forkline_crewai.restore.project_crew import project_crew
-from forkline_crewai.run import cache_warmup, kickoff_hooks, models, project
+from forkline_crewai.run import cache_warmup, kickoff_hooks, models, tools
 from forkline_crewai.run.interpolation import interpolate_agent, interpolate_task, placeholders
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
@@ -34,7 +34,9 @@ def prepare(
     events = restoring.events_in(body)
     live = bool(request["entry_point"])
     if not live:
-        components.account(components.of_restored_crew(saved, events, project.may_import), request, reporter)
+        components.report_and_refuse(
+            components.of_restored_crew(saved, events, tools.may_import), request, reporter
+        )
     crew = project_crew(saved, request, reporter) if live else state.root[0]
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:

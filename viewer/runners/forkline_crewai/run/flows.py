@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from forkline_crewai.patches import replayed_methods
 from forkline_crewai.restore import components, flow_results, restoring
-from forkline_crewai.run import flow_replay, inner_crews, model_providers, project
+from forkline_crewai.run import entry_points, flow_replay, inner_crews, model_providers
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
@@ -30,8 +30,8 @@ def prepare(
     nothing and hand back the old output.
     """
     flow = made_by(request["entry_point"])
-    found = [*components.of_own_flow(flow, saved), *model_providers.missing(flow)]
-    components.account(found, request, reporter)
+    found = [*components.of_project_flow(flow, saved), *model_providers.missing(flow)]
+    components.report_and_refuse(found, request, reporter)
     take_over(flow, saved)
     flow_results.restore_feedback(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
@@ -52,7 +52,7 @@ def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any]
 
 def made_by(entry_point: str) -> Any:
     """The project's flow, which has not begun: of its class, its function or its file. Raises Refused."""
-    return project.made_by(entry_point, Flow, "flow")
+    return entry_points.made_by(entry_point, Flow, "flow")
 
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from crewai import LLM
 
 from forkline_crewai.restore import components
-from forkline_crewai.run import project
+from forkline_runner import project
 
 # Arguments and fields that name a model.
 MODEL_FIELDS = {"llm", "model", "manager_llm", "planning_llm", "function_calling_llm", "chat_llm"}
@@ -25,14 +25,14 @@ MAX_MODELS = 50
 _YAML_MODEL = re.compile(r"^\s*(?:llm|function_calling_llm)\s*:\s*['\"]?([\w.\-]+/[\w./:\-]+)", re.MULTILINE)
 
 
-def missing(made: Any) -> list[components.Part]:
+def missing(made: Any) -> list[components.Component]:
     """The models named by this crew or flow and by the project's loaded source that cannot be made here.
 
     Each is a part that is lost. Call it once the project's entry point has been imported.
     """
     names = dict.fromkeys([*_named_by(made), *_named_in_source()])
     return [
-        components.part("providers", f"{name} ({advice})" if advice else name, "lost")
+        components.component("providers", f"{name} ({advice})" if advice else name, "lost")
         for name in list(names)[:MAX_MODELS]
         if (advice := advice_for(name)) is not None
     ]

@@ -15,10 +15,10 @@ from forkline_crewai.run import (
     crews,
     declared,
     engine_patches,
+    entry_points,
     flows,
     model_providers,
     models,
-    project,
 )
 from forkline_crewai.run.interpolation import filled, placeholders
 from forkline_runner.messages import gettext_noop as _
@@ -40,7 +40,7 @@ def run(request: Request, reporter: Reporter) -> str:
         request = {**request, "inputs": inputs}
     make = {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]]
     made, steps = make(request, reporter)
-    components.account(model_providers.missing(made), request, reporter)
+    components.report_and_refuse(model_providers.missing(made), request, reporter)
     made.checkpoint = restoring.settings_for(request, made.checkpoint)
     engine_patches.apply_all(request, reporter, {step["unit"]: step["position"] for step in steps})
     reporter.write("steps", steps=steps)
@@ -53,7 +53,7 @@ def run(request: Request, reporter: Reporter) -> str:
 
 
 def _crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
-    crew = project.made_by(request["entry_point"], Crew, "crew")
+    crew = entry_points.made_by(request["entry_point"], Crew, "crew")
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings hold for all
     crew.stream = False
@@ -81,7 +81,7 @@ def _flow(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any
 
 
 def _agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
-    agent = project.made_by(request["entry_point"], Agent, "agent")
+    agent = entry_points.made_by(request["entry_point"], Agent, "agent")
     _message(request)
     step = {
         "unit": str(agent.id),

@@ -1,0 +1,160 @@
+"""The program of a runner: reads a job's request, runs it with an engine, and reports to the job's spool.
+
+    <the project's interpreter> <engine>_runner.py <job folder>
+
+It is started in a session of its own, with the environment of the job, standard output and error in the job's
+log, and standard input closed. It may import the engine, the project's code, the standard library and the
+packages of this folder, but neither Django nor the rest of Forkline.
+
+1. It reads ``request.json`` (``Request`` in viewer/jobs/spool.py). ``kind`` says what to do: ``resume``,
+   ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what the
+   checkpoint would execute, and import nothing).
+2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
+3. It appends events to the spool; viewer/jobs/spool.py lists their kinds. ``started`` comes first, and
+   exactly one ``ended`` comes last, however the run ends.
+4. It asks a person with a ``question`` event, and waits for the file that holds the answer.
+5. It enforces the request's own limits, and stops when the file ``stop`` appears: both interrupt the run.
+6. SIGINT cancels the run, with two seconds for the project's code to clean up. SIGTERM ends it at once.
+
+Exit codes: 0 succeeded, 1 failed or refused, 130 cancelled, 143 terminated.
+
+The program of an engine is short: it calls ``main`` with its ``Engine``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from forkline_guard import guard
+from forkline_runner import interrupts, program_input
+from forkline_runner.limits import Limits
+from forkline_runner.messages import Words, words
+from forkline_runner.messages import gettext_noop as _
+from forkline_runner.questions import Questions
+from forkline_runner.refusal import Refused
+from forkline_runner.reporting import Reporter, secrets_of
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import Request
+
+SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
+CLEAN_UP_SECONDS = 2
+FLUSH_SECONDS = 2
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What differs from one engine to the next.
+
+    ``run`` runs a request, given a scratch folder and the reporter, and returns its result as text. It raises
+    Refused before anything has run. ``flush`` waits for the last checkpoint's write, and must work if the
+    engine was never imported. ``steps`` are the kinds of steps that count towards a limit: their events are
+    named ``<step>_started`` and ``<step>_completed``.
+    """
+
+    run: Callable[[Request, Path, Reporter], str]
+    flush: Callable[[], object]
+    steps: tuple[str, ...]
+
+
+def main(engine: Engine) -> NoReturn:
+    """Run the job of the folder that the command line names, and exit."""
+    status = run_job(engine, Path(sys.argv[1]).resolve())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Do not wait for threads of the project's code.
+    os._exit(status)
+
+
+def run_job(engine: Engine, folder: Path) -> int:
+    """Run the job of this folder to its last event. Return the exit code."""
+    spool = _spool_module()
+    request: Request = json.loads((folder / spool.REQUEST).read_text())
+    # Before anything of the project or of the checkpoint is imported.
+    guard.install_from(os.environ)
+    guard.protect(request.get("protected") or [])
+    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
+    reporter.questions = Questions(folder, reporter, spool.answer_name)
+    if request["kind"] == "preflight":
+        program_input.refuse_during_preflight()
+    else:
+        program_input.ask_a_person(reporter.questions)
+    flush = partial(_flush, engine)
+    interrupts.listen(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
+    most = (request.get("options") or {}).get("limits") or {}
+    reporter.limits = Limits(most, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
+    reporter.limits.watch_time(reporter)
+    try:
+        result = engine.run(request, folder / spool.SCRATCH, reporter)
+    except BaseException as error:
+        flush()
+        return _end(reporter, error)
+    reporter.limits.lift()
+    flush()
+    reporter.end("succeeded", result=result)
+    return SUCCEEDED
+
+
+def _end(reporter: Reporter, error: BaseException) -> int:
+    """Report the end of a run that did not succeed. Return the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        reporter.end("cancelled")
+        return CANCELLED
+    message: str | Words = f"{type(error).__name__}: {error}"
+    if isinstance(error, Refused | program_input.InputDuringPreflight):
+        message = error.words
+    elif isinstance(error, SystemExit):
+        ended = _("The project's code ended the program itself (sys.exit(%(code)s)).")
+        message = words(ended, code=repr(error.code))
+    elif type(error).__name__ == "PanicException":
+        gave_up = _("The engine gave up while it wrote a checkpoint (%(error)s). Resume from the last one.")
+        message = words(gave_up, error=error)
+    shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
+    reporter.end("failed", error=message, traceback=shown)
+    return FAILED
+
+
+def _flush(engine: Engine) -> None:
+    try:
+        engine.flush()
+    except BaseException:
+        traceback.print_exc()
+
+
+def _cancel(reporter: Reporter, flush: Callable[[], None]) -> None:
+    """After SIGINT, give the project's code time to clean up, but do not wait for a model's answer."""
+    if reporter.limits:
+        reporter.limits.lift()
+    leaving = threading.Timer(CLEAN_UP_SECONDS, _leave, (reporter, flush, CANCELLED))
+    leaving.daemon = True
+    leaving.start()
+
+
+def _leave(reporter: Reporter, flush: Callable[[], None], status: int) -> None:
+    """Wait briefly for a checkpoint that is being written, report the end, and exit."""
+    for last in (flush, partial(reporter.end, "cancelled")):
+        # The main thread may hold the lock that this acquires, and never release it.
+        ending = threading.Thread(target=last, daemon=True)
+        ending.start()
+        ending.join(FLUSH_SECONDS)
+    os._exit(status)
+
+
+def _spool_module() -> Any:
+    """Load viewer/jobs/spool.py by its path: a project may have a package called ``viewer`` too."""
+    path = Path(__file__).resolve().parents[2] / "jobs" / "spool.py"
+    spec = importlib.util.spec_from_file_location("forkline_spool", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
