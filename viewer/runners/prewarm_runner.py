@@ -1,10 +1,10 @@
-"""Waits with the engine imported, and forks itself for each job: its child need not import it again.
+"""The program of a prewarmed process: imports the engine, waits, and forks itself for each job.
 
-    <the project's interpreter> warm_runner.py <listener> <lock> <idle seconds> <runner> <module to import>
+    <the project's interpreter> prewarm_runner.py <listener> <lock> <idle seconds> <runner> <module to import>
 
-It is started in the project's folder with an environment that holds no key, by a worker that keeps the other
-end of its standard input open: where that is closed, nobody wants it any more. ``listener`` and ``lock`` are
-descriptors: a Unix socket that is bound already, and a lock that says that this process is there.
+A worker starts it in the project's folder, with an environment without keys, and holds the other end of its
+standard input: when that is closed, the process accepts no more jobs. ``listener`` and ``lock`` are
+descriptors of a bound Unix socket and of a lock that is held while the process is running.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from types import ModuleType
 from forkline_prewarm import child, surroundings
 
 LIFELINE = 0
-# How often it is looked whether the worker is still there, once it has let go.
-LOOK_MILLISECONDS = 1000
-MOST_WAITING = 16
+# How often to check whether the worker is running, after it closed the lifeline.
+POLL_MILLISECONDS = 1000
+MAX_BACKLOG = 16
 
 
 class Unfit(Exception):
-    """This process cannot be forked safely. Its message says why."""
+    """This process cannot be forked safely. The message says why."""
 
 
 @dataclass
-class Waiting:
-    """``children`` are those that run: by their descriptor, their process id and who is told how they end."""
+class State:
+    """``children``: by descriptor, each running job's process id and the connection to report its end to."""
 
     listener: socket.socket
     lock: int
@@ -49,11 +49,11 @@ class Waiting:
     installed: dict[str, int]
     worker: int = field(default_factory=os.getppid)
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
-    is_let_go: bool = False
+    is_closed: bool = False
     used: float = field(default_factory=time.monotonic)
 
-    def let_go_in_child(self) -> None:
-        """Close what a child has nothing to do with."""
+    def close_in_child(self) -> None:
+        """Close the descriptors that a child does not need."""
         self.listener.close()
         os.close(self.lock)
         for descriptor, (_, connection) in self.children.items():
@@ -61,21 +61,18 @@ class Waiting:
             connection.close()
 
 
-def main(arguments: list[str]) -> Waiting:
-    """Import ahead, and listen for who wants a child.
-
-    Raises Unfit where it cannot be forked safely.
-    """
+def main(arguments: list[str]) -> State:
+    """Import in advance, and listen for requests. Raises Unfit if the process cannot be forked safely."""
     listener, lock, idle_seconds, runner, module = arguments
     sys.path[0] = str(Path(runner).parent)
     installed = installed_packages()
     with surroundings.watched() as found:
         prepared = loaded(module)
     refuse_unsafe()
-    # What is there stays: nothing of it is looked through again, and so copied, in each child.
+    # Keep the garbage collector from touching, and so copying, these objects in each child.
     gc.collect()
     gc.freeze()
-    waiting = Waiting(
+    state = State(
         socket.socket(fileno=int(listener)),
         int(lock),
         float(idle_seconds),
@@ -84,12 +81,12 @@ def main(arguments: list[str]) -> Waiting:
         found,
         installed,
     )
-    waiting.listener.listen(MOST_WAITING)
-    return waiting
+    state.listener.listen(MAX_BACKLOG)
+    return state
 
 
 def loaded(module: str) -> ModuleType:
-    """The module, once it has loaded what jobs need. Raises Unfit where it could not."""
+    """Return the module after it has imported what jobs need. Raises Unfit if it could not."""
     try:
         prepared = importlib.import_module(module)
         prepared.load()
@@ -99,10 +96,10 @@ def loaded(module: str) -> ModuleType:
 
 
 def refuse_unsafe() -> None:
-    """Raises Unfit where another thread runs, or anything of the project has been imported."""
+    """Raise Unfit if another thread is running, or a module of the project was imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Numerical libraries end their waiting threads at a fork, and begin them anew when they are needed.
+        # Numerical libraries end their idle threads at a fork, and start them again when needed.
         if (tried := os.fork()) == 0:
             os._exit(0)
     os.waitpid(tried, 0)
@@ -115,69 +112,69 @@ def refuse_unsafe() -> None:
 
 
 def other_threads() -> list[str]:
-    """The names of this process's threads, but of the one that asks."""
+    """Return the names of this process's other threads."""
     tasks = [task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())]
     return [(task / "comm").read_text().strip() for task in tasks]
 
 
 def installed_packages() -> dict[str, int]:
-    """When something was last installed or removed, for each folder that packages are installed in."""
+    """Return the modification time of each folder that packages are installed in."""
     folders = [Path(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     return {str(folder): folder.stat().st_mtime_ns for folder in folders if folder.is_dir()}
 
 
-def wait(state: Waiting) -> socket.socket | None:
-    """Fork for whoever connects. In the child: who has asked for it; None once nobody needs this process."""
+def wait(state: State) -> socket.socket | None:
+    """Fork for each connection. Return the connection in the child, and None when this process may exit."""
     while not is_over(state):
         polled = select.poll()
         for descriptor in (
             *state.children,
-            *(() if state.is_let_go else (LIFELINE, state.listener.fileno())),
+            *(() if state.is_closed else (LIFELINE, state.listener.fileno())),
         ):
             polled.register(descriptor, select.POLLIN)
         for descriptor, _ in polled.poll(milliseconds_to_wait(state)):
             if descriptor in state.children:
-                tell(state, descriptor)
+                report_end(state, descriptor)
             elif descriptor == LIFELINE:
-                let_go(state)
-            elif not state.is_let_go:
+                stop_accepting(state)
+            elif not state.is_closed:
                 asked = fork_for_one(state)
                 if asked is not None:
                     return asked
     return None
 
 
-def let_go(state: Waiting) -> None:
-    """Take nobody any more; those that run are still told of."""
-    state.is_let_go = True
+def stop_accepting(state: State) -> None:
+    """Accept no more jobs; the end of running ones is still reported."""
+    state.is_closed = True
     state.listener.close()
 
 
-def is_over(state: Waiting) -> bool:
-    """Whether nobody needs this process any more."""
-    if state.is_let_go:
-        # Whose worker has gone too has nobody to tell.
+def is_over(state: State) -> bool:
+    """Return whether this process may exit."""
+    if state.is_closed:
+        # Without its worker there is nobody to report to.
         return not state.children or os.getppid() != state.worker
     return not state.children and time.monotonic() - state.used >= state.idle_seconds
 
 
-def milliseconds_to_wait(state: Waiting) -> float:
-    if state.is_let_go:
-        return LOOK_MILLISECONDS
+def milliseconds_to_wait(state: State) -> float:
+    if state.is_closed:
+        return POLL_MILLISECONDS
     if state.children:
         return -1
     return max(0.0, state.used + state.idle_seconds - time.monotonic()) * 1000 + 1
 
 
-def fork_for_one(state: Waiting) -> socket.socket | None:
-    """Fork for who has connected. In the child: the connection; None in the process that waits."""
+def fork_for_one(state: State) -> socket.socket | None:
+    """Fork for a connection. Return the connection in the child, and None in the waiting process."""
     connection, _ = state.listener.accept()
     if user_of(connection) != os.getuid() or other_threads():
         connection.close()
         return None
     if installed_packages() != state.installed:
         connection.close()
-        let_go(state)
+        stop_accepting(state)
         return None
     pid = os.fork()
     if pid == 0:
@@ -188,18 +185,18 @@ def fork_for_one(state: Waiting) -> socket.socket | None:
 
 
 def user_of(connection: socket.socket) -> int:
-    """The user id of who is at the other end."""
+    """Return the user id of the process at the other end."""
     size = struct.calcsize("3i")
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return int(struct.unpack("3i", credentials)[1])
 
 
-def tell(state: Waiting, descriptor: int) -> None:
-    """Tell how a child has ended: its exit status, or the signal as a negative number."""
+def report_end(state: State, descriptor: int) -> None:
+    """Report how a child ended: its exit status, or the signal as a negative number."""
     pid, connection = state.children.pop(descriptor)
     os.close(descriptor)
     _, status = os.waitpid(pid, 0)
-    # It may be that nobody listens any more.
+    # The other end may have gone.
     with connection, suppress(OSError):
         connection.send(json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode())
     state.used = time.monotonic()
@@ -214,5 +211,5 @@ if __name__ == "__main__":
     except Unfit as unfit:
         sys.exit(f"Not started warm: {unfit}.")
     if asked is not None:
-        state.let_go_in_child()
+        state.close_in_child()
         child.become(asked, state.runner, state.prepared, state.found)

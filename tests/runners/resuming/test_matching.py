@@ -5,27 +5,27 @@ import pytest
 from forkline_crewai.restore.matching import (
     GONE,
     Matching,
-    Part,
+    Unit,
     WrongAnswer,
+    can_produce,
     match_agents,
     match_tasks,
-    says,
 )
 
-WRITER, EDITOR = Part("w", "w", "Writer on tea"), Part("e", "e", "Editor")
-OWN_WRITER, OWN_EDITOR = Part("Writer on {topic}", "1", "Writer on {topic}"), Part("Editor", "2", "Editor")
+WRITER, EDITOR = Unit("w", "w", "Writer on tea"), Unit("e", "e", "Editor")
+OWN_WRITER, OWN_EDITOR = Unit("Writer on {topic}", "1", "Writer on {topic}"), Unit("Editor", "2", "Editor")
 AGENTS = match_agents([WRITER, EDITOR], [OWN_EDITOR, OWN_WRITER], {})
 
 
-def saved(key: str, text: str, agent: str = "w", **more: bool) -> Part:
-    return Part(key, key, text, agent, **more)
+def saved(key: str, text: str, agent: str = "w", **more: bool) -> Unit:
+    return Unit(key, key, text, agent, **more)
 
 
-def own(number: int, text: str, agent: str = "Writer on {topic}", id: str = "") -> Part:
-    return Part(str(number), id or f"own-{number}", text, agent)
+def own(number: int, text: str, agent: str = "Writer on {topic}", id: str = "") -> Unit:
+    return Unit(str(number), id or f"own-{number}", text, agent)
 
 
-def tasks(checkpoint: list[Part], project: list[Part], **answers: str) -> Matching:
+def tasks(checkpoint: list[Unit], project: list[Unit], **answers: str) -> Matching:
     return match_tasks(checkpoint, project, answers, AGENTS)
 
 
@@ -39,9 +39,17 @@ def test_agents_are_matched_by_the_role_that_their_template_produces() -> None:
 
 
 def test_a_template_matches_only_texts_that_it_can_produce() -> None:
-    assert says("{a} of {b}\n", "One of two") and says("plain", " plain\n") and says("x{a}x", "xx")
-    assert not says("{a} of {b}", "One and two") and not says("x{a}x", "x") and not says("plain", "plainer")
-    assert not says("Write {a}", "Rewrite it") and not says("ab{a}ba", "aba")
+    assert (
+        can_produce("{a} of {b}\n", "One of two")
+        and can_produce("plain", " plain\n")
+        and can_produce("x{a}x", "xx")
+    )
+    assert (
+        not can_produce("{a} of {b}", "One and two")
+        and not can_produce("x{a}x", "x")
+        and not can_produce("plain", "plainer")
+    )
+    assert not can_produce("Write {a}", "Rewrite it") and not can_produce("ab{a}ba", "aba")
 
 
 def test_an_unchanged_crew_is_matched_without_a_question() -> None:
@@ -132,7 +140,7 @@ def test_an_impossible_answer_is_refused(answers: dict[str, str], words: str) ->
 
 
 def test_a_new_role_raises_one_question_and_none_for_its_tasks() -> None:
-    agents = match_agents([WRITER, EDITOR], [Part("Poet", "1", "Poet"), OWN_EDITOR], {})
+    agents = match_agents([WRITER, EDITOR], [Unit("Poet", "1", "Poet"), OWN_EDITOR], {})
     assert reasons(agents) == {"w": "changed"}
     assert agents.questions[0].choices == (("Poet", "Poet"), (GONE, ""))
     found = match_tasks(

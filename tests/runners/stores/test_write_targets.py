@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forkline_crewai.restore.original import refuse_other_place
+from forkline_crewai.restore.original import refuse_other_location
 from forkline_runner.refusal import Refused
 
 TABLES = {
@@ -25,13 +25,13 @@ def asked(path: Path, provider: str) -> Any:
 def test_an_unchanged_or_missing_location_is_accepted(tmp_path: Path) -> None:
     store = tmp_path / "odd #name?.db"
     for path, provider in ((tmp_path, "json"), (tmp_path / "new", "json"), (store, "sqlite")):
-        refuse_other_place(asked(path, provider))
+        refuse_other_location(asked(path, provider))
     assert not store.exists()
     store.touch()
-    refuse_other_place(asked(store, "sqlite"))
+    refuse_other_location(asked(store, "sqlite"))
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("CREATE TABLE checkpoints (id, data)")
-    refuse_other_place(asked(store, "sqlite"))
+    refuse_other_location(asked(store, "sqlite"))
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -41,10 +41,10 @@ def test_another_database_is_refused_and_unchanged(tmp_path: Path, name: str) ->
         connection.executescript(TABLES[name])
     before = sha256(store.read_bytes()).hexdigest()
     with pytest.raises(Refused, match="somebody else"):
-        refuse_other_place(asked(store, "sqlite"))
+        refuse_other_location(asked(store, "sqlite"))
     store.write_bytes(before.encode() * 20)
     with pytest.raises(Refused, match="cannot be read"):
-        refuse_other_place(asked(store, "sqlite"))
+        refuse_other_location(asked(store, "sqlite"))
     assert [path.name for path in tmp_path.iterdir()] == ["theirs.db"]
 
 
@@ -53,4 +53,4 @@ def test_a_location_that_became_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cp").symlink_to(tmp_path / "elsewhere")
     for path in (tmp_path / "cp", tmp_path / "cp" / "below"):
         with pytest.raises(Refused, match="by now"):
-            refuse_other_place(asked(path, "json"))
+            refuse_other_location(asked(path, "json"))

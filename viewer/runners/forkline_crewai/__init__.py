@@ -1,1 +1,1 @@
-"""What the CrewAI child is made of. Its name is its own, so that no project's package can be taken for it."""
+"""The runner of CrewAI. Its name is unlikely to be that of a package in a project."""

@@ -31,7 +31,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if request["kind"] in ("preflight", "effects"):
         return _preflight(request, scratch, reporter)
     _report_start(reporter)
-    original.refuse_other_place(request)
+    original.refuse_other_location(request)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
     body = original.read_original(request)

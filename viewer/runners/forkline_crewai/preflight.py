@@ -145,7 +145,7 @@ def _flow(
         untyped = flow_results.untyped(flow, results)
         report["notes"] += [{"what": "untyped", "detail": name} for name in untyped]
         edits.edit_state(saved, request)
-        flows.take_over(flow, saved)
+        flows.restore_state(flow, saved)
         _try_restoring(request, body, [], scratch)
 
 

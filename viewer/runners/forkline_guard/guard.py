@@ -1,11 +1,11 @@
-"""The import guard: nothing that lies in or below a protected folder or file is imported.
+"""The import guard: nothing in a protected folder or file is imported.
 
 Three layers, because code that runs later can change the import system:
 
-- a finder at the head of ``sys.meta_path`` checks what every other finder has found;
-- a path hook answers for protected entries of ``sys.path`` and of a package's ``__path__``;
-- an audit hook, which cannot be removed, checks the file of all code that is executed, of native
-  libraries and of compiled modules.
+- a finder at the start of ``sys.meta_path`` checks what every other finder finds;
+- a path hook handles protected entries of ``sys.path`` and of a package's ``__path__``;
+- an audit hook, which cannot be removed, checks the files of executed code, native libraries and compiled
+  modules.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _is_installed = False
 
 
 class ImportRefused(ImportError):
-    """The module lies where checkpoints or Forkline's own data lie, or is not what a person accepted."""
+    """The module is in a location or in Forkline's data folder, or is not what a person accepted."""
 
 
 def install_from(environment: Mapping[str, str]) -> None:
-    """Protect the paths in the file that the environment names. Raises OSError, ValueError."""
+    """Protect the paths in the file that the environment variable names. Raises OSError, ValueError."""
     name = environment.get(VARIABLE)
     if name:
         import json
@@ -55,7 +55,7 @@ def install_from(environment: Mapping[str, str]) -> None:
 
 
 def protect(paths: Iterable[str]) -> None:
-    """Refuse imports from these folders and files from now on."""
+    """Refuse imports from these folders and files."""
     for path in paths:
         for form in _forms(path):
             _paths.add(form)
@@ -69,13 +69,13 @@ def protect(paths: Iterable[str]) -> None:
 
 
 def pin(name: str, path: str, digest: str) -> None:
-    """Import this module only from this file, and only while its SHA-256 is this one."""
+    """Allow this module only from this file and with this SHA-256."""
     _pins[name] = (path, digest)
     _install()
 
 
 def covering(path: Any) -> str:
-    """The protected path that this one is, or lies below, by name or through links; empty: none."""
+    """Return the protected path that contains this one, by name or through links, or an empty string."""
     if not _paths:
         return ""
     try:
@@ -83,14 +83,14 @@ def covering(path: Any) -> str:
     except (OSError, TypeError, ValueError):
         return ""
     for form in forms:
-        for one in _upwards(form):
+        for one in _with_parents(form):
             if one in _paths or (_identities and _identity(one) in _identities):
                 return one
     return ""
 
 
 def refused(name: str, path: Any) -> ImportRefused:
-    """The error for a module that was found at this path."""
+    """Return the error for a module at this path."""
     return ImportRefused(
         f"{name} is not imported: {path} lies in {covering(path)}, which holds checkpoints or our own data",
         name=name,
@@ -99,7 +99,7 @@ def refused(name: str, path: Any) -> ImportRefused:
 
 
 def check_spec(spec: ModuleSpec) -> None:
-    """Raises ImportRefused where any file or folder of this module is protected."""
+    """Raise ImportRefused if a file or folder of this module is protected."""
     loader: Any = spec.loader
     found = [spec.origin, spec.cached, getattr(loader, "path", None), getattr(loader, "archive", None)]
     found += list(spec.submodule_search_locations or ())
@@ -109,10 +109,10 @@ def check_spec(spec: ModuleSpec) -> None:
 
 
 class GuardingFinder:
-    """Asks the finders after it, and refuses what they must not find."""
+    """Asks the other finders, and refuses protected modules."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """What the other finders find; None where they find nothing. Raises ImportRefused."""
+        """Return what the other finders find, or None. Raises ImportRefused."""
         for finder in list(sys.meta_path):
             find: Any = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
@@ -123,27 +123,27 @@ class GuardingFinder:
 
 
 class ProtectedFolderFinder:
-    """Stands for a protected entry of the import path."""
+    """The finder of a protected entry of the import path."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def find_spec(self, name: str, target: Any = None) -> None:
-        """None where the folder has no such module. Raises ImportRefused where it has one."""
+        """Return None if the folder has no such module. Raises ImportRefused if it has one."""
         spec = FileFinder(self.path, *LOADERS).find_spec(name) if os.path.isdir(self.path) else None
-        # Any folder could be a namespace package: it holds no code, and hides nothing.
+        # A folder without code may be a namespace package, which is harmless.
         if spec is not None and spec.loader is not None:
             raise refused(name, spec.origin)
 
     def invalidate_caches(self) -> None:
-        """Nothing is cached."""
+        """Do nothing: there is no cache."""
 
 
 class PinnedLoader(SourceFileLoader):
-    """Compiles the source that a person accepted, and no other."""
+    """Compiles only the source that a person accepted."""
 
     def get_code(self, fullname: str) -> Any:
-        """The module's code, made from the bytes that were checked. Raises ImportRefused."""
+        """Return the module's code, compiled from the checked bytes. Raises ImportRefused."""
         import hashlib
 
         data = self.get_data(self.path)
@@ -197,12 +197,12 @@ def _install() -> None:
 
 
 def _forms(path: str) -> set[str]:
-    """The absolute path as it is written, and with all links followed."""
+    """Return the absolute path, as written and with links resolved."""
     written = os.path.join(os.getcwd(), path)
     return {os.path.normpath(written), os.path.realpath(written)}
 
 
-def _upwards(path: str) -> Iterator[str]:
+def _with_parents(path: str) -> Iterator[str]:
     yield path
     parent = os.path.dirname(path)
     while parent != path:
@@ -211,7 +211,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What tells one folder or file from another, however it is called: bind mounts, other letter case."""
+    """Return device and inode, which identify a file under any name: bind mounts, other letter case."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""The parts of the warm runner. They know no engine: what is imported ahead is named when it is started."""
+"""Prewarmed processes, for any engine: the command line names the module that imports in advance."""

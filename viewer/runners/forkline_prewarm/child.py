@@ -1,4 +1,4 @@
-"""A process that was just forked becomes a job's child: it is told which, and looks whether it may be."""
+"""Turns a forked process into the runner of a job, after checking that it may be."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from typing import Any
 
 from forkline_prewarm.surroundings import Surroundings
 
-# For who has asked for a child to tell it what to do.
-SECONDS_TO_ASK = 10
-MOST_REQUEST_BYTES = 1024 * 1024
-MOST_DESCRIPTORS = 2
+# How long to wait for the request.
+REQUEST_SECONDS = 10
+MAX_REQUEST_BYTES = 1024 * 1024
+MAX_DESCRIPTORS = 2
 
 
 def become(asked: socket.socket, runner: Path, prepared: ModuleType, found: Surroundings) -> None:
-    """Be the child that is asked for, and run it. Returns at once where nobody asks any more, or where the
-    job has to run cold.
+    """Receive a job's request and run it. Return if the other side has gone, or the job must start cold.
 
-    What it is to do comes to this process alone, so that keys never reach the one that waits.
+    Only this process receives the request, so that keys never reach the waiting process.
     """
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -34,7 +33,7 @@ def become(asked: socket.socket, runner: Path, prepared: ModuleType, found: Surr
         with asked:
             agreed = agree(asked, prepared, found)
     except OSError:
-        return  # nobody listens any more
+        return  # the other side has gone
     if agreed:
         job_folder, log = agreed
         os.dup2(log, 1)
@@ -44,14 +43,14 @@ def become(asked: socket.socket, runner: Path, prepared: ModuleType, found: Surr
 
 
 def agree(asked: socket.socket, prepared: ModuleType, found: Surroundings) -> tuple[str, int] | None:
-    """The job's folder and its log, once both sides know that it runs here. None where it does not.
+    """Return the job's folder and log once both sides know that it runs here, or None if it does not.
 
-    Raises OSError where the other side has gone.
+    Raises OSError if the other side has gone.
     """
-    asked.settimeout(SECONDS_TO_ASK)
+    asked.settimeout(REQUEST_SECONDS)
     asked.send(json.dumps({"pid": os.getpid()}).encode())
-    data, descriptors, flags, _ = socket.recv_fds(asked, MOST_REQUEST_BYTES, MOST_DESCRIPTORS)
-    if not data or len(descriptors) < MOST_DESCRIPTORS or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+    data, descriptors, flags, _ = socket.recv_fds(asked, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
+    if not data or len(descriptors) < MAX_DESCRIPTORS or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         return None
     request = json.loads(data)
     try:
@@ -63,7 +62,7 @@ def agree(asked: socket.socket, prepared: ModuleType, found: Surroundings) -> tu
 
 
 def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) -> str:
-    """Have what a cold child would have around it. Why that cannot be, in words; empty where it is so."""
+    """Set up the surroundings of a cold start. Return why that is impossible, or an empty string."""
     folder = Path(request["folder"])
     os.chdir(folder)
     found.enter(request["environment"])
@@ -72,7 +71,7 @@ def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) ->
     time.tzset()
     numbers: Any = sys.modules.get("numpy.random")
     if numbers is not None:
-        # Python's own random numbers begin anew after a fork by themselves.
+        # Python reseeds its own random numbers after a fork.
         numbers.seed()
     variable = found.other_variable(request["environment"])
     if variable:
@@ -82,7 +81,7 @@ def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) ->
 
 
 def run(runner: Path, folder: str) -> None:
-    """Run the runner's program as the interpreter itself would."""
+    """Run the runner's program as the interpreter would."""
     sys.argv = [str(runner), folder]
     sys.path[0] = str(runner.parent)
     runpy.run_path(str(runner), run_name="__main__")

@@ -1,4 +1,4 @@
-"""What imports have made of their surroundings: a job runs warm only where it would find the same, cold."""
+"""What imports read and changed in their process: a job is prewarmed only if a cold start would be equal."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Read by the interpreter, by libraries in C, or by going through all names: nobody sees them being asked for.
-UNSEEN_BEGINNINGS = (
+# Read by the interpreter, by C libraries, or by iterating over all names: reading these is not observed.
+UNOBSERVED_PREFIXES = (
     *("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_"),
     *("OPENBLAS_", "OMP_", "MKL_", "KMP_", "CHROMA_", "GRPC_"),
 )
-UNSEEN_ENDINGS = ("_PROXY", "_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
-# Where our own parts stand.
-PARTS = Path(__file__).resolve().parent.parent
+UNOBSERVED_SUFFIXES = ("_PROXY", "_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# The folder of the runners.
+RUNNERS = Path(__file__).resolve().parent.parent
 
 
 @dataclass
 class Surroundings:
-    """``given`` was the environment at the start. Of what was imported, ``seen`` was read there, and ``made``
-    was set there (None: deleted); ``modules`` are the top names of what was loaded."""
+    """What imports read and changed.
+
+    ``given``: the environment at the start. ``seen``: the variables that imports read. ``made``: those that
+    imports set (None: deleted). ``modules``: the top-level names of the loaded modules.
+    """
 
     given: dict[str, str]
     seen: dict[str, str | None] = field(default_factory=dict)
@@ -31,7 +34,7 @@ class Surroundings:
     modules: frozenset[str] = frozenset()
 
     def enter(self, environment: Mapping[str, str]) -> None:
-        """Make this the process's environment, as a cold child would have it after the same imports."""
+        """Set the process's environment to what a cold start would have after the same imports."""
         os.environ.clear()
         os.environ.update(environment)
         for name, value in self.made.items():
@@ -41,14 +44,14 @@ class Surroundings:
                 os.environ[name] = value
 
     def other_variable(self, environment: Mapping[str, str]) -> str:
-        """A variable that had another value when it mattered; empty where there is none. Once entered."""
+        """Return a variable that had another value during the imports, or an empty string."""
         for name in sorted({*environment, *self.given}):
-            if is_unseen(name) and environment.get(name) != self.given.get(name):
+            if is_unobserved(name) and environment.get(name) != self.given.get(name):
                 return name
         return next((name for name, value in self.seen.items() if os.environ.get(name) != value), "")
 
     def other_module(self, folder: Path) -> str:
-        """A module of the project that a cold child would have imported instead; empty where none is."""
+        """Return a module of the project that a cold start would import instead, or an empty string."""
         for place in (folder, folder / "src"):
             for entry in place.iterdir() if place.is_dir() else ():
                 is_module = entry.suffix == ".py" or (entry / "__init__.py").is_file()
@@ -57,14 +60,14 @@ class Surroundings:
         return ""
 
 
-def is_unseen(name: str) -> bool:
-    """Whether nobody sees this variable being asked for."""
-    return name.startswith(UNSEEN_BEGINNINGS) or name.upper().endswith(UNSEEN_ENDINGS)
+def is_unobserved(name: str) -> bool:
+    """Return whether reading this variable is not observed."""
+    return name.startswith(UNOBSERVED_PREFIXES) or name.upper().endswith(UNOBSERVED_SUFFIXES)
 
 
 @contextmanager
 def watched() -> Iterator[Surroundings]:
-    """What is imported in this block, and what it reads of the environment and sets there."""
+    """Observe what this block imports, and what it reads and sets in the environment."""
     found = Surroundings(given_environment())
     before = top_names()
     set_at_start = {name for name in os.environ if name not in found.given}
@@ -89,20 +92,20 @@ def watched() -> Iterator[Surroundings]:
         kind.__getitem__, kind.__setitem__ = read, write
     now = dict(os.environ)
     changed = {name for name in {*now, *found.given} if now.get(name) != found.given.get(name)}
-    # The interpreter itself may have set some, before anything was imported.
+    # The interpreter may have set some before anything was imported.
     found.made = {name: now.get(name) for name in changed}
     found.seen = {name: value for name, value in found.seen.items() if name not in set_at_start}
     found.modules = frozenset(top_names() - before)
 
 
 def given_environment() -> dict[str, str]:
-    """The environment that this process was started with."""
+    """Return the environment that this process was started with."""
     pairs = (part.partition(b"=") for part in Path("/proc/self/environ").read_bytes().split(b"\0") if part)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def top_names() -> set[str]:
-    """The packages and modules that are loaded, without what is in them."""
+    """Return the top-level names of the loaded modules."""
     return {name.partition(".")[0] for name in sys.modules} - {
         "forkline_crewai",
         "forkline_prewarm",
@@ -111,7 +114,7 @@ def top_names() -> set[str]:
 
 
 def module_within(folder: Path) -> str:
-    """A loaded module whose file stands in this folder, but in no environment there; empty: none does."""
+    """Return a loaded module whose file is in this folder but not in an environment, or an empty string."""
     environment = Path(sys.prefix).resolve()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -119,7 +122,7 @@ def module_within(folder: Path) -> str:
             continue
         place = Path(os.path.realpath(file))
         if place.is_relative_to(folder) and not any(
-            place.is_relative_to(other) for other in (environment, PARTS)
+            place.is_relative_to(other) for other in (environment, RUNNERS)
         ):
             return name
     return ""

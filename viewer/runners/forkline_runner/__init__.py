@@ -1,0 +1,1 @@
+"""What the runners of all engines share. Imports no engine."""

@@ -1,7 +1,7 @@
-"""SIGINT and SIGTERM, acted on outside of their handlers.
+"""SIGINT and SIGTERM, handled outside of their signal handlers.
 
-A handler runs in the middle of whatever the main thread does, which may hold the lock of the spool, of a
-checkpoint's write or of the threading module. So the handlers write a byte to a pipe that a thread reads.
+A signal handler interrupts the main thread, which may hold the lock of the spool, of a checkpoint's write or
+of the threading module. The handlers therefore only write a byte to a pipe that a thread reads.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ INTERRUPT, TERMINATE = b"i", b"t"
 
 
 def listen(interrupted: Callable[[], object], terminated: Callable[[], object]) -> None:
-    """Raise KeyboardInterrupt in the main thread at the first signal, and call back from another thread.
+    """Raise KeyboardInterrupt in the main thread at the first signal, and call back in another thread.
 
-    Each is called once, at the first SIGINT or SIGTERM.
+    ``interrupted`` is called at the first SIGINT, ``terminated`` at the first SIGTERM.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)

@@ -1,4 +1,4 @@
-"""Where a module that could not be imported lies near the project's folder."""
+"""Finds a module that could not be imported in folders near the project."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MAX_DEPTH = 3
 
 
 def folder_with(module: str) -> Path | None:
-    """The folder near the working folder from which this module can be imported; None if there is none.
+    """Return a folder near the working folder from which the module can be imported, or None.
 
-    Folders below come first, the nearest of them before all others; then the two above.
+    Folders below are searched first, nearest first; then the two above.
     """
     name = module.partition(".")[0]
     if not name.isidentifier():
@@ -30,7 +30,7 @@ def _folders_below(root: Path) -> Iterator[Path]:
     count = 0
     for current, folders, files in os.walk(root):
         depth = len(Path(current).relative_to(root).parts)
-        folders[:] = [] if depth >= MAX_DEPTH or "pyvenv.cfg" in files else _own(folders)
+        folders[:] = [] if depth >= MAX_DEPTH or "pyvenv.cfg" in files else _source_folders(folders)
         if "pyvenv.cfg" in files:
             continue
         count += 1
@@ -40,8 +40,8 @@ def _folders_below(root: Path) -> Iterator[Path]:
             yield Path(current)
 
 
-def _own(folders: list[str]) -> list[str]:
-    """Folders that may hold source: the names of others are no identifiers, or known."""
+def _source_folders(folders: list[str]) -> list[str]:
+    """Return the names of folders that may contain source."""
     return sorted(name for name in folders if name.isidentifier() and name != "__pycache__")
 
 

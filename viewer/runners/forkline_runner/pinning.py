@@ -1,7 +1,7 @@
-"""Sees that a location stays the one that the run began to write to. Standard library only.
+"""Checks that a location is still the one that the run began to write to. Standard library only.
 
-The engine makes whatever folder is missing. Where a location was renamed or replaced while a run writes
-there, it would begin another one at the old path, and nobody would know.
+An engine creates missing folders. If a location is renamed or replaced during a run, the engine would
+silently create another one at the old path.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Moved(OSError):
 
 
 class Pin:
-    """A folder or file, held open for as long as the process lives: so no other can get its inode number.
+    """A folder or file that is held open until the process exits, so that its inode number is not reused.
 
-    It is never closed. Closing a database's file would release the locks that SQLite holds on it.
+    It is never closed: closing a database's file would release the locks that SQLite holds on it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class Pin:
         self._descriptor: int | None = None
 
     def hold(self) -> None:
-        """Hold what stands at the path from now on. Nothing where nothing does."""
+        """Hold what is at the path, if anything."""
         if self._descriptor is None:
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ class Pin:
                 return
 
     def check(self) -> None:
-        """Raises Moved where something else, or nothing, stands at the path of what is held."""
+        """Raise Moved if something else, or nothing, is at the path of what is held."""
         if self._descriptor is None:
             return
         try:
@@ -50,13 +50,13 @@ class Pin:
 
 
 class Pins:
-    """The locations that one run writes to: its own, and those of crews inside its flow."""
+    """The locations that one run writes to: its own, and those of what it runs inside."""
 
     def __init__(self) -> None:
         self._pins: dict[str, list[Pin]] = {}
 
     def hold(self, location: str, is_folder: bool) -> None:
-        """Hold a location as it is, and the folder of a file. What is missing is held at the next call."""
+        """Hold a location; of a file, also its folder. What is missing is held at the next call."""
         if location not in self._pins:
             path = Path(location).absolute()
             self._pins[location] = [Pin(path)] if is_folder else [Pin(path.parent), Pin(path)]
@@ -64,6 +64,6 @@ class Pins:
             pin.hold()
 
     def check(self, location: str) -> None:
-        """Raises Moved where the location is not the one that is held any more."""
+        """Raise Moved if the location is no longer the one that is held."""
         for pin in self._pins.get(location, []):
             pin.check()

@@ -1,7 +1,7 @@
-"""Keeps keys out of a preflight check: environment files give names and placeholders, and no host is reached.
+"""Keeps keys out of a preflight check: environment files yield placeholders, and no host is contacted.
 
-The process is started with placeholders already. What is left are environment files that the project's
-code or the engine reads by itself. No engine.
+The environment of the process has placeholders already. This covers the environment files that the project's
+code or the engine reads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _is_installed = False
 
 
 def forbid() -> None:
-    """Have this process read no environment file's values and reach no host. Only in a preflight check."""
+    """In a preflight check, hide the values of environment files and refuse connections."""
     global _is_installed
     if _is_installed or not os.environ.get(PREFLIGHT):
         return
     _is_installed = True
     with suppress(ImportError):
-        _stand_in(importlib.import_module("dotenv.main").DotEnv)
+        _replace_values(importlib.import_module("dotenv.main").DotEnv)
     sys.addaudithook(_audit)
 
 
-def _stand_in(reader: Any) -> None:
-    """Have python-dotenv, which the engine and pydantic use too, give placeholders for all values."""
+def _replace_values(reader: Any) -> None:
+    """Have python-dotenv, which pydantic uses too, return placeholders for all values."""
     parse = reader.parse
 
     def placeholders(self: Any) -> Iterator[tuple[str, str | None]]:

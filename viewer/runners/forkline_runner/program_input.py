@@ -1,4 +1,4 @@
-"""Has ``input()`` in the project's code ask a person through the spool: a run has no terminal."""
+"""``input()`` in the project's code asks a person through the spool: a run has no terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class InputDuringPreflight(BaseException):
-    """The project's code asks for input while a preflight loads it. No ``except Exception`` hides it."""
+    """The project's code asks for input while a preflight check loads it. Not an ``Exception``."""
 
     def __init__(self, prompt: object) -> None:
         message = _(
@@ -28,10 +28,10 @@ class InputDuringPreflight(BaseException):
         super().__init__(self.words)
 
 
-class Lines(io.TextIOBase):
-    """Standard input whose lines are a person's answers.
+class AnswerStream(io.TextIOBase):
+    """A standard input whose lines are a person's answers.
 
-    Reading all of it finds nothing: programs do so to see whether something was piped into them.
+    Reading all of it returns nothing: programs do so to find out whether something was piped to them.
     """
 
     def __init__(self, questions: Questions) -> None:
@@ -51,14 +51,14 @@ class Lines(io.TextIOBase):
 
 
 def ask_a_person(questions: Questions) -> None:
-    """Have every ``input()`` ask through these questions from now on."""
+    """Have every ``input()`` ask through these questions."""
 
     def asked(prompt: object = "", /) -> str:
         return answer(questions, str(prompt))
 
     builtins.input = asked
-    # Libraries that took the built-in function before read here.
-    sys.stdin = Lines(questions)
+    # Libraries that imported the built-in function before read from here.
+    sys.stdin = AnswerStream(questions)
     _refuse_passwords()
 
 
@@ -73,12 +73,12 @@ def refuse_during_preflight() -> None:
 
 
 def answer(questions: Questions, prompt: str) -> str:
-    """What a person answers, as one line."""
+    """Return a person's answer as one line."""
     return " ".join(questions.ask("program_input", prompt.strip() or "Input").splitlines())
 
 
 def _refuse_passwords() -> None:
-    """An answer is stored and shown, which a password must never be."""
+    """Refuse ``getpass``: an answer is stored and shown, and a password must not be."""
 
     def refused(prompt: str = "Password: ", stream: Any = None) -> str:
         message = _(

@@ -1,4 +1,4 @@
-"""Deletes checkpoints that this very run wrote, and only where they are still what it wrote. No engine."""
+"""Deletes checkpoints that this run wrote, and only if they are unchanged."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SECONDS_TO_WAIT = 30
 
 
 class Written(NamedTuple):
-    """A checkpoint of this run: a file's path or ``store.db#id``, and a mark of what was written there."""
+    """A checkpoint of this run: a file's path or ``store.db#id``, and a mark of what was written."""
 
     place: str
     mark: str
 
 
 def written(place: str, provider: Provider) -> Written:
-    """What stands at this place, to be known again. Raises OSError, sqlite3.Error."""
+    """Return the checkpoint at this place, with its mark. Raises OSError, sqlite3.Error."""
     return Written(place, _mark_in_store(place) if provider == "sqlite" else _mark_of_file(place))
 
 
 def delete(one: Written, provider: Provider) -> bool:
-    """Delete it. False where something else stands there by now: that stays. Raises OSError, sqlite3.Error.
+    """Delete a checkpoint. Return False if it was replaced or changed: it is kept then.
 
-    What is gone already is no reason to complain.
+    A missing one counts as deleted. Raises OSError, sqlite3.Error.
     """
     if provider == "sqlite":
         return _delete_row(one)
@@ -44,7 +44,7 @@ def delete(one: Written, provider: Provider) -> bool:
 
 
 def _mark_of_file(place: str) -> str:
-    # Its own, not that of what a link there leads to.
+    # Of the entry itself, not of what a link points to.
     found = os.lstat(place)
     kind = "file" if stat.S_ISREG(found.st_mode) else "other"
     return f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
@@ -55,7 +55,7 @@ def _delete_row(one: Written) -> bool:
     if not Path(store).exists():
         return True
     with closing(_opened(store)) as connection:
-        # Nobody else's row comes between looking and deleting.
+        # No other process changes the row between the check and the deletion.
         connection.execute("BEGIN IMMEDIATE")
         mark = _mark_of_row(connection, identifier)
         if mark not in ("", one.mark):
@@ -73,13 +73,13 @@ def _mark_in_store(place: str) -> str:
 
 
 def _mark_of_row(connection: sqlite3.Connection, identifier: str) -> str:
-    """Empty where there is no such row."""
+    """Return the row's mark, or an empty string if there is no row."""
     asked = "SELECT rowid, created_at, CAST(data AS BLOB) FROM checkpoints WHERE id = ?"
     rows: list[Any] = connection.execute(asked, (identifier,)).fetchall()
     return " ".join(f"{number} {at} {sha256(data or b'').hexdigest()}" for number, at, data in rows)
 
 
 def _opened(store: str) -> sqlite3.Connection:
-    """A connection that makes no store where there is none any more."""
+    """Return a connection that does not create a missing store."""
     address = f"file:{quote(store)}?mode=rw"
     return sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)

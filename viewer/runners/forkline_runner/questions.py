@@ -1,4 +1,4 @@
-"""What the run asks a person: a line in the spool, and a file that holds the answer, whenever it comes."""
+"""Questions to a person: an event in the spool, and a file that holds the answer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 POLL_SECONDS = 0.1
-# As JSON, so that a question always fits into one line of the spool.
-MOST_OUTPUT_BYTES = 160_000
-MOST_PROMPT_BYTES = 40_000
-MOST_WORDS = 2000
-MOST_CHOICES = 50
+# Measured as JSON, so that a question always fits into one event.
+MAX_OUTPUT_BYTES = 160_000
+MAX_PROMPT_BYTES = 40_000
+MAX_WORDS = 2000
+MAX_CHOICES = 50
 
 
 class Questions:
-    """Asks one question after another, or several threads one each. Numbers count from 1."""
+    """Asks questions, numbered from 1, from any thread."""
 
     def __init__(self, folder: Path, reporter: Reporter, answer_name: Callable[[int], str]) -> None:
         self._folder = folder
@@ -31,13 +31,13 @@ class Questions:
         self._answer_name = answer_name
         self._lock = threading.Lock()
         self._asked = 0
-        # The questions that still wait, each with what asked it.
+        # The askers of the open questions, by number.
         self._waiting: dict[int, Any] = {}
 
     def ask(self, kind: str, prompt: str, asker: Any = None, **context: Any) -> str:
-        """Ask, and wait for as long as it takes. The answer; empty where a person accepts what is there.
+        """Ask, and wait without a time limit. Return the answer; empty if a person accepts the output.
 
-        Raises Withdrawn where ``withdraw`` was called for the asker meanwhile.
+        Raises Withdrawn if ``withdraw`` is called for the asker.
         """
         with self._lock:
             self._asked += 1
@@ -47,7 +47,7 @@ class Questions:
                 "question",
                 number=number,
                 kind=kind,
-                prompt=cut(prompt, MOST_PROMPT_BYTES),
+                prompt=cut(prompt, MAX_PROMPT_BYTES),
                 context=fitting(context),
             )
         try:
@@ -59,14 +59,14 @@ class Questions:
         return text
 
     def is_waiting(self) -> bool:
-        """Whether a person is waited for."""
+        """Return whether a question is open."""
         return bool(self._waiting)
 
     def withdraw(self, asker: Any) -> None:
-        """Ask no more what this asker has asked: it has gone on without an answer."""
+        """Withdraw the questions of this asker, which continues without an answer."""
         with self._lock:
-            left = [number for number, one in self._waiting.items() if one == asker]
-            for number in left:
+            withdrawn = [number for number, one in self._waiting.items() if one == asker]
+            for number in withdrawn:
                 del self._waiting[number]
                 self._reporter.write("withdrawn", number=number)
 
@@ -82,27 +82,27 @@ class Questions:
 
 
 class Withdrawn(Exception):
-    """What asked has gone on without the answer."""
+    """The asker continues without the answer."""
 
 
 def fitting(context: dict[str, Any]) -> dict[str, Any]:
-    """What a question is about, short enough for one line; ``is_cut`` says that the output is not whole."""
+    """Return a question's context, short enough for one event. ``is_cut``: the output was shortened."""
     fit: dict[str, Any] = {}
     for name, value in context.items():
         if name == "output":
             whole = as_text(value)
-            fit["output"] = cut(whole, MOST_OUTPUT_BYTES)
+            fit["output"] = cut(whole, MAX_OUTPUT_BYTES)
             if len(fit["output"]) < len(whole):
                 fit["is_cut"] = True
         elif isinstance(value, list):
-            fit[name] = [shortened(str(one), MOST_WORDS) for one in value[:MOST_CHOICES]]
+            fit[name] = [shortened(str(one), MAX_WORDS) for one in value[:MAX_CHOICES]]
         elif value not in (None, ""):
-            fit[name] = value if isinstance(value, int) else shortened(str(value), MOST_WORDS)
+            fit[name] = value if isinstance(value, int) else shortened(str(value), MAX_WORDS)
     return fit
 
 
 def as_text(value: Any) -> str:
-    """An output as a person reads it: texts as they are, models and values as indented JSON."""
+    """Return an output as readable text: texts unchanged, models and values as indented JSON."""
     if isinstance(value, str):
         return value
     if hasattr(value, "model_dump"):
@@ -110,14 +110,14 @@ def as_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
-def cut(text: str, most_bytes: int) -> str:
-    """As much of the text as takes so many bytes as JSON."""
-    if len(json.dumps(text)) <= most_bytes:
+def cut(text: str, max_bytes: int) -> str:
+    """Return as much of the text as fits into this many bytes as JSON."""
+    if len(json.dumps(text)) <= max_bytes:
         return text
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if len(json.dumps(text[:middle])) <= most_bytes:
+        if len(json.dumps(text[:middle])) <= max_bytes:
             fits = middle
         else:
             too_long = middle

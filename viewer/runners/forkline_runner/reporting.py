@@ -1,4 +1,4 @@
-"""What the child says of itself: one spool, several threads, and exactly one last line."""
+"""Reports a run to its spool: from several threads, and with exactly one last event."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from forkline_runner.questions import Questions
     from viewer.jobs.spool import Spool
 
-# Streamed text is gathered for this long, so that a fast model does not flood the spool.
+# Streamed text is collected for this long, so that a fast model does not flood the spool.
 SECONDS_BETWEEN_TEXTS = 0.05
-# What may be a part of a key waits for its rest, up to so many characters.
-MOST_HELD = 400
-MOST_HELD_OF_A_PRIVATE_KEY = 8000
+# Text that may be part of a key is held back until its rest arrives, up to this many characters.
+MAX_HELD = 400
+MAX_HELD_PRIVATE_KEY = 8000
 _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
-# A value between quotation marks that has not ended, with its name.
+# A name and the start of a quoted value that has not ended.
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
-# What is longer is told in English alone, so that its line does not become too long to be kept.
-MOST_SAID_TWICE = 10_000
+# A longer message is reported in English only, so that its event does not become too long.
+MAX_TRANSLATABLE = 10_000
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
 class Reporter:
-    """Writes the spool's lines, whichever thread they come from; after the last one, none."""
+    """Writes events to the spool, from any thread, and none after the last one."""
 
-    # What the run asks a person goes through these; who makes the reporter sets them.
+    # Set by whoever creates the reporter.
     questions: Questions
     limits: Limits | None = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        # A signal may find its own thread in here.
+        # Reentrant: a signal handler may interrupt its own thread in here.
         self._lock = threading.RLock()
         self._texts: dict[str, str] = {}
         self._text_at = 0.0
@@ -46,9 +46,9 @@ class Reporter:
         self.has_ended = False
 
     def write(self, kind: str, /, **data: Any) -> None:
-        """Append a line, behind the streamed text that came before it.
+        """Append an event, after the streamed text that came before it.
 
-        Raises KeyboardInterrupt for what would begin beyond the run's limits.
+        Raises KeyboardInterrupt for an event that a limit does not allow.
         """
         if self.limits:
             self.limits.check(self, kind, data)
@@ -58,25 +58,25 @@ class Reporter:
                 self._spool.write(kind, **data)
 
     def warn(self, text: str, /, **values: object) -> None:
-        """Tell a person something that does not stop the run; the same thing only once."""
+        """Report a warning, which does not stop the run. The same warning is reported once."""
         told = words(text, **values)
         message = english(told)
         with self._lock:
             if message not in self._warned:
                 self._warned.add(message)
-                self.write("warning", message=message, **_beside(message, told))
+                self.write("warning", message=message, **_translatable(message, told))
 
     def stream(self, text: str, agent: str) -> None:
-        """Add to the text that a model is writing. A line follows at most every 50 ms."""
+        """Add to the text that a model is writing. It is reported at most every 50 ms."""
         with self._lock:
             self._texts[agent] = self._texts.get(agent, "") + text
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
                 self._write_texts(goes_on=True)
 
     def end(self, status: str, result: str = "", error: str | Words = "", traceback: str = "") -> None:
-        """Append the last line, once."""
+        """Append the last event, once."""
         said = error if isinstance(error, str) else english(error)
-        told = {} if isinstance(error, str) else _beside(said, error)
+        told = {} if isinstance(error, str) else _translatable(said, error)
         with self._lock:
             self.write("ended", status=status, result=result, error=said, traceback=traceback, **told)
             self.has_ended = True
@@ -92,41 +92,41 @@ class Reporter:
                 self._spool.write("text", text=text[:end], agent=agent)
 
 
-def _beside(said: str, told: Words) -> dict[str, Words]:
-    """The words that stand in a line beside their English."""
-    return {"words": told} if len(said) < MOST_SAID_TWICE else {}
+def _translatable(said: str, told: Words) -> dict[str, Words]:
+    """Return the message that can be translated, unless it is too long."""
+    return {"words": told} if len(said) < MAX_TRANSLATABLE else {}
 
 
 def end_of_whole_words(text: str) -> int:
-    """How much of a text that goes on can be shown: no part of a word, nor a name without its value.
+    """Return how much of an unfinished text can be shown: no partial word, and no name without its value.
 
-    Secrets are looked for line by line, and one that came in two lines would not be found.
+    Secrets are redacted event by event, and one that is split over two events would not be found.
     """
     begun = text.rfind("-----BEGIN ")
-    if begun >= 0 and "-----END " not in text[begun:] and len(text) - begun < MOST_HELD_OF_A_PRIVATE_KEY:
+    if begun >= 0 and "-----END " not in text[begun:] and len(text) - begun < MAX_HELD_PRIVATE_KEY:
         return begun
-    first = max(0, len(text) - MOST_HELD)
+    first = max(0, len(text) - MAX_HELD)
     for between in reversed([match.end() for match in _BETWEEN_WORDS.finditer(text, first)]):
         if not _NAMES_WHAT_FOLLOWS.search(text, first, between) and text[between] not in ":=":
             return between
-    # Nothing to hold on to in what is written without blanks, as in Chinese.
+    # Text without spaces, such as Chinese, has no word boundaries to cut at.
     return len(text) if first or not text.isascii() else 0
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many of its first characters, without what may be a part of a key where it is cut.
+    """Return at most this many of its first characters, without what may be a partial key at the end.
 
-    What stands at the end would not be known for one any more.
+    A partial key is no longer recognised as a secret.
     """
     if len(text) <= most:
         return text
     begun = text[: end_of_whole_words(text[:most])]
-    value = _BEGUN_VALUE.search(begun, max(0, len(begun) - MOST_HELD))
+    value = _BEGUN_VALUE.search(begun, max(0, len(begun) - MAX_HELD))
     return begun[: value.start()] if value else begun
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """The values of variables that are named like keys, tokens or passwords."""
+    """Return the values of variables whose names look like keys, tokens or passwords."""
     return [
         value for name, value in environment.items() if any(word in name.upper() for word in SECRET_NAMES)
     ]

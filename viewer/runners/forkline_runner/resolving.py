@@ -1,4 +1,4 @@
-"""Finds the files of a module that is only named, and imports nothing. No engine."""
+"""Finds the files of a module by its name, without importing anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SOURCE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """One file that an import executes: a package's ``__init__`` or the module itself."""
+    """A file that an import executes: a package's ``__init__`` or the module itself."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class ModuleFile:
 
 
 class Unresolved(Exception):
-    """The module cannot be named by a checkpoint. ``reason`` is one of REASONS."""
+    """A checkpoint cannot name this module; ``reason`` says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -35,39 +35,39 @@ class Unresolved(Exception):
 
 
 def files_of(module: str) -> tuple[ModuleFile, ...]:
-    """Every file that importing this module executes by its name, packages first.
+    """Return every file that importing this module executes, packages first.
 
-    ``importlib.util.find_spec`` would import the packages above it: the path is walked instead. Raises
-    Unresolved for modules of the standard library, for what is not found, and for what has no source.
+    Walks the import path, because ``importlib.util.find_spec`` would import the packages above the module.
+    Raises Unresolved for modules of the standard library, missing modules, and modules without source.
     """
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         raise Unresolved("not a module name")
     _refuse_standard(parts[0])
     found: list[ModuleFile] = []
-    places: list[str] | None = None
+    search_path: list[str] | None = None
     for end in range(1, len(parts) + 1):
-        spec = _spec_of(".".join(parts[:end]), places)
-        places = list(spec.submodule_search_locations or []) or None
+        spec = _spec_of(".".join(parts[:end]), search_path)
+        search_path = list(spec.submodule_search_locations or []) or None
         if spec.loader is not None:
             found.append(_file_of(spec))
-        elif end == len(parts) or places is None:
+        elif end == len(parts) or search_path is None:
             raise Unresolved("a folder without code")
-        if end < len(parts) and places is None:
+        if end < len(parts) and search_path is None:
             raise Unresolved("not found")
     return tuple(found)
 
 
 def digest_of(files: Iterable[ModuleFile]) -> str:
-    """One SHA-256 for the names and contents of all of them."""
+    """Return one SHA-256 of the names and contents of these files."""
     text = "\n".join(f"{file.name} {file.digest}" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def imported_by(entry_points: Iterable[str]) -> set[str]:
-    """The modules that the source of these entry points imports, directly or not, read without running it.
+    """Return the modules that the source of these entry points imports, directly or indirectly.
 
-    Only modules with source below the working folder are followed.
+    The source is parsed, not run. Only modules with source below the working folder are followed.
     """
     waiting = [name.partition(":")[0] for name in entry_points if ":" in name]
     seen: set[str] = set()
@@ -94,9 +94,9 @@ def _refuse_standard(top: str) -> None:
         raise Unresolved("a module of Python itself")
 
 
-def _spec_of(name: str, places: list[str] | None) -> ModuleSpec:
+def _spec_of(name: str, search_path: list[str] | None) -> ModuleSpec:
     try:
-        spec = PathFinder.find_spec(name, places)
+        spec = PathFinder.find_spec(name, search_path)
     except ImportRefused as error:
         raise Unresolved("it lies in a location or in the data folder") from error
     except (ImportError, ValueError, OSError) as error:
@@ -120,7 +120,7 @@ def _file_of(spec: ModuleSpec) -> ModuleFile:
 
 
 def _imports_in(file: ModuleFile) -> Iterator[str]:
-    """What one file imports, by its absolute names; of ``from a import b`` both ``a`` and ``a.b``."""
+    """Yield the absolute names of what a file imports; for ``from a import b`` both ``a`` and ``a.b``."""
     try:
         source = Path(file.path).read_bytes()
         tree = ast.parse(source) if len(source) <= MAX_SOURCE_BYTES else ast.Module([], [])

@@ -1,6 +1,6 @@
-"""Which outputs a task reads: a checkpoint does not keep it, but the text that a task was given tells.
+"""Which outputs a task reads: found in the texts that tasks were given, as a checkpoint does not contain it.
 
-No engine.
+Does not import the engine.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# What the engine puts between the outputs that it hands to a task.
+# The engine's separator between the outputs that it passes to a task.
 DIVIDER = "\n\n----------\n\n"
 
 
 def links(
     tasks: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[str] | None]:
-    """For each task that has started: the ids of the tasks it reads, or None for all before it.
+    """Return for each started task the ids of the tasks it reads, or None for all before it.
 
-    A task that never started, or whose text cannot be told apart, is left out.
+    A task that never started, or whose text is ambiguous, is left out.
 
         task 3 was given   output of 1, output of 2   -> None
                            output of 1                -> ["1"]

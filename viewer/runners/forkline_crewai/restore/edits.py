@@ -1,4 +1,4 @@
-"""A person's edits, put into a checkpoint's own data. No engine."""
+"""Applies a person's edits to a checkpoint's data. Does not import the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING = {
 
 
 def root_of(body: Mapping[str, Any], kind: str) -> Entity:
-    """What was run: the first entity of this kind that is no agent's executor. Raises Refused."""
+    """Return the root entity: the first of this kind that is not an agent's executor. Raises Refused."""
     for entity in body["entities"]:
         if isinstance(entity, dict) and entity.get("entity_type") == kind and not entity.get("executor_type"):
             return entity
@@ -29,7 +29,7 @@ def root_of(body: Mapping[str, Any], kind: str) -> Entity:
 
 
 def edit_crew(crew: Entity, request: Request) -> None:
-    """Give the crew's tasks the outputs that the plan promises them. Raises Refused."""
+    """Set the outputs of the crew's tasks as the plan says. Raises Refused."""
     tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
     planned = [step["task"] for step in request["steps"]]
     if planned and planned != [str(task.get("id")) for task in tasks]:
@@ -44,13 +44,13 @@ def edit_crew(crew: Entity, request: Request) -> None:
 
 
 def edit_state(flow: Entity, request: Request) -> None:
-    """Put the edited fields into the flow's state, and leave the others."""
+    """Set the edited fields of the flow's state."""
     if request["state"] is not None:
         flow["checkpoint_state"] = {**(flow.get("checkpoint_state") or {}), **request["state"]}
 
 
 def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
-    """Have the text, the JSON value and the model of an output agree: readers choose any of the three."""
+    """Make the text, the JSON value and the model of an output agree: readers use any of the three."""
     output = task.get("output")
     if not isinstance(output, dict):
         raise Refused(_("Task %(position)s has not finished: it has no output to edit."), position=position)
@@ -64,7 +64,7 @@ def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
         for name in ("json_dict", "pydantic"):
             if output.get(name) is not None:
                 output[name] = value
-    # The conversation led to another text.
+    # The conversation led to the output before the edit.
     output["messages"] = []
 
 

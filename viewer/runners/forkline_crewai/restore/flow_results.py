@@ -1,4 +1,4 @@
-"""What a flow's finished methods returned, as the types that they had."""
+"""What a flow's finished methods returned, with the types that they had."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ UNTYPED = _(
 
 
 def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """What each method returned, once for each time that it finished, as JSON holds it.
+    """Return what each method returned as JSON values, one for each time that it finished.
 
-    Newer engines save every output with its method's name, older ones the outputs alone.
+    Newer engines save every output with its method's name, older ones only the outputs.
     """
     outputs = [entry for entry in saved.get("checkpoint_method_outputs") or [] if isinstance(entry, dict)]
     named = [entry for entry in outputs if entry.keys() >= {"method", "output"}]
     results: dict[str, list[Any]] = {}
     for entry in named:
-        results.setdefault(str(entry["method"]), []).append(_handed_on(entry))
+        results.setdefault(str(entry["method"]), []).append(_passed_on(entry))
     if named:
         return results
     starts = [event for event in events if event.get("type") == "flow_started"]
@@ -42,29 +42,29 @@ def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[s
     return results
 
 
-def _handed_on(entry: Mapping[str, Any]) -> Any:
-    """A saved output; of a method that asked a person for one of several outcomes, the outcome."""
+def _passed_on(entry: Mapping[str, Any]) -> Any:
+    """Return a saved output, or the outcome if a person chose one."""
     feedback = entry.get("human_feedback")
     outcome = feedback.get("outcome") if isinstance(feedback, dict) else None
     return entry["output"] if outcome is None else outcome
 
 
 def restore_feedback(flow: Any, saved: Mapping[str, Any]) -> None:
-    """Give the flow the last feedback of a person, which listeners of its outcomes are handed."""
+    """Set the flow's last human feedback, which is passed to the listeners of its outcomes."""
     feedback = saved.get("last_human_feedback")
     if not isinstance(feedback, dict):
         return
     try:
         flow.last_human_feedback = TypeAdapter(HumanFeedbackResult).validate_python(feedback)
     except ValidationError:
-        # Of a version with other fields: listeners are handed the outcome alone.
+        # Saved by a version with other fields: listeners get only the outcome.
         return
 
 
 def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> dict[str, list[Any]]:
-    """The results as the types that the flow's annotations name; without one they stay as JSON holds them.
+    """Return the results as the types in the flow's annotations, or as JSON values if there are none.
 
-    A checkpoint keeps a model's values and not its class, which a listener would miss.
+    A checkpoint contains a model's values but not its class, which a listener may need.
     """
     for method in untyped(flow, results):
         reporter.warn(UNTYPED, method=method)
@@ -72,7 +72,7 @@ def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> di
 
 
 def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
-    """The methods that returned an object whose class neither they nor what listens to them names."""
+    """Return the methods that returned an object whose class neither they nor their listeners annotate."""
     if type(flow) is Flow:
         return []  # declared in a file: its expressions read plain values
     own = {str(method) for method in flow._methods}
@@ -86,11 +86,11 @@ def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
 
 
 def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[Any]:
-    promised = flow_types.type_of(flow, name)
-    if promised is None or not any(isinstance(value, dict | list) for value in values):
+    annotated = flow_types.type_of(flow, name)
+    if annotated is None or not any(isinstance(value, dict | list) for value in values):
         return values
     try:
-        adapter = TypeAdapter(promised)
+        adapter = TypeAdapter(annotated)
         return [
             adapter.validate_json(json.dumps(value)) if isinstance(value, dict | list) else value
             for value in values
@@ -102,6 +102,6 @@ def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[
                 "name: what reads it is given the values as they are."
             ),
             method=name,
-            type=repr(promised),
+            type=repr(annotated),
         )
         return values

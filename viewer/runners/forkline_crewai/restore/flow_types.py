@@ -1,4 +1,4 @@
-"""The types of what a flow's methods hand on, by the annotations in the project's code."""
+"""The types that a flow's methods return and read, from the annotations in the project's code."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 def type_of(flow: Any, method: str) -> Any:
-    """The type that a method says it returns, else the one its listeners say they read; None without any."""
+    """Return the annotated type of what a method returns, else of what its listeners read, else None."""
     if method not in {str(name) for name in flow._methods}:
         return None
     returned = _hints(flow, method).get("return")
     if returned not in (None, Any):
         return returned
     read = [_read_by(flow, listener) for listener in _listeners_of(flow, method)]
-    # A class, as any other annotation would take the dictionary as it is.
+    # Only a class: any other annotation accepts the dictionary.
     return next((one for one in read if inspect.isclass(one) and one not in (Any, dict, object)), None)
 
 
 def _listeners_of(flow: Any, method: str) -> Iterator[str]:
-    """The methods that are triggered by this one alone, and so are handed its result."""
+    """Yield the methods that only this one triggers: they get its result."""
     own = {str(name) for name in flow._methods}
     definitions = getattr(_definition_of(flow), "methods", None) or {}
     older = getattr(flow, "_listeners", None) or {}
@@ -38,7 +38,7 @@ def _definition_of(flow: Any) -> Any:
 
 
 def _texts(condition: Any) -> Iterator[str]:
-    """Every text in a condition: versions nest lists, tuples and dictionaries differently."""
+    """Yield every text in a condition: versions nest lists, tuples and dictionaries differently."""
     if isinstance(condition, str):
         yield str(condition)
     elif isinstance(condition, dict):
@@ -50,7 +50,7 @@ def _texts(condition: Any) -> Iterator[str]:
 
 
 def _read_by(flow: Any, listener: str) -> Any:
-    """The annotation of the first parameter behind ``self``."""
+    """Return the annotation of the first parameter after ``self``."""
     hints = {name: hint for name, hint in _hints(flow, listener).items() if name not in {"self", "return"}}
     return next(iter(hints.values()), None)
 
@@ -61,5 +61,5 @@ def _hints(flow: Any, method: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function) if function is not None else {}
     except Exception:
-        # A name that is known to type checkers alone, for one.
+        # For example, a name that is imported only for type checkers.
         return {}

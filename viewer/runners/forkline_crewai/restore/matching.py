@@ -1,8 +1,8 @@
-"""Which of the project's own tasks and agents are a checkpoint's. What is not certain is asked. No engine.
+"""Matches a checkpoint's tasks and agents to the project's. Does not import the engine.
 
-by id                        a project that gives its tasks ids
-by original text and role    each found once on both sides, and in the same order
-by a person's answer         everything else
+by id                        if the project gives its tasks ids
+by original text and role    if each is unique on both sides, and in the same order
+by a person's answer         everything else: a question
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
-# The answer that a saved one is not in the project any more.
+# The answer that the project no longer has the saved one.
 GONE = "-"
-MOST_TITLE = 160
+MAX_TITLE = 160
 UNKNOWN = {
     "agent": _("The project has no agent %(unknown)r."),
     "task": _("The project has no task %(unknown)r."),
@@ -28,28 +28,30 @@ TWICE = {
     "task": _("The project's task %(twice)r was chosen for two of the checkpoint's."),
 }
 Kind = Literal["task", "agent"]
-# Why it is asked: no text is the same, several are, it is another agent's, it stands elsewhere.
+# Why there is a question: no equal text, several equal texts, another agent, another position.
 Reason = Literal["changed", "twice", "role", "order"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A task or an agent. ``key`` is what it is answered by: a saved one's id; an own task's number, an
-    own agent's role. ``text`` is a task's original description; ``agent`` the key of who does it.
+class Unit:
+    """A task or an agent, of the checkpoint or of the project.
+
+    ``key``: the id of a saved one; the number of a project's task; the role of a project's agent.
+    ``text``: a task's original description or an agent's role. ``agent``: the key of the task's agent.
     """
 
     key: str
     id: str
     text: str
     agent: str = ""
-    # Of saved ones: the text holds its placeholders still, and its work is done.
+    # Of saved ones: whether the text still has its placeholders, and whether it has finished.
     is_template: bool = True
     is_finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which own one is this saved one? ``choices`` are keys and titles; GONE where that is possible."""
+    """Which of the project's is this saved one? ``choices`` are keys and titles, and GONE if possible."""
 
     kind: Kind
     saved: str
@@ -61,49 +63,49 @@ class Question:
 
 @dataclass(slots=True)
 class Matching:
-    """``pairs`` lead from a saved one's id to its own one's key, or to GONE. Whole without questions."""
+    """``pairs`` map a saved one's id to a key of the project's, or to GONE. Complete without questions."""
 
     pairs: dict[str, str] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
-    # The project's own that the checkpoint does not have.
+    # The keys of the project's that the checkpoint does not have.
     left_out: list[str] = field(default_factory=list)
 
 
 class WrongAnswer(Refused):
-    """An answer that names what is not there, or the same one twice."""
+    """An answer names something that does not exist, or the same one twice."""
 
 
-def match_agents(saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str]) -> Matching:
-    """Saved agents and the project's, by id and role. Raises WrongAnswer."""
+def match_agents(saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]) -> Matching:
+    """Match agents by id and role. Raises WrongAnswer."""
 
-    def fits(one: Part, other: Part) -> bool:
-        return says(other.text, one.text)
+    def fits(one: Unit, other: Unit) -> bool:
+        return can_produce(other.text, one.text)
 
     return _match("agent", saved, own, answers, fits, fits)
 
 
 def match_tasks(
-    saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str], agents: Matching
+    saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str], agents: Matching
 ) -> Matching:
-    """Saved tasks and the project's, by id, original description and role. Raises WrongAnswer.
+    """Match tasks by id, original description and role. Raises WrongAnswer.
 
-    An agent that is asked for itself does not put its tasks in question, too.
+    An agent with a question does not raise questions about its tasks.
     """
 
-    def same_text(one: Part, other: Part) -> bool:
+    def same_text(one: Unit, other: Unit) -> bool:
         if one.is_template:
             return one.text.strip() == other.text.strip()
-        return says(other.text, one.text)
+        return can_produce(other.text, one.text)
 
-    def fits(one: Part, other: Part) -> bool:
+    def fits(one: Unit, other: Unit) -> bool:
         agent = agents.pairs.get(one.agent, GONE)
         return same_text(one, other) and (GONE in (agent, other.agent or GONE) or agent == other.agent)
 
     return _match("task", saved, own, answers, fits, same_text)
 
 
-def says(template: str, said: str) -> bool:
-    """Whether this text can have come of the template, whatever stood for its placeholders."""
+def can_produce(template: str, said: str) -> bool:
+    """Return whether the template can produce this text with some values for its placeholders."""
     said, (first, *rest) = said.strip(), PLACEHOLDER.split(template.strip())[::2]
     if not rest:
         return first == said
@@ -119,7 +121,7 @@ def says(template: str, said: str) -> bool:
 
 
 def _match(
-    kind: Kind, saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str], fits: Any, alike: Any
+    kind: Kind, saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str], fits: Any, alike: Any
 ) -> Matching:
     pairs = _answered(kind, saved, own, answers)
     answered = set(pairs)
@@ -146,7 +148,7 @@ def _match(
 
 
 def _answered(
-    kind: Kind, saved: Sequence[Part], own: Sequence[Part], answers: Mapping[str, str]
+    kind: Kind, saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]
 ) -> dict[str, str]:
     keys = {other.key for other in own}
     pairs = {one.key: answers[one.key] for one in saved if answers.get(one.key)}
@@ -166,9 +168,9 @@ def _answered(
 
 
 def _out_of_order(
-    saved: Sequence[Part], own: Sequence[Part], pairs: Mapping[str, str], answered: Iterable[str]
+    saved: Sequence[Unit], own: Sequence[Unit], pairs: Mapping[str, str], answered: Iterable[str]
 ) -> set[str]:
-    """The saved ones whose own ones stand in another order. What a person answered is in order."""
+    """Return the saved ones that the project has in another order. A person's answers are in order."""
     places = {other.key: place for place, other in enumerate(own)}
     line = [
         (one.key, places[pairs[one.key]])
@@ -184,7 +186,7 @@ def _out_of_order(
 
 
 def _question(
-    kind: Kind, one: Part, position: int, left: Sequence[Part], fits: Any, alike: Any, moved: Iterable[str]
+    kind: Kind, one: Unit, position: int, left: Sequence[Unit], fits: Any, alike: Any, moved: Iterable[str]
 ) -> Question:
     reason: Reason = "changed"
     if one.key in moved:
@@ -199,5 +201,5 @@ def _question(
     return Question(kind, one.key, position, _title(one), reason, tuple(choices))
 
 
-def _title(one: Part) -> str:
-    return shortened(" ".join(one.text.split()), MOST_TITLE)
+def _title(one: Unit) -> str:
+    return shortened(" ".join(one.text.split()), MAX_TITLE)

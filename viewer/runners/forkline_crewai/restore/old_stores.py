@@ -1,4 +1,4 @@
-"""Writes into a SQLite store of the first engines, in the form that it has."""
+"""Writes to a SQLite store of CrewAI 1.14.0 and 1.14.1, in its own format."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ INSERT = "INSERT INTO checkpoints (id, created_at, data) VALUES (?, ?, jsonb(?))
 
 
 class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
-    """For a table without parents and branches: a checkpoint's own data name both.
+    """For a table without columns for parents and branches, which are in a checkpoint's data.
 
-    The engine would fail at it, after the model was paid; and to alter the table is not ours.
+    The engine would fail to write, after the model was paid. Forkline does not alter the table.
     """
 
     def checkpoint(self, data: str, location: str, **lineage: Any) -> str:
-        """Add a row, and where it stands. Raises sqlite3.Error."""
+        """Add a row. Return its place, ``store.db#id``. Raises sqlite3.Error."""
         written = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
         identifier = f"{written}_{uuid.uuid4().hex[:8]}"
         with closing(sqlite3.connect(location, timeout=30)) as connection, connection:
@@ -31,12 +31,12 @@ class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
         return f"{location}#{identifier}"
 
     async def acheckpoint(self, data: str, location: str, **lineage: Any) -> str:
-        """The same for engines that write asynchronously."""
+        """Add a row, for engines that write asynchronously."""
         return self.checkpoint(data, location)
 
 
 def is_old(location: str) -> bool:
-    """Whether the store's table knows no parents and branches. One that is yet to be made is new."""
+    """Return whether the store exists and its table has no columns for parents and branches."""
     if not Path(location).exists():
         return False
     with original.opened(Path(location)) as connection:

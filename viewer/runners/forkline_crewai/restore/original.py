@@ -1,4 +1,4 @@
-"""Reads the checkpoint that a run starts from, and changes nothing where it stands."""
+"""Reads the checkpoint that a run starts from, without changing its location."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
-# The first SQLite that has JSONB, which the engine writes its stores with.
-OLDEST_SQLITE = (3, 45, 0)
+# The first SQLite with JSONB, which the engine's stores use.
+MIN_SQLITE = (3, 45, 0)
 
 
 def read_original(request: Request) -> dict[str, Any]:
-    """The checkpoint as it was written. Raises Refused where it cannot be read, or not written beside."""
+    """Return the checkpoint as it was written. Raises Refused if it cannot be read."""
     if request["location"]["provider"] == "sqlite":
         use_recent_sqlite()
     source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
@@ -41,7 +41,7 @@ def read_original(request: Request) -> dict[str, Any]:
         body = json.loads(text)
     except (OSError, ValueError, _database().Error) as error:
         if isinstance(error, FileNotFoundError) and not stored:
-            raise _gone(request) from error
+            raise _missing(request) from error
         raise Refused(
             _("The checkpoint %(source)s cannot be read: %(error)s"), source=source, error=error
         ) from error
@@ -51,17 +51,17 @@ def read_original(request: Request) -> dict[str, Any]:
 
 
 def use_recent_sqlite() -> None:
-    """Have the whole process use a SQLite with JSONB. Raises Refused where the environment has none.
+    """Have the whole process use a SQLite with JSONB. Raises Refused if the environment has none.
 
-    The engine itself would only log the failure, and leave a store without the new checkpoints.
+    The engine would only log that it failed to write checkpoints.
     """
-    if sqlite3.sqlite_version_info >= OLDEST_SQLITE:
+    if sqlite3.sqlite_version_info >= MIN_SQLITE:
         return
     try:
         recent: Any = importlib.import_module("pysqlite3")
     except ImportError:
         recent = None
-    if recent is None or recent.sqlite_version_info < OLDEST_SQLITE:
+    if recent is None or recent.sqlite_version_info < MIN_SQLITE:
         raise Refused(
             _(
                 "This project's Python has SQLite %(version)s, and CrewAI's SQLite stores need 3.45 "
@@ -75,11 +75,11 @@ def use_recent_sqlite() -> None:
     sys.modules["sqlite3.dbapi2"] = recent.dbapi2
 
 
-def refuse_other_place(request: Request) -> None:
-    """See that the location is still what a person chose, however long ago that was.
+def refuse_other_location(request: Request) -> None:
+    """Raise Refused unless the location is still what a person chose.
 
-    Raises Refused where its path leads elsewhere by now, or where somebody else's database stands there:
-    the engine would write beside, or make its table there.
+    If its path has become a link, the engine would write elsewhere; if it is another database, the engine
+    would create its table there.
     """
     path = Path(request["location"]["path"])
     if path.resolve() != path:
@@ -104,7 +104,7 @@ def refuse_other_place(request: Request) -> None:
 
 
 def _decoded(data: bytes) -> str:
-    # Old versions wrote in the locale's encoding.
+    # Old versions wrote with the locale's encoding.
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -112,31 +112,31 @@ def _decoded(data: bytes) -> str:
 
 
 def opened(store: Path) -> Any:
-    """A connection that reads a SQLite store and leaves nothing beside it. Raises sqlite3.Error."""
-    # Without a log beside it nobody is writing; then no log may appear beside it either.
-    quiet = not Path(f"{store}-wal").exists()
-    options = "mode=ro&immutable=1" if quiet else "mode=ro"
+    """Return a connection that reads a SQLite store and creates no files. Raises sqlite3.Error."""
+    # Without a write-ahead log, nobody is writing, and opening must not create one.
+    is_immutable = not Path(f"{store}-wal").exists()
+    options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
 
 
 def _database() -> Any:
-    """The module that the process uses by now, which need not be the one that was imported above."""
+    """Return the module that the process uses, which may not be the one imported above."""
     return sys.modules["sqlite3"]
 
 
 def _row(request: Request) -> str:
     store = Path(request["location"]["path"])
     if not store.exists():
-        raise _gone(request)
+        raise _missing(request)
     with opened(store) as connection:
         asked = "SELECT json(data) FROM checkpoints WHERE id = ?"
         row = connection.execute(asked, (request["checkpoint"]["id"],)).fetchone()
     if row is None:
-        raise _gone(request)
+        raise _missing(request)
     return str(row[0])
 
 
-def _gone(request: Request) -> Refused:
+def _missing(request: Request) -> Refused:
     return Refused(
         _(
             "The checkpoint %(checkpoint)s is not at its location any more: it was deleted after "

@@ -1,5 +1,6 @@
-"""The project's own crew in the shape of a checkpoint: its tasks and agents are the saved ones, by a match
-that is certain or that a person has given.
+"""The project's crew with the ids, outputs and order of a checkpoint.
+
+Its tasks and agents are matched to the saved ones with certainty, or by a person's answers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from crewai import Crew, Task
 from crewai.tasks.task_output import TaskOutput
 
 from forkline_crewai.restore import components, matching
-from forkline_crewai.restore.matching import GONE, Matching, Part, Question
+from forkline_crewai.restore.matching import GONE, Matching, Question, Unit
 from forkline_crewai.run import entry_points, model_providers
 from forkline_runner.messages import Words, words
 from forkline_runner.messages import gettext_noop as _
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
 CALLED = {"again", "runs"}
-# What a question asks, by its kind and its reason.
-ASKED: dict[tuple[str, str], str] = {
+# The text of a question, by its kind and its reason.
+QUESTIONS: dict[tuple[str, str], str] = {
     ("agent", "changed"): _(
         "The checkpoint's agent %(position)s, “%(title)s”: no agent of the project has its role."
     ),
@@ -47,7 +48,7 @@ ASKED: dict[tuple[str, str], str] = {
 
 
 def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> Any:
-    """The entry point's crew, with the saved ids and outputs. Raises Refused where it would be a guess."""
+    """Return the entry point's crew with the saved ids and outputs. Raises Refused if a match is open."""
     crew = made(request)
     agents, tasks = matched(crew, saved, request)
     questions = [*agents.questions, *tasks.questions]
@@ -67,32 +68,32 @@ def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter)
 
 
 def made(request: Request) -> Any:
-    """The entry point's crew as the project's code makes it. Raises Refused."""
+    """Return the entry point's crew as the project's code makes it. Raises Refused."""
     return entry_points.made_by(request["entry_point"], Crew, "crew")
 
 
 def unmatched() -> Matching:
-    """What is known where there is no checkpoint to match."""
+    """Return the matching for a run without a checkpoint."""
     return Matching()
 
 
 def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matching, Matching]:
-    """Which of its agents and tasks are the checkpoint's. Raises Refused for an answer that cannot be."""
-    own_agents = _own_agents(crew)
-    keys = {id(agent): part.key for agent, part in zip(crew.agents, own_agents, strict=True)}
-    own_tasks = [
-        Part(str(number), str(task.id), task.description, keys.get(id(task.agent), ""))
+    """Match the crew's agents and tasks to the saved ones. Raises Refused for an impossible answer."""
+    project_agents = _project_agents(crew)
+    keys = {id(agent): unit.key for agent, unit in zip(crew.agents, project_agents, strict=True)}
+    project_tasks = [
+        Unit(str(number), str(task.id), task.description, keys.get(id(task.agent), ""))
         for number, task in enumerate(crew.tasks, 1)
     ]
     answers = request.get("options", {}).get("matches", {})
-    agents = matching.match_agents(_saved_agents(saved), own_agents, answers)
-    return agents, matching.match_tasks(_saved_tasks(saved), own_tasks, answers, agents)
+    agents = matching.match_agents(_saved_agents(saved), project_agents, answers)
+    return agents, matching.match_tasks(_saved_tasks(saved), project_tasks, answers, agents)
 
 
 def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matching, request: Request) -> None:
-    """Give the crew the saved ids, outputs and order; its tasks that the checkpoint lacks are left out."""
+    """Give the crew the saved ids, outputs and order. Tasks that the checkpoint lacks are dropped."""
     object.__setattr__(crew, "id", uuid.UUID(str(saved["id"])))
-    keys = {part.key: agent for part, agent in zip(_own_agents(crew), crew.agents, strict=True)}
+    keys = {unit.key: agent for unit, agent in zip(_project_agents(crew), crew.agents, strict=True)}
     for identifier, key in agents.pairs.items():
         if key != GONE:
             object.__setattr__(keys[key], "id", uuid.UUID(identifier))
@@ -110,13 +111,13 @@ def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matchi
                 position=position,
             )
         else:
-            task = _stand_in(crew, data, keys.get(agents.pairs.get(_agent_of(data), "")))
-        _take_over(task, data)
+            task = _placeholder_task(crew, data, keys.get(agents.pairs.get(_agent_of(data), "")))
+        _restore_task(task, data)
         ordered.append(task)
     crew.tasks = ordered
 
 
-def _take_over(task: Any, saved: Mapping[str, Any]) -> None:
+def _restore_task(task: Any, saved: Mapping[str, Any]) -> None:
     object.__setattr__(task, "id", uuid.UUID(str(saved["id"])))
     task.checkpoint_original_description = task.description
     task.checkpoint_original_expected_output = task.expected_output
@@ -126,8 +127,8 @@ def _take_over(task: Any, saved: Mapping[str, Any]) -> None:
         task.expected_output = str(saved.get("expected_output"))
 
 
-def _stand_in(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
-    """Holds the output of a finished task that the project does not have any more. It never runs."""
+def _placeholder_task(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
+    """Return a task with the output of a finished one that the project no longer has. It never runs."""
     return Task(
         description=str(saved.get("checkpoint_original_description") or saved.get("description")),
         expected_output=str(saved.get("expected_output")),
@@ -135,29 +136,29 @@ def _stand_in(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
     )
 
 
-def _own_agents(crew: Any) -> list[Part]:
+def _project_agents(crew: Any) -> list[Unit]:
     roles = [str(agent.role).strip() for agent in crew.agents]
     return [
-        Part(_key(roles, number), str(agent.id), roles[number]) for number, agent in enumerate(crew.agents)
+        Unit(_key(roles, number), str(agent.id), roles[number]) for number, agent in enumerate(crew.agents)
     ]
 
 
 def _key(roles: list[str], number: int) -> str:
-    """An agent's role; of several that share it, with their number."""
+    """Return an agent's role, with its number if several agents share it."""
     role = roles[number]
     return role if roles.count(role) == 1 else f"{role} ({number + 1})"
 
 
-def _saved_agents(saved: Mapping[str, Any]) -> list[Part]:
+def _saved_agents(saved: Mapping[str, Any]) -> list[Unit]:
     return [
-        Part(str(agent.get("id")), str(agent.get("id")), str(agent.get("role") or ""))
+        Unit(str(agent.get("id")), str(agent.get("id")), str(agent.get("role") or ""))
         for agent in _dicts(saved.get("agents"))
     ]
 
 
-def _saved_tasks(saved: Mapping[str, Any]) -> list[Part]:
+def _saved_tasks(saved: Mapping[str, Any]) -> list[Unit]:
     return [
-        Part(
+        Unit(
             str(task.get("id")),
             str(task.get("id")),
             str(task.get("checkpoint_original_description") or task.get("description") or ""),
@@ -179,7 +180,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def words_of(question: Question) -> list[Words]:
-    """What is asked, and how it is answered, in sentences for the terminal."""
+    """Return the question and how to answer it, as sentences for the terminal."""
     position, title = question.position, question.title[:80]
     if not question.choices:
         none_left = words(
@@ -191,7 +192,7 @@ def words_of(question: Question) -> list[Words]:
             title=title,
         )
         return [none_left]
-    sentences = [words(ASKED[question.kind, question.reason], position=position, title=title)]
+    sentences = [words(QUESTIONS[question.kind, question.reason], position=position, title=title)]
     asked = question.position if question.kind == "task" else question.saved
     own = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
     if own:

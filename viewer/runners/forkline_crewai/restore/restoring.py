@@ -1,4 +1,4 @@
-"""From a checkpoint's data to the engine's own state, on the right branch and at the right place."""
+"""Restores the engine's state from a checkpoint's data, on the right branch and location."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
-# When an entity's own settings are not known.
+# If an entity's own settings are not known.
 USUAL_EVENTS = {
     "crew": ["task_completed"],
     "flow": ["method_execution_finished"],
@@ -35,7 +35,7 @@ USUAL_EVENTS = {
 
 
 def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
-    """A copy for the engine to restore, named so that it reads the right id from it. For its owner's eyes."""
+    """Write a copy for the engine to restore, with the checkpoint's id in its name, readable by its owner."""
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{request['checkpoint']['id']}_p-{body.get('parent_id') or 'none'}.json"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -45,9 +45,9 @@ def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
 
 
 def restored(copy: Path, request: Request) -> Any:
-    """The engine's state: its next checkpoint hangs under this one, and stands at the location.
+    """Return the engine's state, whose next checkpoint is a child of this one, at the location.
 
-    Raises Refused where the engine cannot make it.
+    Raises Refused if the engine cannot restore it.
     """
     try:
         state: Any = RuntimeState.from_checkpoint(
@@ -68,7 +68,7 @@ def restored(copy: Path, request: Request) -> Any:
 
 
 def provider_of(request: Request) -> Any:
-    """What writes at the location, in the form that it has."""
+    """Return the engine's provider that writes to the location in its format."""
     if request["location"]["provider"] == "json":
         return JsonProvider()
     old = old_stores.is_old(request["location"]["path"])
@@ -76,10 +76,10 @@ def provider_of(request: Request) -> Any:
 
 
 def settings_for(request: Request, *saved: Any) -> Any:
-    """How the run writes checkpoints: on the chosen events, else those of before, at the real location.
+    """Return how the run writes checkpoints: at the chosen events, else the saved or usual ones.
 
-    The saved place was relative to a folder that we are not in, and pruning would delete what is the
-    user's; so neither is taken over. Raises Refused for a chosen event that this engine does not know.
+    The saved location was relative to another folder, and the saved pruning could delete the user's
+    checkpoints: neither is restored. Raises Refused for a chosen event that this engine does not know.
     """
     chosen = {"on_events": checkpointing.chosen_events(request)}
     for settings in (chosen, *saved, {"on_events": USUAL_EVENTS[request["entity"]]}):
@@ -99,15 +99,15 @@ def settings_for(request: Request, *saved: Any) -> Any:
 
 
 def attach(state: Any, root: Any) -> None:
-    """Make ``root`` all that the state holds. What ran beside it registers itself when it runs again."""
+    """Make ``root`` the only entity of the state. Others register themselves when they run again."""
     state.root = [root]
     crewai_event_bus.set_runtime_state(state)
 
 
-def leave(state: Any, request: Request, edited: bool) -> None:
-    """Go to the fork's branch, and write its first checkpoint; a resume writes one only where it was edited.
+def write_first(state: Any, request: Request, edited: bool) -> None:
+    """Switch to the fork's branch and write its first checkpoint; for a resume, only if it was edited.
 
-    The engine would write none before its next step, and none ever where nothing is left to run.
+    The engine would write none before its next step, and none at all if nothing is left to run.
     """
     if request["kind"] == "fork":
         state.fork(request["branch"])
@@ -117,8 +117,11 @@ def leave(state: Any, request: Request, edited: bool) -> None:
 
 @contextmanager
 def one_scope() -> Iterator[None]:
-    """Keep the state until the end of this block: an executor's end would take it along, so that the last
-    checkpoint began a lineage anew. Older engines keep it by themselves."""
+    """Keep the state until the end of this block.
+
+    Otherwise the end of an executor discards it, and the last checkpoint has no parent. Older engines
+    always keep it.
+    """
     if not hasattr(crewai_event_bus, "_enter_runtime_scope"):
         yield
         return
@@ -130,7 +133,7 @@ def one_scope() -> Iterator[None]:
 
 
 def continue_numbering(events: list[dict[str, Any]], started: str) -> None:
-    """Have new events come behind the recorded ones, below the last that is of the type ``started``.
+    """Number new events after the recorded ones, as children of the last one of the type ``started``.
 
     The engine would number them from 1 again.
     """
@@ -142,7 +145,7 @@ def continue_numbering(events: list[dict[str, Any]], started: str) -> None:
 
 
 def events_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The recorded events, oldest first."""
+    """Return the recorded events, oldest first."""
     nodes = body.get("event_record", {}).get("nodes") if isinstance(body.get("event_record"), dict) else None
     events = [
         node["event"] for node in (nodes or {}).values() if isinstance(node, dict) and node.get("event")

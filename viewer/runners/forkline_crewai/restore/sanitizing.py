@@ -1,10 +1,9 @@
-"""What may be restored of a checkpoint. Restoring executes what a checkpoint names, so this is a list of
-what is let through, not of what is kept out. No engine.
+"""What is restored of a checkpoint. Does not import the engine.
 
-Dropped, because a checkpoint may not decide it: callbacks, guardrails named by path, providers, MCP
-servers, knowledge and files to read or write, memories, training files, execution contexts, executors,
-keys, headers, and where checkpoints are written or pruned. With an entry point all of it comes from the
-project's own code instead, and nothing of a checkpoint but texts and values is used.
+Restoring executes what a checkpoint names, so this is a list of allowed fields. Dropped are callbacks,
+guardrails named by path, providers, MCP servers, knowledge and files to read or write, memories, training
+files, execution contexts, executors, keys, headers, and where checkpoints are written or pruned. With an
+entry point all of these come from the project's code, and only texts and values of the checkpoint are used.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ MODEL = frozenset(
     reasoning_effort api
     """.split()  # noqa: SIM905 - a list of words
 )
-# What a person should know that it is not restored.
+# Fields that are not restored, with their names for a person.
 LOST = {
     "callback": "callbacks",
     "callbacks": "callbacks",
@@ -71,7 +70,7 @@ LOST = {
 }
 MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
-# The engine gives these to agents by itself.
+# The engine adds these to agents.
 OWN_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
 SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
 
@@ -79,7 +78,7 @@ SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential
 def clean_crew(
     crew: Entity, may_import: ToolCheck, environment: Mapping[str, str]
 ) -> tuple[Entity, list[str]]:
-    """What may be restored of a crew, and what is lost by that, named. Raises Refused."""
+    """Return the allowed fields of a crew, and the names of what is dropped. Raises Refused."""
     lost = _lost(crew)
     agents = [agent for agent in crew.get("agents") or [] if isinstance(agent, dict)]
     tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
@@ -89,33 +88,33 @@ def clean_crew(
     for name in ("manager_llm", "function_calling_llm", "planning_llm"):
         clean[name] = clean_model(crew.get(name), environment)
     if isinstance(crew.get("manager_agent"), dict):
-        # The engine gives a manager its tools itself.
+        # The engine adds a manager's tools.
         clean["manager_agent"] = clean_agent({**crew["manager_agent"], "tools": []}, may_import, environment)[
             0
         ]
-    for part in (*agents, *tasks):
-        lost += _lost(part)
+    for member in (*agents, *tasks):
+        lost += _lost(member)
     return clean, sorted(set(lost))
 
 
 def clean_agent(
     agent: Entity, may_import: ToolCheck, environment: Mapping[str, str]
 ) -> tuple[Entity, list[str]]:
-    """What may be restored of an agent, and what is lost by that, named. Raises Refused."""
+    """Return the allowed fields of an agent, and the names of what is dropped. Raises Refused."""
     clean = _only(agent, AGENT)
     clean["llm"] = clean_model(agent.get("llm"), environment)
     clean["function_calling_llm"] = clean_model(agent.get("function_calling_llm"), environment)
     clean["tools"] = _clean_tools(agent, may_import)
-    # The engine restarts an interrupted step from its beginning; a stored executor would only
-    # bring the messages of another task along.
+    # The engine restarts an interrupted step from its beginning: a stored executor would only add the
+    # messages of another task.
     clean["agent_executor"] = None
     return clean, _lost(agent)
 
 
 def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
-    """A model without key and headers, at the environment's address. Raises Refused.
+    """Return a model without key and headers, at the environment's address. Raises Refused.
 
-    Its key comes from the project's environment, so a checkpoint may not say where it is sent.
+    Its key comes from the project's environment: a checkpoint must not decide where it is sent.
     """
     if isinstance(model, str) and model:
         return {"model": model}
@@ -141,20 +140,20 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
 
 
 def provider_of(model: Any) -> str:
-    """The service that a model belongs to, such as openai."""
+    """Return the service of a model, such as openai."""
     name = model if isinstance(model, str) else str(model.get("model") or "")
     given = "" if isinstance(model, str) else str(model.get("provider") or "")
     return given or (name.partition("/")[0] if "/" in name else "openai")
 
 
 def address_names(provider: str) -> list[str]:
-    """The environment variables that say where this provider's models are served."""
+    """Return the environment variables for the address of this provider's models."""
     upper = provider.upper()
     return [f"{upper}_BASE_URL", f"{upper}_API_BASE", "OPENAI_BASE_URL", "OPENAI_API_BASE"]
 
 
 def clean_record(record: Any) -> Entity:
-    """The history of events, without the agents, tools and crews that restoring it would build."""
+    """Return the recorded events without the agents, tools and crews that restoring them would build."""
     nodes = record.get("nodes") if isinstance(record, dict) else None
     clean = {}
     for identifier, node in (nodes or {}).items():
@@ -201,7 +200,7 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
                 ),
                 tool=repr(kind or tool),
             )
-        # Its schemas are its class's own; a function to call is not for a checkpoint to name.
+        # Schemas come from the tool's class; a checkpoint must not name a function to call.
         unwanted = {"cache_function", "args_schema", "result_schema"}
         tools.append(
             {name: value for name, value in tool.items() if name not in unwanted and not _secret(name)}

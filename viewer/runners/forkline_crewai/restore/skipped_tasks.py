@@ -1,4 +1,4 @@
-"""Tasks without an output before others that have one: the run had passed them over. No engine."""
+"""Skipped tasks: without an output, before others that have one. Does not import the engine."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 UNCHANGED = {"kept", "runs"}
 
 
-def passed_over(request: Request, events: list[dict[str, Any]]) -> tuple[set[str], list[int]]:
-    """The tasks that are passed over once more, and the positions of those that nobody can say it of.
+def skipped_tasks(request: Request, events: list[dict[str, Any]]) -> tuple[set[str], list[int]]:
+    """Return the tasks to skip again, and the positions of skipped tasks that may run now.
 
-    A checkpoint does not keep that a task has a condition. One that never started, behind work that is all
-    as it was, has a condition that does not hold; behind a change it might.
+    A checkpoint does not contain conditions. The condition of a task that never started is false if all tasks
+    before it are unchanged; after a change it may be true.
     """
     started = {str(event.get("task_id")) for event in events if event.get("type") == "task_started"}
     steps = request["steps"]
-    over, unclear = set(), []
+    skipped, unclear = set(), []
     for position, step in enumerate(steps, 1):
-        is_gap = step["action"] == "runs" and {later["action"] for later in steps[position:]} - {"runs"}
-        if not is_gap or step["task"] in started:
+        is_skipped = step["action"] == "runs" and {later["action"] for later in steps[position:]} - {"runs"}
+        if not is_skipped or step["task"] in started:
             continue
         if {earlier["action"] for earlier in steps[: position - 1]} <= UNCHANGED:
-            over.add(step["task"])
+            skipped.add(step["task"])
         else:
             unclear.append(position)
-    return over, unclear
+    return skipped, unclear

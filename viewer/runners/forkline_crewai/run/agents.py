@@ -1,4 +1,4 @@
-"""Runs a lone agent on from a checkpoint."""
+"""Resumes or forks an agent that runs without a crew."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.spool import Request
 
-# What a person edits as the agent's input: a text, or a list of messages.
+# The name of the agent's input: a text, or a list of messages.
 MESSAGES = "messages"
 
 
 def prepare(
     state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
 ) -> Any:
-    """The agent, on its branch and ready to be asked. ``saved`` is its data. Raises Refused."""
+    """Return the agent, on its branch and ready to run. ``saved`` is its data. Raises Refused."""
     if request["entry_point"]:
         agent = entry_points.made_by(request["entry_point"], Agent, "agent")
         object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
@@ -44,15 +44,15 @@ def prepare(
     else:
         restoring.continue_numbering(events, "lite_agent_execution_started")
     messages = None if _is_kept(request) else messages_for(events, request)
-    restoring.leave(state, request, edited=bool(request["inputs"]))
+    restoring.write_first(state, request, edited=bool(request["inputs"]))
     if request["inputs"] and hasattr(agent, "_restore_runtime"):
-        # Newer engines record what an agent is asked only at its first start, and this is a second one.
+        # Newer engines record the messages only at an agent's first start, and this is a second one.
         crewai_event_bus.emit(agent, _question(agent, messages))
     return agent
 
 
 def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
-    """Ask it what it was asked, or the edited input. A finished one that is kept gives what it gave."""
+    """Run it with its messages or the edited input. Return its output; of a kept one, the recorded output."""
     events = restoring.events_in(body)
     if _is_kept(request):
         ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
@@ -62,7 +62,7 @@ def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
 
 
 def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
-    """What the agent is asked: the edited input, else what the record says. Raises Refused."""
+    """Return the agent's messages: the edited input, else the recorded ones. Raises Refused."""
     if MESSAGES in request["inputs"]:
         return request["inputs"][MESSAGES]
     if request["inputs"]:

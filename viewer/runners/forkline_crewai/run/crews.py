@@ -1,4 +1,4 @@
-"""Runs a crew on from a checkpoint."""
+"""Resumes or forks a crew."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CALLED = {"again", "runs"}
 def prepare(
     state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
 ) -> Any:
-    """The crew, on its branch and ready to be kicked off. ``saved`` is its edited data. Raises Refused.
+    """Return the crew, on its branch and ready to be kicked off. Raises Refused.
 
-    With an entry point it is the project's own crew, which takes over the saved ids and outputs: so
-    its tools, guardrails, callbacks and links between tasks are real. Without one it is restored.
+    ``saved`` is its edited data. With an entry point it is the project's crew with the saved ids and outputs,
+    and with its own tools, guardrails, callbacks and links between tasks. Without one it is restored.
     """
     events = restoring.events_in(body)
     live = bool(request["entry_point"])
@@ -41,12 +41,12 @@ def prepare(
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings hold for all
-    # Without it the engine would begin anew.
+    # Without it the engine would start from the beginning.
     crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
     crew.checkpoint_inputs = _inputs(saved, events) or None
     crew.stream = False
     if any(task.output for task in crew.tasks):
-        crew.planning = False  # the tasks' texts hold the plan already
+        crew.planning = False  # the tasks' texts contain the plan already
     restoring.attach(state, crew)
     crew._restore_runtime()
     models.choose_for_crew(crew, saved, request)
@@ -55,23 +55,25 @@ def prepare(
     _interpolate(crew, saved, request, live, reporter)
     _make_outputs_agree(crew, request)
     edited = bool(request["inputs"] or request["outputs"])
-    restoring.leave(state, request, edited or any(step["action"] == "again" for step in request["steps"]))
+    restoring.write_first(
+        state, request, edited or any(step["action"] == "again" for step in request["steps"])
+    )
     held_tasks.apply(
         {step["task"] for step in request["steps"] if step["action"] not in CALLED},
-        set() if live else _passed_over(request, events, reporter),
+        set() if live else _skipped_tasks(request, events, reporter),
     )
-    kickoff_hooks.fit(crew, request, reporter)
+    kickoff_hooks.adapt(crew, request, reporter)
     cache_warmup.before_first_task(crew, request, reporter)
     return crew
 
 
 def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
-    """Kick it off, with these inputs where it begins anew, and its final output."""
+    """Kick it off, with inputs if it is a new run. Return its final output."""
     return str((crew.kickoff(inputs=dict(inputs)) if inputs else crew.kickoff()).raw)
 
 
 def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
-    """The inputs of the run so far, each of the type that it had."""
+    """Return the recorded inputs with their types."""
     if isinstance(saved.get("checkpoint_inputs"), dict):
         return dict(saved["checkpoint_inputs"])
     started = next((event for event in events if event.get("type") == "crew_kickoff_started"), {})
@@ -81,7 +83,7 @@ def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str,
 def _interpolate(
     crew: Any, saved: Mapping[str, Any], request: Request, live: bool, reporter: Reporter
 ) -> None:
-    """Put the inputs into the texts of what will run; what is kept keeps the text that it was made with."""
+    """Put the inputs into the texts of tasks that will run. Kept tasks keep their texts."""
     before = dict(crew.checkpoint_inputs or {})
     inputs = {**before, **request["inputs"]}
     crew._inputs = crew.checkpoint_inputs = inputs or None
@@ -119,7 +121,7 @@ def _warn_of_old_roles(
 def _relink(
     crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request, reporter: Reporter
 ) -> None:
-    """Give the tasks back what they read, where the record tells; say so where it does not."""
+    """Restore the links between tasks from the record. Warn of tasks whose links are unknown."""
     found = context_links.links(saved.get("tasks") or [], events)
     by_id = {str(task.id): task for task in crew.tasks}
     for identifier, read in found.items():
@@ -141,9 +143,9 @@ def _relink(
         )
 
 
-def _passed_over(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
-    """The tasks that a crew without conditions passes over as the run did; say where that is not known."""
-    over, unclear = skipped_tasks.passed_over(request, events)
+def _skipped_tasks(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
+    """Return the tasks that a restored crew skips as the run did. Warn of those that may run instead."""
+    over, unclear = skipped_tasks.skipped_tasks(request, events)
     if over:
         passed = [at for at, step in enumerate(request["steps"], 1) if step["task"] in over]
         reporter.warn(
@@ -165,7 +167,7 @@ def _passed_over(request: Request, events: list[dict[str, Any]], reporter: Repor
 
 
 def _make_outputs_agree(crew: Any, request: Request) -> None:
-    """Build the models of JSON outputs, which a checkpoint keeps only as text. Raises Refused for an edit."""
+    """Build the models of JSON outputs from their texts. Raises Refused for an edit that does not fit."""
     for position, task in enumerate(crew.tasks, 1):
         if task.output is None or task.output_pydantic is None:
             continue

@@ -1,7 +1,7 @@
-"""Crews and flows that the project declares in a file: ``crew.jsonc`` and ``flow.yaml``.
+"""Crews and flows that the project declares in files: ``crew.jsonc`` and ``flow.yaml``.
 
-CrewAI reads them since 1.15. Python that they name (``custom:`` tools, callbacks, models) is the
-project's own, so it is imported as any entry point is.
+CrewAI reads them since 1.15. The Python that they name (``custom:`` tools, callbacks, models) is the
+project's, and is imported like any entry point.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SUFFIXES = (*JSON_SUFFIXES, ".yaml", ".yml")
 
 
 def is_file(entry_point: str) -> bool:
-    """Whether the entry point is a file's path in the project, and no ``module:name``."""
+    """Return whether the entry point is a file's path, not ``module:name``."""
     return entry_point.endswith(SUFFIXES)
 
 
 def made(entry_point: str, kind: str) -> Any:
-    """The crew or flow that the file declares, as the engine makes it. Raises Refused."""
+    """Return the crew or flow that the file declares. Raises Refused."""
     path = _path(entry_point)
     if kind == "agent":
         raise Refused(
@@ -45,7 +45,7 @@ def made(entry_point: str, kind: str) -> Any:
 
 
 def default_inputs(entry_point: str) -> dict[str, Any]:
-    """The inputs that a crew's file gives for a start without them; none of an entry point in Python."""
+    """Return the default inputs in a crew's file; none for an entry point in Python."""
     if not entry_point.endswith(JSON_SUFFIXES):
         return {}
     try:
@@ -53,13 +53,13 @@ def default_inputs(entry_point: str) -> dict[str, Any]:
 
         inputs = load_jsonc_file(_path(entry_point)).get("inputs")
     except Exception:
-        # Too old an engine, or a broken file: making the crew says which.
+        # An old engine, or a broken file: loading the crew reports which.
         return {}
     return dict(inputs) if isinstance(inputs, dict) else {}
 
 
 def _path(entry_point: str) -> Path:
-    """Where the file is. Raises Refused where it is not in the working folder, which is the project's."""
+    """Return the file's path. Raises Refused if it is not in the project's folder."""
     folder = Path.cwd().resolve()
     path = (folder / entry_point).resolve()
     if not path.is_relative_to(folder) or not path.is_file():
@@ -83,7 +83,7 @@ def _flow(path: Path) -> Any:
 
 
 def _is_too_old(kind: str) -> bool:
-    """Whether the engine has no way to read such a file, rather than the project lacking something."""
+    """Return whether the engine cannot read such a file, as opposed to an import error in the project."""
     import crewai.project
     from crewai.flow.flow import Flow
 

@@ -1,4 +1,4 @@
-"""Runs a flow on from a checkpoint, with the project's own methods."""
+"""Resumes or forks a flow with the project's methods."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 def prepare(
     state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
 ) -> Any:
-    """The flow, on its branch and ready to be kicked off. ``saved`` is its edited data. Raises Refused.
+    """Return the flow, on its branch and ready to be kicked off. Raises Refused.
 
-    A checkpoint holds no methods, so they come from the project: the engine's base class would run
-    nothing and hand back the old output.
+    ``saved`` is its edited data. A checkpoint contains no methods, so they come from the project: the
+    engine's base class would run nothing and return the old output.
     """
     flow = made_by(request["entry_point"])
     found = [*components.of_project_flow(flow, saved), *model_providers.missing(flow)]
     components.report_and_refuse(found, request, reporter)
-    take_over(flow, saved)
+    restore_state(flow, saved)
     flow_results.restore_feedback(flow, saved)
     flow.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), flow.checkpoint)
     inner_crews.continue_crews(body, request, reporter)
     restoring.attach(state, flow)
     if request["kind"] == "fork":
         _rename_state(flow)
-    restoring.leave(state, request, edited=request["state"] is not None)
+    restoring.write_first(state, request, edited=request["state"] is not None)
     restoring.continue_numbering(restoring.events_in(body), "flow_started")
     return flow
 
 
 def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reporter: Reporter) -> None:
-    """Have the finished methods return what they had returned, instead of running again."""
+    """Have the finished methods return their recorded results instead of running again."""
     results = flow_results.results_of(saved, restoring.events_in(body))
     replayed_methods.apply(flow_replay.Replay(flow, flow_results.typed(flow, results, reporter)))
 
 
 def made_by(entry_point: str) -> Any:
-    """The project's flow, which has not begun: of its class, its function or its file. Raises Refused."""
+    """Return the project's flow, not started, from its class, function or file. Raises Refused."""
     return entry_points.made_by(entry_point, Flow, "flow")
 
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
-    """Kick it off, with these inputs where it begins anew, and what its last method returned."""
+    """Kick it off, with inputs if it is a new run. Return what its last method returned, as text."""
     result = flow.kickoff(inputs=dict(inputs)) if inputs else flow.kickoff()
     if isinstance(result, BaseModel):
         return str(result.model_dump_json())
@@ -64,12 +64,12 @@ def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
 
 
 def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:
-    """The methods with what happens to each: as it was planned, else as the flow itself tells."""
+    """Return the methods with their actions: the planned ones, else by whether they have finished."""
     finished = {str(name) for name in flow._completed_methods}
     planned = {step["task"]: step["action"] for step in request["steps"]}
     names = [str(name) for name in flow._methods]
     if set(planned.values()) - {"kept"}:
-        # The plan knows what follows: routes that were not taken are no part of it.
+        # The plan lists the methods that follow: it does not contain routes that were not taken.
         names = [name for name in names if name in planned]
     return [
         {
@@ -82,8 +82,8 @@ def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def take_over(flow: Any, saved: Mapping[str, Any]) -> None:
-    """Give the flow its saved state, and what has finished. Raises Refused where the state does not fit."""
+def restore_state(flow: Any, saved: Mapping[str, Any]) -> None:
+    """Restore the flow's state and finished methods. Raises Refused if the state does not fit."""
     for name in ("completed_methods", "method_outputs", "method_counts", "state"):
         value = saved.get(f"checkpoint_{name}")
         setattr(flow, f"checkpoint_{name}", set(value) if name == "completed_methods" and value else value)
@@ -94,7 +94,7 @@ def take_over(flow: Any, saved: Mapping[str, Any]) -> None:
 
 
 def _rename_state(flow: Any) -> None:
-    """Keep the fork's saved states apart from the original's, as the engine's own fork does."""
+    """Give the fork's state a new id, as the engine's own fork does."""
     name = str(uuid.uuid4())
     if isinstance(flow._state, dict):
         flow._state["id"] = name

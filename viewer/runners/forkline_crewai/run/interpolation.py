@@ -1,4 +1,4 @@
-"""Puts inputs into texts, as the engine does, but leaves alone what no input is known for."""
+"""Puts inputs into texts as the engine does, but leaves placeholders without an input unchanged."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# The engine's own notion of a placeholder.
+# What the engine considers a placeholder.
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)}")
 
 
 def placeholders(text: str | None) -> set[str]:
-    """The names that stand in braces."""
+    """Return the names in braces."""
     return set(PLACEHOLDER.findall(text or ""))
 
 
 def filled(text: str, inputs: Mapping[str, Any]) -> str:
-    """The text as a person reads it, with the inputs that are known."""
+    """Return the text with the inputs filled in."""
     return PLACEHOLDER.sub(lambda found: str(inputs.get(found[1], found[0])), text)
 
 
-def may_become(template: str, text: str) -> bool:
-    """Whether some inputs could make the text of this template."""
+def can_become(template: str, text: str) -> bool:
+    """Return whether the template with some inputs is this text."""
     pieces = PLACEHOLDER.split(template)[::2]
     return re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
 
 
 def interpolate_task(task: Any, inputs: Mapping[str, Any]) -> None:
-    """Write the task's description and expected output anew from their templates."""
+    """Fill the templates of the task's description and expected output."""
     texts = (
         task._original_description or task.description,
         task._original_expected_output or task.expected_output,
@@ -36,11 +36,11 @@ def interpolate_task(task: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def interpolate_agent(agent: Any, inputs: Mapping[str, Any]) -> None:
-    """Write the agent's role, goal and backstory anew from their templates."""
+    """Fill the templates of the agent's role, goal and backstory."""
     agent.interpolate_inputs(_filled(inputs, agent.role, agent.goal, agent.backstory))
 
 
 def _filled(inputs: Mapping[str, Any], *texts: str | None) -> dict[str, Any]:
-    """The inputs, and each unknown placeholder as it stands: the engine would refuse it, or send ''."""
+    """Return the inputs, with unknown placeholders as themselves: the engine would refuse or drop them."""
     unknown = set().union(*(placeholders(text) for text in texts)) - inputs.keys()
     return {**{name: "{" + name + "}" for name in unknown}, **inputs}

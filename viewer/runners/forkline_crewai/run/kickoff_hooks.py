@@ -1,4 +1,4 @@
-"""What a crew's own code does around a kickoff, made to fit a run that goes on."""
+"""Adapts a crew's kickoff hooks to a run that is resumed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 CALLED = {"again", "runs"}
 
 
-def fit(crew: Any, request: Request, reporter: Reporter) -> None:
-    """Have the hooks before the kickoff see the run's inputs, and those behind it only a run's result.
+def adapt(crew: Any, request: Request, reporter: Reporter) -> None:
+    """Call the hooks before the kickoff with the run's inputs, and those after it only if something ran.
 
-    The engine would call the first ones without any input. What they return is not used: the inputs that
-    the checkpoint keeps, and that a person edits, are what they once made of those that they were given.
-    Raises Refused, when it is kicked off, where such a hook fails.
+    The engine would call the first ones without inputs. What they return is not used: the inputs in the
+    checkpoint, which a person may edit, are what they returned before. The kickoff raises Refused if such a
+    hook fails.
     """
-    crew.before_kickoff_callbacks = [_seeing_inputs(crew, hook) for hook in crew.before_kickoff_callbacks]
+    crew.before_kickoff_callbacks = [_with_inputs(crew, hook) for hook in crew.before_kickoff_callbacks]
     if not any(step["action"] in CALLED for step in request["steps"]):
         crew.after_kickoff_callbacks = []
     if _memories(crew):
@@ -34,7 +34,7 @@ def fit(crew: Any, request: Request, reporter: Reporter) -> None:
         )
 
 
-def _seeing_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]:
+def _with_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]:
     def called(_kickoff: Any) -> None:
         try:
             hook(dict(crew.checkpoint_inputs or {}))

@@ -1,7 +1,7 @@
 """Finds models whose provider's package is not installed, before anything runs.
 
-Crews that a flow's method makes, a manager's or planner's model, and the model that reads a person's feedback
-are made by the engine only when they are needed, which may be after calls that were paid for.
+The engine creates the models of inner crews, managers, planners and feedback only when it needs them, which
+may be after calls that were paid for.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _YAML_MODEL = re.compile(r"^\s*(?:llm|function_calling_llm)\s*:\s*['\"]?([\w.\-]
 
 
 def missing(made: Any) -> list[components.Component]:
-    """The models named by this crew or flow and by the project's loaded source that cannot be made here.
+    """Return the models in a crew or flow and in the project's source that cannot be created, as losses.
 
-    Each is a part that is lost. Call it once the project's entry point has been imported.
+    Call it after the project's entry point was imported.
     """
     names = dict.fromkeys([*_named_by(made), *_named_in_source()])
     return [
@@ -39,11 +39,11 @@ def missing(made: Any) -> list[components.Component]:
 
 
 def advice_for(model: str) -> str | None:
-    """What to install for this model, empty if the engine does not say; None if nothing is missing."""
+    """Return what to install for this model, empty if the engine does not say; None if nothing is missing."""
     try:
         LLM(model=model)
     except ImportError as error:
-        # The engine raises it for whatever goes wrong, such as a key that is not set, and names the cause.
+        # The engine raises it for any error, such as a missing key, with the cause.
         if error.__cause__ is None or isinstance(error.__cause__, ImportError):
             found = re.search(r"crewai\[[\w\-]+\]", f"{error} {error.__cause__}")
             return found[0] if found else ""
@@ -60,7 +60,7 @@ def _named_by(made: Any) -> Iterator[str]:
 
 
 def _named_in_source() -> Iterator[str]:
-    """The models that the project's loaded modules name, and the YAML files beside them."""
+    """Yield the models in the project's loaded modules and in the YAML files next to them."""
     paths = [Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())]
     own = sorted({path for path in paths if path.suffix == ".py" and project.is_in_project(path)})
     for path in own:
@@ -82,7 +82,7 @@ def _named_in_python(source: str) -> Iterator[str]:
         if isinstance(node.func, ast.Name) and node.func.id == "LLM":
             values += node.args[:1]
         for value in values:
-            # Without a provider's name it is somebody's own argument as easily as a model.
+            # Without a provider's name it may be any argument.
             if isinstance(value, ast.Constant) and isinstance(value.value, str) and "/" in value.value:
                 yield value.value
 

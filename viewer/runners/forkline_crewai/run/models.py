@@ -1,4 +1,4 @@
-"""Gives agents the models that a person chose for this run."""
+"""Sets the models that a person chose for a run's agents."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from crewai import LLM
 
-from forkline_crewai.run.interpolation import filled, may_become
+from forkline_crewai.run.interpolation import can_become, filled
 from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request
 
-# Stands for every agent.
+# All agents.
 ALL = "*"
-# What a model's class works out of its name.
+# Settings that a model's class derives from its name.
 OF_THE_NAME = {"model", "provider", "llm_type", "is_litellm", "is_o1_model", "is_gpt4_model", "custom_openai"}
-# What means the same to every provider. Keys and addresses do not.
+# Settings that mean the same to every provider, unlike keys and addresses.
 OF_ANY_PROVIDER = {
     "temperature",
     "top_p",
@@ -35,28 +35,27 @@ OF_ANY_PROVIDER = {
 
 
 def choose_for_crew(crew: Any, saved: Mapping[str, Any], request: Request) -> None:
-    """Put the chosen models into the crew's agents, and into its manager where all are meant. Raises Refused.
+    """Set the chosen models of the crew's agents, and of its manager if all are meant. Raises Refused.
 
-    An agent is named by its role, as the checkpoint or as the project's code has it.
+    An agent is named by its role in the checkpoint or in the project's code.
     """
     chosen = chosen_in(request)
     if chosen:
-        _put_into(crew, chosen, _saved_roles(crew, saved))
+        _set_models(crew, chosen, _saved_roles(crew, saved))
 
 
 def choose_for_new_crew(crew: Any, request: Request) -> None:
-    """Put the chosen models into a crew that begins, as ``choose_for_crew`` does. Raises Refused.
+    """Set the chosen models of a new crew, as ``choose_for_crew`` does. Raises Refused.
 
-    An agent is named by its role as the project's code has it, as the inputs fill it, or as an earlier
-    run's inputs did.
+    An agent is named by its role in the project's code, with or without this or an earlier run's inputs.
     """
     chosen = chosen_in(request)
     if chosen:
-        _put_into(crew, chosen, _new_roles(crew, chosen, request["inputs"]))
+        _set_models(crew, chosen, _new_roles(crew, chosen, request["inputs"]))
 
 
-def _put_into(crew: Any, chosen: Mapping[str, str], roles: Mapping[int, set[str]]) -> None:
-    """Give each agent the model of its role, or of all. ``roles`` are an agent's other names."""
+def _set_models(crew: Any, chosen: Mapping[str, str], roles: Mapping[int, set[str]]) -> None:
+    """Set each agent's model by its role, else by the choice for all. ``roles``: an agent's other names."""
     found = set()
     for agent in _agents_of(crew):
         names = {str(agent.role).strip(), *roles.get(id(agent), set())}
@@ -70,7 +69,7 @@ def _put_into(crew: Any, chosen: Mapping[str, str], roles: Mapping[int, set[str]
 
 
 def choose_for_agent(agent: Any, saved: Mapping[str, Any], request: Request) -> None:
-    """Put the chosen model into a lone agent. Raises Refused."""
+    """Set the chosen model of an agent without a crew. Raises Refused."""
     chosen = chosen_in(request)
     names = {ALL, str(agent.role).strip(), str(saved.get("role") or "").strip()}
     _refuse_unknown(chosen, names)
@@ -79,19 +78,19 @@ def choose_for_agent(agent: Any, saved: Mapping[str, Any], request: Request) -> 
 
 
 def chosen_in(request: Request) -> dict[str, str]:
-    """The chosen models by role."""
+    """Return the chosen models by role."""
     options = request.get("options") or {}
     return {role.strip(): model for role, model in (options.get("models") or {}).items()}
 
 
 def with_model(former: Any, model: str) -> Any:
-    """A model of this name with the former one's settings. Raises Refused where the engine knows none such.
+    """Return a model of this name with the former one's settings. Raises Refused if it cannot be used.
 
-    Its key is the environment's: to another provider neither the former key nor its address goes along.
+    Its key comes from the environment: another provider gets neither the former key nor the address.
     """
     is_own = not type(former).__module__.startswith("crewai.") and hasattr(former, "model")
     if is_own and not isinstance(former, str):
-        # Somebody's own way to a model: it alone knows what else belongs to it.
+        # A class of the project: only it knows its settings.
         changed = copy.copy(former)
         changed.model = model
         return changed
@@ -117,7 +116,7 @@ def _settings_for(made: Any, former: Any) -> dict[str, Any]:
 
 
 def _agents_of(crew: Any) -> Iterator[Any]:
-    """Each agent that may be called, once."""
+    """Yield each agent that may be called, once."""
     seen = set()
     for agent in (*crew.agents, *(task.agent for task in crew.tasks), crew.manager_agent):
         if agent is not None and id(agent) not in seen:
@@ -126,7 +125,7 @@ def _agents_of(crew: Any) -> Iterator[Any]:
 
 
 def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
-    """What the checkpoint calls the agents, by the tasks that they have in both."""
+    """Return the agents' roles in the checkpoint, found by their tasks."""
     by_id = {str(agent.get("id")): agent for agent in saved.get("agents") or [] if isinstance(agent, dict)}
     tasks = {str(task.get("id")): task for task in saved.get("tasks") or []}
     roles: dict[int, set[str]] = {}
@@ -138,12 +137,12 @@ def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
 
 
 def _new_roles(crew: Any, chosen: Mapping[str, str], inputs: Mapping[str, Any]) -> dict[int, set[str]]:
-    """What a person may call the agents. Raises Refused where a name could be that of several."""
+    """Return the names that a person may use for the agents. Raises Refused for an ambiguous one."""
     agents = list(_agents_of(crew))
     roles = {id(agent): {filled(str(agent.role), inputs).strip()} for agent in agents}
     known = {str(agent.role).strip() for agent in agents}.union(*roles.values())
     for name in chosen.keys() - known - {ALL}:
-        fitting = [agent for agent in agents if may_become(str(agent.role).strip(), name)]
+        fitting = [agent for agent in agents if can_become(str(agent.role).strip(), name)]
         if len({agent.role for agent in fitting}) > 1:
             raise Refused(
                 _("A model was chosen for the agent %(name)r, and several could be meant."), name=name

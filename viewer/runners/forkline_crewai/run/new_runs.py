@@ -1,4 +1,4 @@
-"""Runs the project's own crew, flow or agent from its start."""
+"""New runs of the project's crew, flow or agent."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def run(request: Request, reporter: Reporter) -> str:
-    """Make it, have it write its checkpoints where it was asked to, and run it. Its result, as text.
+    """Create and run the entity, with its checkpoints at the request's location. Return its result as text.
 
-    Raises Refused where nothing can be run, before anything has.
+    Raises Refused before anything has run.
     """
     if request["entity"] == "crew":
         inputs = {**declared.default_inputs(request["entry_point"]), **request["inputs"]}
@@ -93,7 +93,7 @@ def _agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, An
 
 
 def _message(request: Request) -> Any:
-    """What the agent is asked. Raises Refused where it is asked nothing."""
+    """Return the agent's input. Raises Refused if there is none."""
     message = request["inputs"].get(agents.MESSAGES)
     if not message:
         raise Refused(
@@ -104,9 +104,9 @@ def _message(request: Request) -> Any:
 
 
 def _refuse_missing_inputs(crew: Any, inputs: Mapping[str, Any]) -> None:
-    """Say which inputs the crew's texts ask for and were not given: the engine names but the first.
+    """Raise Refused if inputs in the crew's texts are missing: the engine names only the first.
 
-    Given none at all, the engine leaves the texts as they are; and the project may add some by itself.
+    Without any inputs the engine leaves the texts unchanged, and the project's hooks may add inputs.
     """
     if not inputs or crew.before_kickoff_callbacks:
         return

@@ -1,6 +1,6 @@
-"""Installs the import guard in every Python that a job starts, then loads the environment's own module.
+"""Installs the import guard in every Python that a job starts, then loads the environment's sitecustomize.
 
-Python imports ``sitecustomize`` at its start. This folder is on PYTHONPATH for that alone.
+Python imports ``sitecustomize`` when it starts. This folder is on PYTHONPATH only for that.
 """
 
 import importlib
@@ -8,23 +8,23 @@ import os
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-PARTS = os.path.dirname(os.path.dirname(FOLDER))
+RUNNERS = os.path.dirname(os.path.dirname(FOLDER))
 
 
 def install() -> None:
-    """Install the guard, and leave the import path as the project has it."""
-    sys.path.insert(0, PARTS)
+    """Install the guard, and restore the import path."""
+    sys.path.insert(0, RUNNERS)
     try:
         from forkline_guard import guard
 
         guard.install_from(os.environ)
     finally:
-        sys.path.remove(PARTS)
+        sys.path.remove(RUNNERS)
         sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != FOLDER]
 
 
 def load_own() -> None:
-    """Load the environment's own module of this name, where it has one."""
+    """Load the environment's own sitecustomize, if it has one."""
     ours = sys.modules.pop("sitecustomize")
     try:
         importlib.import_module("sitecustomize")
@@ -32,7 +32,7 @@ def load_own() -> None:
         if error.name != "sitecustomize":
             raise
     finally:
-        # The import that is under way looks for it.
+        # The import in progress expects the module to be there.
         sys.modules.setdefault("sitecustomize", ours)
 
 
