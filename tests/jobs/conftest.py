@@ -17,7 +17,7 @@ from viewer.jobs.execution.environment import MARKER
 from viewer.models import Job, Location, Project
 
 ROOT = Path(__file__).resolve().parents[2]
-CHILDREN = Path(__file__).resolve().parent / "children"
+CHILDREN = Path(__file__).resolve().parent / "fake_runners"
 WORKER = [sys.executable, "manage.py", "worker"]
 
 MakeJob = Callable[..., Job]

@@ -7,7 +7,7 @@ from tests.jobs.conftest import MakeJob
 from viewer.cli.starting import outcome_of
 from viewer.presentation.jobs.warnings import warnings_of
 
-# As tests/jobs/children/tiny.py has it.
+# As tests/jobs/fake_runners/tiny.py has it.
 CANARY = "sk-canary0123456789abcdefghij"
 
 

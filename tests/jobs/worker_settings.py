@@ -5,7 +5,7 @@ from pathlib import Path
 
 from checkpoint_site.settings import *  # noqa: F403
 
-CHILDREN = Path(__file__).resolve().parent / "children"
+CHILDREN = Path(__file__).resolve().parent / "fake_runners"
 JOB_RUNNERS = {"crewai": CHILDREN / os.environ["TINY_CHILD"]}
 CANCEL_GRACE_SECONDS = 1
 PREWARM_MODULES = {"crewai": "tiny_engine"}

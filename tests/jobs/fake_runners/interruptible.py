@@ -1,4 +1,4 @@
-"""Says that it was cancelled when it is asked to stop, as the real runner does."""
+"""Reports that it was cancelled when it is interrupted, as the real runner does."""
 
 import time
 

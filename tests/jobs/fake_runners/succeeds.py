@@ -1,4 +1,4 @@
-"""Does two steps and says so."""
+"""Completes two steps."""
 
 import tiny
 

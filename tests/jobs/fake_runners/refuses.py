@@ -1,4 +1,4 @@
-"""Refuses to begin, as the engine's child does, with a key that is nobody's to read."""
+"""Refuses to run, as the real runner does, with a secret in the reason."""
 
 import sys
 from pathlib import Path

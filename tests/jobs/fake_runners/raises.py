@@ -1,4 +1,4 @@
-"""Fails as a crew does whose tool raises, with a key in what it says."""
+"""Fails as a crew does whose tool raises, with a key in the error."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""Writes a line every few milliseconds until a file called ``go`` stands beside it, then succeeds."""
+"""Writes an event every few milliseconds until the file ``go`` exists, then succeeds."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Succeeds, with five checkpoints of which the last four could not be written; ``why.json`` says why."""
+"""Succeeds with five checkpoints, four of which could not be written; ``why.json`` says why."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Prints noise, and leaves lines in its spool that are none of ours, and half a line at its end."""
+"""Prints noise, and leaves invalid lines and an incomplete line in its spool."""
 
 import os
 

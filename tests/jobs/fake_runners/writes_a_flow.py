@@ -1,4 +1,4 @@
-"""A flow of three methods, with a checkpoint after each; it ends as its project's file ``end`` says."""
+"""Writes a flow of three methods, with a checkpoint after each; ends with the status in the file ``end``."""
 
 import json
 import shutil

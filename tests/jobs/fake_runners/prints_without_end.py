@@ -1,4 +1,4 @@
-"""Prints until its log has been cut, then its last line."""
+"""Prints until its log was cut, then its last line."""
 
 import time
 
@@ -13,7 +13,7 @@ while not cut:
     for _ in range(2000):
         print(LINE)
     cut = LOG.stat().st_size < before
-# What is printed meanwhile may come to stand before what is kept.
+# What is printed while the log is cut may end up before what is kept.
 while b"was cut" not in LOG.read_bytes():
     time.sleep(0.01)
 print("the last line", flush=True)

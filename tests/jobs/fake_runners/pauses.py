@@ -1,6 +1,6 @@
-"""Starts, works a little and ends, with a pause of random length between any two of its acts.
+"""Starts, works a little and ends, with a random pause between any two actions.
 
-So whatever comes next is as likely to be met by a kill as what came before.
+A kill is therefore equally likely before each of them.
 """
 
 import random
@@ -8,11 +8,11 @@ import time
 
 import tiny
 
-STEPS, MOST_SECONDS = 3, 0.2
+STEPS, MAX_SECONDS = 3, 0.2
 
 
 def pause() -> None:
-    time.sleep(random.uniform(0, MOST_SECONDS))
+    time.sleep(random.uniform(0, MAX_SECONDS))
 
 
 pause()

@@ -1,4 +1,4 @@
-"""Ignores being asked, and has a grandchild that left its session and its environment, and ignores it too."""
+"""Ignores signals, and so does its grandchild, which left its session and environment."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Tells every key that stands in ``keys.json``, wherever a run or a look tells anything."""
+"""Reports every key in ``keys.json`` wherever a run or a preflight check reports text."""
 
 import json
 import sys

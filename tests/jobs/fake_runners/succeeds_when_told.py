@@ -1,4 +1,4 @@
-"""Succeeds once a file called ``go`` stands in the project's folder."""
+"""Succeeds when the file ``go`` exists in the project's folder."""
 
 import tiny
 

@@ -1,4 +1,4 @@
-"""Is gone without a last word."""
+"""Exits without an ``ended`` event."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a waiting process loads in the engine's place. It looks at a variable, and sets another."""
+"""Imported by a prewarmed process in place of an engine. Reads one variable and sets another."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""Does round after round, each a task with one model call of 10 tokens, until it is asked to stop.
+"""Runs task after task, each with one model call of 10 tokens, until it is interrupted.
 
-A file called ``rounds`` in the project's folder says how many it may do; it is looked at again and again.
+The file ``rounds`` in the project's folder holds the number of tasks that it may run; it is read each time.
 """
 
 import time

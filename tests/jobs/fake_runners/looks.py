@@ -1,4 +1,4 @@
-"""Finds something out; tells its key and the file's, and what is loaded. Waits for a file ``wait`` to go."""
+"""Runs a preflight check: reports its keys and modules. Waits until the file ``wait`` is gone."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ import tiny
 
 spool = tiny.begin()
 if tiny.request()["kind"] != "preflight":
-    raise SystemExit("not asked to look")
+    raise SystemExit("not a preflight check")
 while Path("print").exists():
-    print("a line without end " * 1000)
+    print("an endless line " * 1000)
 while Path("wait").exists():
     time.sleep(0.01)
 key = Path("keys.env").read_text().strip().rpartition("=")[2] if Path("keys.env").exists() else ""

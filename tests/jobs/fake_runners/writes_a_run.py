@@ -1,4 +1,4 @@
-"""A new run: writes a checkpoint when its project's ``write`` is there, and ends when ``go`` is."""
+"""A new run: writes a checkpoint when the file ``write`` exists, and ends when ``go`` does."""
 
 import json
 from pathlib import Path

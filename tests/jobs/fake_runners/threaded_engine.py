@@ -1,4 +1,4 @@
-"""An engine that starts a thread as it is loaded."""
+"""An engine that starts a thread when it is imported."""
 
 import threading
 

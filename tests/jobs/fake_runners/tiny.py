@@ -1,6 +1,6 @@
-"""What every tiny child begins with: its spool, written as the real runner writes it, and its marks.
+"""Shared by the fake runners: the spool, written as the real runner writes it, and marks.
 
-A child appends a line to ``marks`` in its project's folder each time it starts: so a test counts starts by
+A fake runner appends a line to ``marks`` in its project's folder each time it starts, so that tests count
 what really ran.
 """
 
@@ -25,7 +25,7 @@ def load_spool() -> Any:
 
 
 def begin() -> Any:
-    """Leave a mark, open the spool and write its first line."""
+    """Leave a mark, open the spool and write the first event."""
     with open("marks", "a") as marks:
         marks.write(f"{FOLDER.name}\n")
     spool = load_spool().Spool(FOLDER)
@@ -34,12 +34,12 @@ def begin() -> Any:
 
 
 def request() -> dict[str, Any]:
-    """What this child was asked to do."""
+    """Return the job's request."""
     return dict(json.loads((FOLDER / "request.json").read_text()))
 
 
 def wait_for(name: str) -> None:
-    """Until a file of this name stands in the project's folder."""
+    """Wait until a file of this name exists in the project's folder."""
     import time
 
     while not Path(name).exists():

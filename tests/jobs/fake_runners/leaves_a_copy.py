@@ -1,4 +1,4 @@
-"""Copies a checkpoint as the engine restores it, and is killed before it is done with the copy."""
+"""Copies a checkpoint for the engine, and is killed before it deletes the copy."""
 
 import os
 import signal

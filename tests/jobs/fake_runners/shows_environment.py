@@ -1,4 +1,4 @@
-"""Tells what it was given to live with."""
+"""Writes down its environment, folder, arguments and open files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Says its last word, and then does not end, as a program with a thread that nobody joins."""
+"""Writes its last event and does not exit, like a program with a thread that nobody joins."""
 
 import time
 
