@@ -115,7 +115,13 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.redaction",
     },
     "viewer/jobs/limits": DJANGO
-    | {"viewer.engines", "viewer.jobs.event_values", "viewer.jobs.spool", "viewer.models"},
+    | {
+        "viewer.engines",
+        "viewer.jobs.event_values",
+        "viewer.jobs.spool",
+        "viewer.jobs.storage",
+        "viewer.models",
+    },
     "viewer/jobs/preflight": DJANGO
     | {
         "viewer.engines",
@@ -130,9 +136,18 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/jobs/prewarm": DJANGO
     | {"viewer.engines", "psutil", "viewer.jobs", "viewer.jobs.execution", "viewer.models"},
     "viewer/jobs/human_input": DJANGO
-    | {"viewer.jobs.event_values", "viewer.jobs.execution", "viewer.jobs.spool", "viewer.models"},
+    | {
+        "viewer.jobs.event_values",
+        "viewer.jobs.execution",
+        "viewer.jobs.spool",
+        "viewer.jobs.storage",
+        "viewer.models",
+    },
     "viewer/jobs/spool.py": set(),
     "viewer/jobs/event_values.py": set(),
+    "viewer/jobs/storage.py": {"viewer.jobs.local_storage", "viewer.jobs.spool", "viewer.models"},
+    "viewer/jobs/local_storage.py": DJANGO | {"viewer.jobs.locks", "viewer.jobs.spool"},
+    "viewer/jobs/locks.py": DJANGO,
     "viewer/jobs": DJANGO,
     "viewer/runners/forkline_guard": {"forkline_guard"},
     "viewer/runners/forkline_prewarm": {"forkline_prewarm"},

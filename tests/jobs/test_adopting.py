@@ -13,10 +13,11 @@ from django_tasks_db.models import DBTaskResult
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.event_rows import redactor_for, rows_of
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.execution.start import launch
 from viewer.jobs.locks import worker_is_up
 from viewer.jobs.queue.tasks import enqueue, orphaned_jobs, requeue_missing
 from viewer.jobs.spool import read_events
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, JobEvent, Project
 
 
@@ -92,7 +93,7 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
 
 def test_an_adopted_spool_that_is_complete_tells_how_it_ended(make_job: MakeJob, project: Project) -> None:
     job = make_job("succeeds.py")
-    make_folder(job)
+    storage_of(job).create()
     child = launch(job)
     assert child
     assert child.wait() == 0
@@ -139,7 +140,7 @@ def test_two_workers_run_each_of_many_jobs_exactly_once(
 ) -> None:
     jobs = [make_job("succeeds.py") for _ in range(12)]
     for job in jobs:
-        make_folder(job)
+        storage_of(job).create()
         enqueue(job)
         enqueue(job)
     start_worker("succeeds.py")

@@ -13,6 +13,7 @@ from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.processes import living, tree_of
 from viewer.jobs.queue.tasks import enqueue
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15
@@ -70,7 +71,7 @@ def test_a_child_that_ignores_signals_is_gone_in_time_with_all_it_started(
     with followed(job):
         wait_until(lambda: job.events.filter(kind="warning").exists())
         started = [int(pid) for pid in job.events.get(kind="warning").data["message"].split()]
-        tree = {psutil.Process(pid) for pid in started} | tree_of(job.folder)
+        tree = {psutil.Process(pid) for pid in started} | tree_of(storage_of(job))
         assert len(tree) == 3
         begun = time.monotonic()
         job.request_cancel()
@@ -85,7 +86,7 @@ def test_a_worker_ends_what_another_process_cancels(make_job: MakeJob, start_wor
     start_worker("ignores_signals.py")
     enqueue(job)
     wait_until(lambda: job.events.filter(kind="warning").exists())
-    tree = tree_of(job.folder)
+    tree = tree_of(storage_of(job))
     job.request_cancel()
     wait_until(lambda: status(job) == "cancelled", LONGEST_SECONDS)
     assert tree
@@ -94,7 +95,7 @@ def test_a_worker_ends_what_another_process_cancels(make_job: MakeJob, start_wor
 
 def test_a_job_whose_row_is_deleted_is_ended_with_all_it_started(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
-    folder = job.folder
+    storage = storage_of(job)
 
     def follow() -> None:
         ensure_finished(Job.objects.get(pk=job.pk))
@@ -103,7 +104,7 @@ def test_a_job_whose_row_is_deleted_is_ended_with_all_it_started(make_job: MakeJ
     follower = Thread(target=follow)
     follower.start()
     wait_until(lambda: job.events.count() > 5)
-    tree = tree_of(folder)
+    tree = tree_of(storage)
     Job.objects.filter(pk=job.pk).delete()
     follower.join(LONGEST_SECONDS)
     assert not follower.is_alive()

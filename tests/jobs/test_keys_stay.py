@@ -19,7 +19,8 @@ from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.access.login_links import teammate
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
-from viewer.jobs.preflight.checks import preflight_checkpoint, run_check
+from viewer.jobs.preflight.checks import preflight_checkpoint
+from viewer.jobs.preflight.run import run_check
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 

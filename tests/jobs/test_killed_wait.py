@@ -12,8 +12,8 @@ from django.core.management import call_command
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.processes import tree_of
-from viewer.jobs.execution.start import make_folder
 from viewer.jobs.locks import worker_is_up
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Location, Project
 
 WAIT = """
@@ -45,7 +45,7 @@ def test_the_next_command_settles_it(
 ) -> None:
     job = make_job("works_on.py")
     killed_once_started(job, project, "works_on.py")
-    for process in tree_of(job.folder):
+    for process in tree_of(storage_of(job)):
         process.kill()
         process.wait()
     calls = {
@@ -65,9 +65,9 @@ def test_a_run_that_goes_on_is_left_alone_and_taken_in_at_its_end(
     job = make_job("succeeds_when_told.py")
     killed_once_started(job, project, "succeeds_when_told.py")
     call_command("checkpoints", "answer")
-    assert status(job) == "running" and tree_of(job.folder)
+    assert status(job) == "running" and tree_of(storage_of(job))
     (Path(project.folder) / "go").touch()
-    wait_until(lambda: not tree_of(job.folder))
+    wait_until(lambda: not tree_of(storage_of(job)))
     call_command("checkpoints", "answer")
     assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
 
@@ -76,7 +76,7 @@ def test_one_that_was_claimed_and_never_started_is_settled_without_a_start(
     make_job: MakeJob, project: Project
 ) -> None:
     job = make_job()
-    make_folder(job)
+    storage_of(job).create()
     assert job.claim()
     (settled,) = finish_orphans()
     assert settled.pk == job.pk and status(job) == "interrupted" and marks(project) == []
@@ -99,14 +99,14 @@ def test_what_still_runs_of_a_job_that_ended_is_ended(make_job: MakeJob, project
         one.kill()
         one.wait()
     Job.objects.filter(pk=job.pk).update(status="interrupted")
-    assert end_orphan_processes() == [job] and not tree_of(job.folder) and tree_of(other.folder)
+    assert end_orphan_processes() == [job] and not tree_of(storage_of(job)) and tree_of(storage_of(other))
     assert end_orphan_processes() == []
 
 
 def test_a_worker_settles_it_itself(make_job: MakeJob, project: Project, start_worker: StartWorker) -> None:
     job = make_job("works_on.py")
     killed_once_started(job, project, "works_on.py")
-    for process in tree_of(job.folder):
+    for process in tree_of(storage_of(job)):
         process.kill()
     start_worker("works_on.py")
     wait_until(lambda: status(job) == "interrupted")

@@ -15,10 +15,11 @@ from forkline_runner.limits import Limits
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.execution.start import launch
 from viewer.jobs.limits.usage import last_midnight, limit_label, reached_shared_limit, seconds_of, usage_of
 from viewer.jobs.queue.tasks import enqueue, requeue_missing
 from viewer.jobs.spool import STOP, Spool, read_events
+from viewer.jobs.storage import storage_of
 from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
 
@@ -197,7 +198,7 @@ def test_a_limit_that_was_passed_while_nobody_followed_is_held_at_once(
 ) -> None:
     Path(project.folder, "rounds").write_text("8")
     job = limited(make_job, tokens=50)
-    make_folder(job)
+    storage_of(job).create()
     child = launch(job)
     assert child
     wait_until(lambda: any(line["data"].get("position") == 8 for line in read_events(job.folder, 0)[0]))

@@ -10,12 +10,13 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
-from viewer.jobs import locks
 from viewer.jobs.execution.start import start_runner
-from viewer.jobs.preflight import checks
-from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run, run_check
+from viewer.jobs.preflight import run, runner
+from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
 from viewer.jobs.preflight.fingerprints import fingerprint_of
+from viewer.jobs.preflight.run import run_check
 from viewer.jobs.spool import REQUEST
+from viewer.jobs.storage import storage_of
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 
 KEY = "sk-canary0123456789abcdefghij"
@@ -38,7 +39,7 @@ def checkpoint(location: Location, project: Project, settings: Settings) -> Chec
 def ended(look: PreflightCheck) -> PreflightCheck:
     """The look once it has ended."""
     wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
-    wait_until(lambda: not checks._running)
+    wait_until(lambda: not run._running)
     return PreflightCheck.objects.get(pk=look.pk)
 
 
@@ -151,7 +152,7 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
 def test_a_look_that_prints_without_end_is_ended_and_leaves_nothing(
     checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(runner, "MAX_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (PreflightCheck.Status.FAILED, "It wrote without end, and was ended.")
@@ -179,8 +180,8 @@ def test_what_killed_servers_left_of_looks_goes_and_what_is_waited_for_stays(
     of_no_row.mkdir()
     of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
     of_somebody.mkdir()
-    with locks.held(made["waited for"].folder / locks.FOLLOWER):
-        checks.delete_stale_checks()
+    with storage_of(made["waited for"]).following():
+        run.delete_stale_checks()
     assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()
@@ -240,7 +241,7 @@ def test_a_look_that_nobody_waits_for_any_more_is_made_anew(
     left.folder.mkdir(parents=True)
     (left.folder / REQUEST).write_text('{"kind": "preflight"}')
     (Path(project.folder) / "wait").touch()
-    child = start_runner(left.folder, project)
+    child = start_runner(storage_of(left), project)
     wait_until(lambda: len(marks(project)) == 1)
     preflight_checkpoint(checkpoint, project, "crew:build")
     # The one that was left hanging is ended, and another started.

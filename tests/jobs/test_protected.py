@@ -11,7 +11,8 @@ from pytest_django import Settings
 
 from viewer.jobs.execution.environment import prewarm_environment, runner_environment
 from viewer.jobs.execution.protected_paths import conflict_of, protected_paths
-from viewer.jobs.execution.start import JobRefused, make_private_folder, runnable
+from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.local_storage import make_private_folder
 from viewer.jobs.preflight.placeholders import PLACEHOLDER, placeholder_for
 from viewer.models import Location, Project
 
@@ -111,7 +112,7 @@ def test_folders_of_code_in_a_location_are_taken_out_of_the_environment(project:
         f"PYTHONHOME=\nLD_LIBRARY_PATH={place}\n"
     )
     project.environment_file = str(file)
-    found = runner_environment(Path("job"), project)
+    found = runner_environment("job", project)
     assert found["PYTHONPATH"].split(os.pathsep)[1:] == ["lib"]
     assert not {"PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"} & found.keys() and found["LD_LIBRARY_PATH"] == ""
     assert str(place) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
@@ -131,8 +132,8 @@ def test_a_preflight_check_gets_no_value_of_the_environment_file(
         "MODEL=openai/gpt-4o-mini\nDEBUG=true\nPORT=8080\nEMPTY=\nSECRET_NUMBER=1234\n"
     )
     project.environment_file = str(file)
-    assert "canary" in str(runner_environment(Path("job"), project))
-    found = runner_environment(Path("job"), project, is_preflight=True)
+    assert "canary" in str(runner_environment("job", project))
+    found = runner_environment("job", project, is_preflight=True)
     assert "canary" not in str(found) and "example" not in str(found)
     assert found["OPENAI_API_KEY"] == f"sk-{PLACEHOLDER}" and found["SECRET_NUMBER"] == PLACEHOLDER
     assert found["DATABASE_URL"] == "postgresql://placeholder.invalid" and found["EXTRA"] == "{}"

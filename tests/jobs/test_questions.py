@@ -18,10 +18,11 @@ from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.event_rows import redactor_for
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.execution.start import launch
 from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
 from viewer.jobs.queue.tasks import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project, Question
 
 
@@ -129,7 +130,7 @@ def test_a_child_that_is_killed_while_it_waits_is_interrupted_and_asks_no_more(m
 
 def test_an_answer_that_was_given_while_nobody_followed_reaches_the_run(make_job: MakeJob) -> None:
     job = make_job("asks.py")
-    make_folder(job)
+    storage_of(job).create()
     child = launch(job)
     assert child
     wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))

@@ -9,8 +9,9 @@ import pytest
 
 from tests.jobs.conftest import MakeJob, marks, status, wait_until
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.log import MOST_BYTES
 from viewer.jobs.execution.processes import tree_of
+from viewer.jobs.local_storage import MAX_LOG_BYTES
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 
@@ -71,7 +72,7 @@ def test_a_log_without_end_does_not_fill_the_disk(make_job: MakeJob) -> None:
     job = carried(make_job("prints_without_end.py"))
     assert (job.status, job.result) == ("succeeded", "printed")
     log = (job.folder / "log.txt").read_text()
-    assert len(log) < 2 * MOST_BYTES
+    assert len(log) < 2 * MAX_LOG_BYTES
     assert log.count("was cut: it was too much") == 1
     assert log.endswith("the last line\n")
     assert job.log_end.endswith("the last line\n")
@@ -80,7 +81,7 @@ def test_a_log_without_end_does_not_fill_the_disk(make_job: MakeJob) -> None:
 def test_a_child_that_lingers_behind_its_last_word_is_ended_and_its_word_holds(make_job: MakeJob) -> None:
     job = carried(make_job("lingers.py"))
     assert (job.status, job.result) == ("succeeded", "done, but still here")
-    assert not tree_of(job.folder)
+    assert not tree_of(storage_of(job))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_child_ended_by_a_signal_is_not_started_again(
     follower = Thread(target=follow_it)
     follower.start()
     wait_until(lambda: status(job) == "running")
-    for process in tree_of(job.folder):
+    for process in tree_of(storage_of(job)):
         process.send_signal(number)
     follower.join(20)
     job.refresh_from_db()

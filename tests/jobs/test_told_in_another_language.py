@@ -12,7 +12,7 @@ from tests.messages.catalogue import write_catalogue
 from viewer.access.login_links import teammate
 from viewer.jobs.execution.event_rows import redacted_data
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.outcome import outcome
+from viewer.jobs.execution.outcome import outcome_of
 from viewer.jobs.spool import SpoolEvent
 from viewer.messages.message import Words
 from viewer.models import Job, JobEvent, Project
@@ -122,4 +122,4 @@ def test_words_that_say_something_else_than_the_error_are_not_told() -> None:
         "error": "It broke.",
         "words": {"text": "All is %(what)s.", "values": {"what": "well"}},
     }
-    assert outcome(last, None, spoke=True, cancelled=False).error == Words("It broke.")
+    assert outcome_of(last, None, has_events=True, is_cancelled=False).error == Words("It broke.")

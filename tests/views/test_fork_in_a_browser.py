@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, looked, made_location, stored
 from viewer.access.login_links import teammate
-from viewer.jobs import locks
+from viewer.jobs.local_storage import LocalJobStorage
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -86,7 +86,7 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     look = looked(checkpoint, components=[part])
     # As it is while the look is under way: the page asks by itself, and shows what came back.
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-    with locks.held(made_folder(look) / locks.FOLLOWER):
+    with LocalJobStorage(made_folder(look)).following():
         fork_page.reload()
         expect(fork_page.locator("#look")).to_contain_text("Nothing runs.")
         expect(fork_page.locator("#start-button")).to_be_disabled()

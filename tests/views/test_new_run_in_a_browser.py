@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import looked_before_new_run, made_location
 from viewer.access.login_links import teammate
-from viewer.jobs import locks
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, PreflightCheck, Project
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -25,7 +25,7 @@ def look(tmp_path: Path) -> Iterator[PreflightCheck]:
     look = looked_before_new_run(project, "crew:build")
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     look.folder.mkdir(parents=True)
-    with locks.held(look.folder / locks.FOLLOWER):
+    with storage_of(look).following():
         yield look
 
 

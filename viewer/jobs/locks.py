@@ -1,4 +1,4 @@
-"""Locks that last exactly as long as who holds them: the kernel drops them with the process."""
+"""File locks. The kernel releases a lock when the process that holds it exits, however it exits."""
 
 import fcntl
 import os
@@ -8,14 +8,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-# Held by whoever launches or follows a job, so that it is one process at a time.
-FOLLOWER = "follower.lock"
-
 
 def acquire(path: Path, *, shared: bool = False) -> int | None:
-    """A descriptor that holds the lock until it is closed, or None where another holds it.
+    """A descriptor that holds the lock until it is closed, or None if another process holds the lock.
 
-    The file is made where it is missing. The descriptor is not inherited unless it is passed on.
+    Creates the file if necessary. The descriptor is not inherited by other programs unless it is passed on.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -28,7 +25,7 @@ def acquire(path: Path, *, shared: bool = False) -> int | None:
 
 @contextmanager
 def held(path: Path, *, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock for a while; says whether it was free."""
+    """Hold the lock within the block. Yields False if another process holds it."""
     descriptor = acquire(path, shared=shared)
     try:
         yield descriptor is not None
@@ -38,9 +35,9 @@ def held(path: Path, *, shared: bool = False) -> Iterator[bool]:
 
 
 def is_held(path: Path, *, shared: bool = False) -> bool:
-    """Whether some process holds the lock (``shared`` says how). Makes no file.
+    """Whether some process holds the lock. ``shared`` says how that process holds it. Creates no file.
 
-    A lock that is held alone is asked for shared, so that two who ask do not see each other.
+    To test for an exclusive lock a shared one is tried, so that two simultaneous tests do not conflict.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -56,7 +53,7 @@ def is_held(path: Path, *, shared: bool = False) -> bool:
 
 
 def worker_lock() -> Path:
-    """Each worker holds it, shared, for as long as it lives."""
+    """The lock that each worker holds, shared, while it runs."""
     return Path(settings.DATA_DIR) / "worker.lock"
 
 
@@ -66,13 +63,13 @@ def worker_is_up() -> bool:
 
 
 def record_slots(descriptor: int, count: int) -> None:
-    """Keep how many jobs a worker starts at once, in its lock's file; of several, the newest one counts."""
+    """Write to the worker lock's file how many jobs this worker runs at once. The newest worker wins."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(count).encode(), 0)
 
 
 def slots() -> int:
-    """How many jobs the worker starts at once; 0 where none ever said so."""
+    """How many jobs the worker runs at once. 0 if no worker has recorded it."""
     try:
         return int(worker_lock().read_text() or 0)
     except (FileNotFoundError, ValueError):

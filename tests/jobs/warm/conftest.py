@@ -39,7 +39,7 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
 
     def start(one: Project | None = None) -> PrewarmPool:
         pool.start(state, one or project)
-        for waiting in state.waiting.values():
+        for waiting in state.processes.values():
             begun.append(waiting.process)
             wait_until(partial(has_settled, waiting))
         return state
@@ -57,7 +57,7 @@ def has_settled(waiting: pool.PrewarmedProcess) -> bool:
 
 
 def only(state: PrewarmPool) -> "subprocess.Popen[bytes]":
-    (one,) = state.waiting.values()
+    (one,) = state.processes.values()
     return one.process
 
 

@@ -73,7 +73,7 @@ def test_an_engine_that_starts_threads_is_not_forked_and_the_log_says_so(
     assert not is_warm(make_job, project)
     # Nor is it tried again at each wish.
     pool.start(state, project)
-    assert not state.waiting
+    assert not state.processes
 
 
 def test_it_ends_when_idle_and_when_its_project_is_another(
@@ -89,7 +89,7 @@ def test_it_ends_when_idle_and_when_its_project_is_another(
     Project.objects.update(confirmed_at=None)
     pool.end_unneeded(state)
     assert process.wait(60) == 0
-    assert not state.waiting
+    assert not state.processes
 
 
 def test_it_ends_when_a_package_is_installed(
@@ -119,7 +119,7 @@ def test_no_more_wait_than_may_and_the_one_wished_for_longest_ago_goes(
     )
     state = wait_warm(other)
     assert first.wait(60) == 0
-    assert [one.project for one in state.waiting.values()] == [other.pk]
+    assert [one.project for one in state.processes.values()] == [other.pk]
 
 
 def test_a_worker_has_one_wait_for_a_wish_and_takes_it_along_when_it_dies(
@@ -163,7 +163,7 @@ def test_nothing_waits_where_it_is_switched_off(
     client.request_prewarm(project)
     state = PrewarmPool()
     maintain(state)
-    assert (state.waiting, list(client.folder().glob("*.wish"))) == ({}, [])
+    assert (state.processes, list(client.folder().glob("*.wish"))) == ({}, [])
 
 
 def test_only_the_owner_may_look_where_processes_wait(

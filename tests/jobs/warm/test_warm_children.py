@@ -12,8 +12,9 @@ from tests.jobs.conftest import MakeJob, marks, wait_until
 from tests.jobs.warm.conftest import Warm, carried, followed, is_warm, only, told
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
-from viewer.jobs.execution.start import launch, make_folder
+from viewer.jobs.execution.start import launch
 from viewer.jobs.prewarm import client
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 KEY = "canary-0123456789-canary"
@@ -68,7 +69,7 @@ def memory_of(process_id: int) -> bytes:
 def test_how_a_warm_child_ended_is_told(make_job: MakeJob, wait_warm: Warm) -> None:
     job = make_job("exits.py")
     wait_warm()
-    make_folder(job)
+    storage_of(job).create()
     child = launch(job)
     assert isinstance(child, PrewarmedRunner)
     assert child.wait(60) == 3
@@ -103,7 +104,7 @@ def test_cancelling_a_warm_job_ends_all_of_it_and_not_the_process_that_waits(
     process = only(wait_warm())
     with followed(job):
         wait_until(lambda: job.events.filter(kind="warning").exists())
-        tree = processes.tree_of(job.folder)
+        tree = processes.tree_of(storage_of(job))
         assert len(tree) == 3
         assert process.pid not in {one.pid for one in tree}
         job.request_cancel()

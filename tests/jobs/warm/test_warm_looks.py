@@ -6,7 +6,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
 from tests.jobs.warm.conftest import Warm, only
-from viewer.jobs.preflight import checks
+from viewer.jobs.preflight import run
 from viewer.jobs.preflight.checks import preflight_new_run
 from viewer.models import PreflightCheck, Project
 
@@ -16,7 +16,7 @@ KEY = "sk-canary0123456789abcdefghij"
 def looked(project: Project, entry_point: str) -> PreflightCheck:
     """The look once it has ended."""
     look = preflight_new_run(project, entry_point, "crew", "json")
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._running)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
     return PreflightCheck.objects.get(pk=look.pk)
 
 

@@ -21,6 +21,7 @@ from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
 from viewer.jobs.execution.runner_process import PrewarmedRunner, RunnerProcess
 from viewer.jobs.execution.start import start_runner
+from viewer.jobs.local_storage import LocalJobStorage
 from viewer.jobs.prewarm import pool
 from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
 from viewer.jobs.spool import REQUEST, read_events
@@ -49,7 +50,7 @@ def waiting(project: Project) -> Iterator[PrewarmedProcess]:
     """A process that waits for the project's jobs, ready."""
     state = PrewarmPool()
     pool.start(state, project)
-    (one,) = state.waiting.values()
+    (one,) = state.processes.values()
     wait_until(lambda: "Waiting." in one.log.read_text() or one.process.poll() is not None, 90)
     assert one.process.poll() is None, one.log.read_text()
     yield one
@@ -61,7 +62,7 @@ def waiting(project: Project) -> Iterator[PrewarmedProcess]:
 def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerProcess:
     folder.mkdir(parents=True)
     (folder / REQUEST).write_text(json.dumps(request))
-    return start_runner(folder, project)
+    return start_runner(LocalJobStorage(folder), project)
 
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from viewer.access.login_links import teammate
 from viewer.engines.plan import Edits
 from viewer.importing import import_location
 from viewer.jobs.execution.request import request_for
-from viewer.jobs.preflight import checks
+from viewer.jobs.preflight import run
 from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effects
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
@@ -79,7 +79,7 @@ def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
 
 
 def ended(look: PreflightCheck) -> PreflightCheck:
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not checks._running)
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
     return PreflightCheck.objects.get(pk=look.pk)
 
 

@@ -1,6 +1,7 @@
 """``manage.py checkpoints restore``."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.output import Answer
 from viewer.data_folder.restoring import restore
-from viewer.jobs import locks
-from viewer.jobs.spool import LOCK
+from viewer.jobs.local_storage import has_any_runner
 
 HELP = gettext_lazy("Put a copy of the database in its place, while Forkline is stopped.")
 # What is there may be damaged.
@@ -26,7 +26,7 @@ def add_arguments(parser: CommandParser) -> None:
 def answer(options: Mapping[str, Any]) -> Answer:
     """What was restored, and where the replaced database is kept. Raises DataFolderFailure."""
     copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
-    replaced = restore(copy, folder, lambda: any(map(locks.is_held, (folder / "jobs").glob(f"*/{LOCK}"))))
+    replaced = restore(copy, folder, partial(has_any_runner, folder))
     lines = [_("Restored %(path)s. Everybody has to log in again.") % {"path": copy}]
     if replaced:
         lines.append(_("The replaced database is kept at %(path)s.") % {"path": replaced})

@@ -1,4 +1,4 @@
-"""Ends a running job's whole tree, step by step: asked, told, killed."""
+"""Cancels jobs: interrupts the runner, then terminates its process tree, then kills it."""
 
 import signal
 import time
@@ -9,53 +9,54 @@ from django.conf import settings
 
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.jobs.execution import processes
+from viewer.jobs.storage import storage_of
 from viewer.models import Job
 
-# How often the tree is looked for again: a process that leaves it is known from before.
+# How often the process tree is listed. A process that leaves the tree is remembered from an earlier listing.
 TREE_POLL_SECONDS = 0.5
 
 
 def request_cancel(job: Job) -> bool:
-    """Cancel a queued job at once, or ask the follower of a running one to. False where it has ended."""
-    asked = job.request_cancel()
-    if asked and job.has_ended:
-        # It never ran, so nobody else takes what was typed out of the database's log.
+    """Cancel a queued job at once, or ask the follower of a running job to. False if the job has ended."""
+    requested = job.request_cancel()
+    if requested and job.has_ended:
+        # The job never ran, so no follower clears the user's input from the write-ahead log.
         clear_log(attempts=1)
-    return asked
+    return requested
 
 
 @dataclass
 class Cancellation:
-    """How far the cancelling of one job has come. ``began`` is on the monotonic clock."""
+    """How far the cancellation of a job has come. Times are on the monotonic clock."""
 
     job: Job
-    began: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
     step: int = 0
-    looked: float = 0.0
+    listed_at: float = 0.0
     known: set[psutil.Process] = field(default_factory=set)
 
     def advance(self) -> None:
-        """Do what is due by now. Called again and again until the child is gone."""
-        passed = time.monotonic() - self.began
+        """Send the signals that are due. Called repeatedly until the runner has exited."""
+        passed = time.monotonic() - self.started_at
         due = min(int(passed / settings.CANCEL_GRACE_SECONDS), 2) + 1
-        if due == self.step and time.monotonic() - self.looked < TREE_POLL_SECONDS:
+        if due == self.step and time.monotonic() - self.listed_at < TREE_POLL_SECONDS:
             return
-        self.looked = time.monotonic()
-        self.known = processes.living(self.known | processes.tree_of(self.job.folder))
+        self.listed_at = time.monotonic()
+        self.known = processes.living(self.known | processes.tree_of(storage_of(self.job)))
         while self.step < due:
             self.step += 1
-            self.signal_once()
+            self._send_signal()
         if self.step == 3:
             processes.send(self.known, signal.SIGKILL)
 
-    def signal_once(self) -> None:
-        """First Ctrl-C, so that the run can say its last word; then the whole tree is told."""
+    def _send_signal(self) -> None:
+        """First SIGINT to the runner's group, so that it can report its end. Then SIGTERM to all."""
         if self.step == 1 and self.job.process_id:
-            processes.interrupt_group(self.job.process_id, self.job.folder)
+            processes.interrupt_group(self.job.process_id, storage_of(self.job))
         elif self.step == 2:
             processes.send(self.known, signal.SIGTERM)
 
     def finish(self) -> None:
-        """End what outlived the child."""
+        """Kill every process that outlived the runner."""
         processes.send(self.known, signal.SIGKILL)
-        processes.end_all(self.job.folder, patience=0)
+        processes.end_all(storage_of(self.job), patience=0)

@@ -1,4 +1,4 @@
-"""Marks the last checkpoint of a succeeded job complete: it was written too early to say so."""
+"""Marks the last checkpoint of a succeeded job complete. The engine wrote it before the run ended."""
 
 from django.db import transaction
 from django.db.models import F
@@ -13,7 +13,7 @@ def mark_complete(job: Job) -> None:
     for kind in engine_of(job.location).kinds.values():
         if not (kind.is_open_ended and kind.last_trigger):
             continue
-        # Written at a unit's end, it would have been followed by another one if another unit had run.
+        # If another unit had run after this one, it would have written a later checkpoint.
         last = Checkpoint.objects.filter(
             location=job.location,
             checkpoint_id=last_id or "",

@@ -22,6 +22,6 @@ def prewarm_module(engine: str) -> str:
 
 
 def engine_of_project(project: Project | None) -> str:
-    """The name of the engine of a project's locations; the default's if it has none."""
+    """The name of the engine of the project's locations, or of the default engine if it has no location."""
     location = project.locations.first() if project is not None and project.pk else None
     return engine_name(location) if location else DEFAULT

@@ -1,4 +1,4 @@
-"""What a child finds in its environment: little of ours, the project's own file, and no telemetry."""
+"""The environment of runners: a few variables of the server, the environment file, and no telemetry."""
 
 import os
 from pathlib import Path
@@ -9,15 +9,15 @@ from viewer.jobs.preflight.placeholders import placeholders_for
 from viewer.models import Project
 from viewer.projects.environment_file import read_values
 
-# Has every Python that a job starts load the import guard (viewer/runners/forkline_guard).
+# On PYTHONPATH, it installs the import guard in every Python that a job starts.
 GUARD_FOLDER = Path(__file__).resolve().parents[2] / "runners" / "forkline_guard" / "starting"
 GUARD = "FORKLINE_GUARD"
-# Says that this is a preflight check, and which environment file it may not read.
+# Set in a preflight check, to the environment file that it may not read.
 PREFLIGHT = "FORKLINE_PREFLIGHT"
-# Every process of a job carries it, so that the whole tree is found again.
+# Identifies every process of a job, so that the whole tree can be found.
 MARKER = "FORKLINE_JOB"
 
-# Who it is, where it finds programs, its language, and how it reaches the network. No key of the server's.
+# User, programs, language and network. No key of the server.
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *(
@@ -42,52 +42,52 @@ INHERITED = (
 
 FIXED = {
     "OTEL_SDK_DISABLED": "true",
-    # Nothing new beside the project's code.
+    # Write no bytecode next to the project's code.
     "PYTHONDONTWRITEBYTECODE": "1",
-    # What was printed is in the log even where the child is killed.
+    # The log is complete even if the runner is killed.
     "PYTHONUNBUFFERED": "1",
     "PYTHONIOENCODING": "utf-8:backslashreplace",
 }
 
 
 def file_values(project: Project) -> dict[str, str]:
-    """What the project's environment file sets. Our own environment stays as it is."""
+    """The variables of the project's environment file. The server's environment does not change."""
     return read_values(project.environment_file)
 
 
 def inherited_variables(project: Project) -> dict[str, str]:
-    """What a child of this project finds of ours."""
+    """The server's variables that runners of this project inherit."""
     found = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    # The project's own programs come first, as in its activated environment.
+    # As in an activated virtual environment.
     programs = str(Path(project.interpreter).parent)
     found["PATH"] = os.pathsep.join([programs, found.get("PATH", os.defpath)])
     return found
 
 
-def runner_environment(folder: Path, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
-    """The whole environment of the child of this folder, whose name marks all its processes.
+def runner_environment(name: str, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
+    """The complete environment of a runner. ``name`` is the id of its job, which marks all its processes.
 
-    A preflight check gets placeholders for the values of the environment file, and no password of a proxy.
+    A preflight check gets placeholders for the values of the environment file, and no proxy with a password.
     """
     values, ours = file_values(project), inherited_variables(project)
     if is_preflight:
         values = {**placeholders_for(values), PREFLIGHT: project.environment_file or "-"}
         ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
-    return {**_with_guard({**ours, **values}, project), **FIXED, MARKER: folder.name}
+    return {**_with_guard({**ours, **values}, project), **FIXED, **_engine_variables(), MARKER: name}
 
 
 def prewarm_environment(project: Project) -> dict[str, str]:
-    """What a process finds that waits for jobs of this project: nothing of the project's own file."""
-    return {**_with_guard(inherited_variables(project), project), **FIXED}
+    """The environment of a prewarmed process, without the project's environment file."""
+    return {**_with_guard(inherited_variables(project), project), **FIXED, **_engine_variables()}
 
 
 def _engine_variables() -> dict[str, str]:
-    """What the engines' runners need, such as no telemetry and no question at a terminal."""
+    """The variables that the engines' runners need, such as those that turn telemetry off."""
     return {name: value for one in all_engines() for name, value in one.runner.environment.items()}
 
 
 def _with_guard(variables: dict[str, str], project: Project) -> dict[str, str]:
-    """The variables with the import guard, and without folders of code that lie in a location."""
+    """The variables with the import guard, and without code folders inside a location."""
     clean = without_protected(variables, project)
     path = [str(GUARD_FOLDER), *([clean["PYTHONPATH"]] if clean.get("PYTHONPATH") else [])]
     return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project))}

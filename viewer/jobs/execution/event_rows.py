@@ -1,48 +1,48 @@
-"""A child's lines as rows, with what may be secret hidden."""
+"""Spool events as redacted rows."""
 
 import logging
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from viewer.importing.project_secrets import secrets_for
-from viewer.jobs.spool import LOG, SpoolEvent
+from viewer.jobs.spool import SpoolEvent
+from viewer.jobs.storage import storage_of
 from viewer.messages.message import Words, words_from
 from viewer.models import Job, JobEvent, Project
 from viewer.redaction.known_secrets import known_secrets
-from viewer.redaction.values import redact
+from viewer.redaction.values import redact as redact_value
 
-# What a line says in English, where words can stand beside it.
+# The field that repeats a message in English, for each kind of event that may hold one.
 ENGLISH = {"warning": "message", "ended": "error"}
 
 logger = logging.getLogger(__name__)
 
 Redactor = Callable[[Any], Any]
 LOG_TAIL_CHARACTERS = 8 * 1024
-# As much is read, so that no key is met in its middle.
+# Reads more than is shown, so that no secret is cut before it is redacted.
 LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
 
 
 def redactor_for(job: Job) -> Redactor:
-    """What hides secrets in this job's lines: those that look like one, and its project's own keys."""
+    """The redactor of the job's project."""
     return redactor_of(job.project)
 
 
 def redactor_of(project: Project | None) -> Redactor:
-    """What hides the keys of this project, and all that looks like a secret."""
+    """A function that returns a copy of a JSON value without secrets, including those of this project."""
     known = known_secrets(secrets_for(project))
 
-    def hide(value: Any) -> Any:
-        return redact(storable(value), known)
+    def redact(value: Any) -> Any:
+        return redact_value(storable(value), known)
 
-    return hide
+    return redact
 
 
 def storable(value: Any) -> Any:
-    """A copy of a decoded JSON value without what a database cannot store."""
+    """A copy of a decoded JSON value without the characters that a database cannot store."""
     if isinstance(value, str):
-        # Half a pair of surrogates is no text to a database.
+        # A lone surrogate cannot be encoded.
         return value.encode(errors="replace").decode().replace("\0", "")
     if isinstance(value, dict):
         return {storable(name): storable(item) for name, item in value.items()}
@@ -51,44 +51,38 @@ def storable(value: Any) -> Any:
     return value
 
 
-def redacted_message(words: Words, hide: Redactor) -> Words:
-    """These words without secrets; in English alone, where one is only known for one in the whole."""
-    return words_from(hide(words.plain()), hide(str(words)))
+def redacted_message(message: Words, redact: Redactor) -> Words:
+    """The message without secrets. Plain English text if a secret is recognised only in the whole text."""
+    return words_from(redact(message.plain()), redact(str(message)))
 
 
-def redacted_data(line: SpoolEvent, hide: Redactor) -> dict[str, Any]:
-    """What a line tells, without secrets; its words are left out where they do not say what it says then."""
-    data: dict[str, Any] = hide(line["data"])
+def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
+    """The event's data without secrets. A message that then differs from its English text is dropped."""
+    data: dict[str, Any] = redact(event["data"])
     if "words" in data:
-        data["words"] = words_from(data["words"], str(data.get(ENGLISH.get(line["kind"], "")))).plain()
+        data["words"] = words_from(data["words"], str(data.get(ENGLISH.get(event["kind"], "")))).plain()
     return data
 
 
-def rows_of(job: Job, lines: Sequence[SpoolEvent], hide: Redactor) -> list[JobEvent]:
-    """The rows to store for these lines, in their order."""
+def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[JobEvent]:
+    """Unsaved rows for these events, in the same order."""
     return [
         JobEvent(
             job=job,
-            seq=line["seq"],
-            kind=line["kind"],
-            at=datetime.fromtimestamp(line["at"], UTC),
-            data=redacted_data(line, hide),
+            seq=event["seq"],
+            kind=event["kind"],
+            at=datetime.fromtimestamp(event["at"], UTC),
+            data=redacted_data(event, redact),
         )
-        for line in lines
+        for event in events
     ]
 
 
-def log_tail(job: Job, hide: Redactor) -> str:
-    """The last of what the run printed, without secrets: whole lines where there are several."""
-    try:
-        with open(job.folder / LOG, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - LOG_READ_BYTES))
-            data = file.read()
-    except FileNotFoundError:
-        return ""
-    if size > LOG_READ_BYTES:
+def log_tail(job: Job, redact: Redactor) -> str:
+    """The end of the job's log without secrets, cut at a line break if possible."""
+    data, is_whole = storage_of(job).read_log_end(LOG_READ_BYTES)
+    if not is_whole:
         data = data.partition(b"\n")[2] or data
-    text: str = hide(data.decode(errors="replace"))
+    text: str = redact(data.decode(errors="replace"))
     end = text[-LOG_TAIL_CHARACTERS:]
     return end if len(end) == len(text) else end.partition("\n")[2] or end

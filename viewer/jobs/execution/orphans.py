@@ -1,4 +1,4 @@
-"""Brings jobs to their end whose follower was killed, where no worker is there to do so."""
+"""Ends jobs and processes that nobody follows any more, when no worker is up to do so."""
 
 import logging
 from contextlib import suppress
@@ -10,35 +10,36 @@ from django.conf import settings
 from viewer.jobs import locks
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.environment import MARKER
-from viewer.jobs.execution.follow import ensure_finished, is_gone
+from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.queue.tasks import orphaned_jobs
+from viewer.jobs.storage import storage_of
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
 
 
 def finish_orphans() -> list[Job]:
-    """End the jobs under way whose child is gone and that nobody follows. Returns them as they ended.
+    """Finish the orphaned jobs whose runner has exited, unless a worker is up. Returns these jobs.
 
-    None is started, and none whose child still runs is touched: that run goes on. A worker does this itself.
+    Starts no job, and leaves jobs whose runner still runs alone.
     """
     if locks.worker_is_up():
         return []
-    settled = []
+    finished = []
     for job in orphaned_jobs():
         try:
-            # Claimed but never started, or ended: where it is alive, it would be waited for.
-            if is_gone(job):
+            # Finishing a job whose runner is alive would wait for it.
+            if processes.is_gone(job.process_id, storage_of(job)):
                 ensure_finished(job)
-                settled.append(job)
+                finished.append(job)
         except Exception:
-            # What was asked for is done all the same; the next command tries again.
-            logger.exception("settling job %s", job.pk)
-    return settled
+            # The command that called this goes on. The next command tries again.
+            logger.exception("finishing job %s", job.pk)
+    return finished
 
 
 def end_orphan_processes() -> list[Job]:
-    """End what still runs of jobs that have ended. Returns those jobs."""
+    """End processes of jobs that have ended. Returns these jobs."""
     marked: set[UUID] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError, ValueError):
@@ -46,8 +47,9 @@ def end_orphan_processes() -> list[Job]:
                 marked.add(UUID(marker))
     ended = []
     for job in Job.objects.ended().filter(pk__in=marked):
-        # Its follower may be about to do so.
-        if not locks.is_held(job.folder / locks.FOLLOWER) and processes.tree_of(job.folder):
-            processes.end_all(job.folder, patience=settings.CANCEL_GRACE_SECONDS)
+        storage = storage_of(job)
+        # A follower may be about to end them.
+        if not storage.is_followed() and processes.tree_of(storage):
+            processes.end_all(storage, patience=settings.CANCEL_GRACE_SECONDS)
             ended.append(job)
     return ended

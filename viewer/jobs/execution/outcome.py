@@ -1,4 +1,4 @@
-"""What a job came to, from its child's last word or from how the child went. Reads and stores nothing."""
+"""The outcome of a job, from what its runner reported or from how the runner exited. Pure functions."""
 
 import signal
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from viewer.messages.message import Value, Words, words_from
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Job
 
-# Somebody ended the child: a shut-down, a person, the kernel's memory keeper.
+# Sent from outside: at a shutdown, by a person, by the kernel when memory runs out.
 EXTERNAL_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 STATUSES = {
@@ -21,7 +21,7 @@ STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended, in words for a person."""
+    """How a job ended. ``error`` is a message for a person."""
 
     status: Job.Status
     result: str = ""
@@ -29,63 +29,66 @@ class Outcome:
     traceback: str = ""
 
 
-def outcome(last: dict[str, Any] | None, returned: int | None, *, spoke: bool, cancelled: bool) -> Outcome:
-    """What a job came to.
+def outcome_of(
+    last: dict[str, Any] | None, exit_status: int | None, *, has_events: bool, is_cancelled: bool
+) -> Outcome:
+    """The outcome of a job.
 
-    ``last`` is the data of its ``ended`` line; ``returned`` is the exit status where we are its parent
-    (negative: the signal); ``spoke`` says whether it ever wrote a line, ``cancelled`` whether a person asked.
+    ``last`` is the data of its ``ended`` event. ``exit_status`` is None if another process started the
+    runner, and negative for a signal. ``has_events`` says whether the runner wrote anything, and
+    ``is_cancelled`` whether a person or a limit stopped the job.
     """
     if last is not None:
-        return reported_outcome(last, cancelled=cancelled)
-    if cancelled:
+        return reported_outcome(last, is_cancelled=is_cancelled)
+    if is_cancelled:
         return Outcome(Job.Status.CANCELLED)
-    if returned is not None:
-        return outcome_of_exit(returned)
-    if not spoke:
+    if exit_status is not None:
+        return outcome_of_exit(exit_status)
+    if not has_events:
         never = _("The run was never started. Nothing was called; start it again.")
         return Outcome(Job.Status.INTERRUPTED, error=Words(never))
     cut_off = _("The run was cut off: its process is gone and left no last word.")
     return Outcome(Job.Status.INTERRUPTED, error=Words(cut_off))
 
 
-def reported_outcome(last: dict[str, Any], *, cancelled: bool) -> Outcome:
-    """The child's own word. What fails while it is being cancelled was cancelled."""
+def reported_outcome(last: dict[str, Any], *, is_cancelled: bool) -> Outcome:
+    """What the runner reported. A failure while the job is being cancelled counts as cancelled."""
     status = STATUSES.get(str(last.get("status")), Job.Status.FAILED)
-    if cancelled and status == Job.Status.FAILED:
+    if is_cancelled and status == Job.Status.FAILED:
         status = Job.Status.CANCELLED
     result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
     return Outcome(status, result, words_from(last.get("words"), error) if error else None, traceback)
 
 
-def with_failed_writes(came_to: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
-    """The outcome of a run that has succeeded, which says so where checkpoints of it could not be written.
+def with_failed_writes(outcome: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
+    """The outcome, with an error if the run succeeded but some of its checkpoints could not be written.
 
-    ``failures`` are the data of its ``checkpoint_failed`` lines.
+    ``failures`` are the data of its ``checkpoint_failed`` events.
     """
-    if came_to.status != Job.Status.SUCCEEDED or not failures:
-        return came_to
+    if outcome.status != Job.Status.SUCCEEDED or not failures:
+        return outcome
     counts: dict[str, Value] = {"failed": len(failures), "total": written + len(failures)}
     if any(failure.get("moved") for failure in failures):
         moved = _(
             "Finished, but %(failed)d of %(total)d checkpoints could not be written: the location was "
             "renamed, replaced or removed while the run wrote there."
         )
-        return replace(came_to, error=Words(moved, counts))
+        return replace(outcome, error=Words(moved, counts))
     lost = _("Finished, but %(failed)d of %(total)d checkpoints could not be written: %(reason)s")
     reason = str(failures[-1].get("error") or "")
-    return replace(came_to, error=Words(lost, {**counts, "reason": reason}))
+    return replace(outcome, error=Words(lost, {**counts, "reason": reason}))
 
 
-def outcome_of_exit(returned: int) -> Outcome:
-    """From how its process ended, where it left no last word."""
-    if returned >= 0:
+def outcome_of_exit(exit_status: int) -> Outcome:
+    """The outcome of a run whose process exited without reporting an end."""
+    if exit_status >= 0:
         message = _("The run's program ended with exit status %(status)d before it said how the run went.")
-        return Outcome(Job.Status.FAILED, error=Words(message, {"status": returned}))
+        return Outcome(Job.Status.FAILED, error=Words(message, {"status": exit_status}))
     try:
-        number = signal.Signals(-returned)
+        number = signal.Signals(-exit_status)
     except ValueError:
         message = _("The run's program was ended by signal %(number)d.")
-        return Outcome(Job.Status.FAILED, error=Words(message, {"number": -returned}))
+        return Outcome(Job.Status.FAILED, error=Words(message, {"number": -exit_status}))
     if number in EXTERNAL_SIGNALS:
         message = _("The run was cut off: its process is gone and left no last word. (%(name)s)")
         return Outcome(Job.Status.INTERRUPTED, error=Words(message, {"name": number.name}))

@@ -1,44 +1,55 @@
-"""Finds every process of a job, also those that left its session, and ends them."""
+"""Finds and ends every process of a job, including those that left its session."""
 
 import os
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
 from viewer.jobs.execution.environment import MARKER
-from viewer.jobs.spool import LOCK
+from viewer.jobs.storage import JobStorage
 
 
-def belongs_to(process: psutil.Process, folder: Path) -> bool:
-    """Whether a live process is of the job whose folder this is: it has its marker, or its lock open.
+def belongs_to(process: psutil.Process, storage: JobStorage) -> bool:
+    """Whether a live process belongs to the job: its environment has the marker, or it has the lock open.
 
-    A process id that another program has got since has neither.
+    A process that has got the id of an exited one has neither.
     """
     with suppress(psutil.Error, OSError):
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        if process.environ().get(MARKER) == folder.name:
+        if process.environ().get(MARKER) == storage.name:
             return True
     with suppress(psutil.Error, OSError):
-        lock = str(folder / LOCK)
-        return any(file.path == lock for file in process.open_files())
+        return any(file.path == storage.runner_lock for file in process.open_files())
     return False
 
 
-def is_alive(process_id: int, folder: Path) -> bool:
-    """Whether this process id is still that of the job."""
+def is_alive(process_id: int, storage: JobStorage) -> bool:
+    """Whether this process id still belongs to the job."""
     try:
-        return belongs_to(psutil.Process(process_id), folder)
+        return belongs_to(psutil.Process(process_id), storage)
     except psutil.Error:
         return False
 
 
-def tree_of(folder: Path) -> set[psutil.Process]:
-    """Every live process of the job, and what they started."""
-    found = {process for process in psutil.process_iter() if belongs_to(process, folder)}
+def is_gone(process_id: int | None, storage: JobStorage) -> bool:
+    """Whether the runner has exited, for processes that did not start it.
+
+    Its lock may outlive it, because processes that it started inherit the lock.
+    """
+    if storage.exists() and not storage.has_runner():
+        return True
+    if process_id is None:
+        # Without files there is no lock to test, and without an id there is nothing else to ask.
+        return not storage.exists()
+    return not is_alive(process_id, storage)
+
+
+def tree_of(storage: JobStorage) -> set[psutil.Process]:
+    """Every live process of the job and its descendants."""
+    found = {process for process in psutil.process_iter() if belongs_to(process, storage)}
     return found | set(descendants(found))
 
 
@@ -49,7 +60,7 @@ def descendants(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]
 
 
 def living(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """Those that still run; a process id that was given to another program does not count."""
+    """The processes that still run. Reused process ids do not count."""
     found = set()
     for process in processes:
         with suppress(psutil.Error):
@@ -58,29 +69,29 @@ def living(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
     return found
 
 
-def interrupt_group(process_id: int, folder: Path) -> None:
-    """Ctrl-C for the child and what it started in its session, if it is still there."""
-    if is_alive(process_id, folder):
+def interrupt_group(process_id: int, storage: JobStorage) -> None:
+    """Send SIGINT to the runner and what it started in its session, if the runner is alive."""
+    if is_alive(process_id, storage):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process_id, signal.SIGINT)
 
 
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    """The signal for each that still runs."""
+    """Send the signal to each process that still runs."""
     for process in living(processes):
         with suppress(psutil.Error):
             process.send_signal(number)
 
 
-def end_all(folder: Path, patience: float) -> None:
-    """End what is left of the job: asked first, killed after ``patience`` seconds, until nothing is left."""
-    left = tree_of(folder)
+def end_all(storage: JobStorage, patience: float) -> None:
+    """Send SIGTERM to all processes of the job, and SIGKILL to those that run after ``patience`` seconds."""
+    left = tree_of(storage)
     if not left:
         return
     send(left, signal.SIGTERM)
     psutil.wait_procs(left, timeout=patience)
     for _attempt in range(5):
-        left = living(left | tree_of(folder))
+        left = living(left | tree_of(storage))
         if not left:
             return
         send(left, signal.SIGKILL)

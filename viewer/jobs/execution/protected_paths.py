@@ -1,4 +1,4 @@
-"""The folders and files that no run imports anything from: every location, and our own data folder."""
+"""Protected paths, from which no run imports code: every location and the data folder."""
 
 import json
 import os
@@ -14,16 +14,15 @@ from viewer.models import Location, Project
 
 STORE = Location.Provider.SQLITE
 MAX_PTH_BYTES = 64 * 1024
-# Variables that name folders of code, one or several.
+# Variables that hold several code folders, or one.
 CODE_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 SINGLE_VARIABLES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
 
 
 def protected_paths(project: Project) -> list[str]:
-    """What this project's runs may not import from, shortest first.
+    """The paths from which this project's runs may not import, shortest first.
 
-    A folder of JSON checkpoints is protected with all below it. Of a SQLite store it is the file, and the
-    folder that it is in unless the project's own code is there too.
+    For a SQLite store these are the file and its folder, unless that folder contains the project's code.
     """
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
@@ -37,12 +36,12 @@ def protected_paths(project: Project) -> list[str]:
 
 
 def code_folders(project: Project) -> list[Path]:
-    """The folders that the project's code is imported from: its own, ``src``, its entry points' packages."""
+    """The folders from which the project's code is imported: its own, ``src``, its entry points' packages."""
     folder = Path(project.folder)
     roots = [root for root in (folder, folder / "src") if root.is_dir()]
     found = list(roots)
     for entry_point in project.entry_points:
-        # Of a declared entry point this is a file, which is in one of the roots.
+        # A declared entry point is a file in one of the roots.
         packages = entry_point.partition(":")[0].split(".")[:-1] if ":" in entry_point else []
         for root in roots:
             for end in range(1, len(packages) + 1):
@@ -52,7 +51,7 @@ def code_folders(project: Project) -> list[Path]:
 
 
 def conflict_of(project: Project) -> Words | None:
-    """Why nothing of this project can be imported: its code or Python lies in a location. None: it can."""
+    """Why this project cannot run: its code, Python or environment file is in a protected path. Else None."""
     protected = [Path(path) for path in protected_paths(project)]
     for folder in code_folders(project):
         if cover := covering(folder, protected):
@@ -66,7 +65,7 @@ def conflict_of(project: Project) -> Words | None:
     if cover := covering(interpreter, protected) or covering(interpreter.parent, protected):
         message = _("The interpreter lies in %(cover)s, which holds checkpoints or Forkline's data.")
         return Words(message, {"cover": str(cover)})
-    # Nobody else writes to our own folder: it is where the demo's file is.
+    # Only Forkline writes to the data folder, and the demo's environment file is there.
     locations = [path for path in protected if path not in _both(Path(settings.DATA_DIR))]
     if project.environment_file and (cover := covering(Path(project.environment_file), locations)):
         message = _("The environment file lies in %(cover)s, which holds checkpoints.")
@@ -82,7 +81,7 @@ def conflict_of(project: Project) -> Words | None:
 
 
 def covering(path: Path, protected: list[Path]) -> Path | None:
-    """The protected path that this one is or lies below, as it is written or with links followed."""
+    """The protected path that equals or contains this one, with or without links followed."""
     for form in _both(path):
         for one in protected:
             if form.is_relative_to(one):
@@ -91,30 +90,30 @@ def covering(path: Path, protected: list[Path]) -> Path | None:
 
 
 def without_protected(variables: dict[str, str], project: Project) -> dict[str, str]:
-    """The variables without folders of code that lie in a location: Python would read them at its start."""
+    """The variables without code folders inside a protected path, which Python would read at its start."""
     protected = [Path(path) for path in protected_paths(project)]
 
-    def is_fine(entry: str) -> bool:
-        # An empty entry is the folder that the child starts in.
+    def is_allowed(entry: str) -> bool:
+        # An empty entry means the working directory, which is the project's folder.
         return covering(Path(project.folder) / entry, protected) is None
 
     clean = dict(variables)
     for name in set(CODE_VARIABLES) & variables.keys():
-        clean[name] = os.pathsep.join(filter(is_fine, variables[name].split(os.pathsep)))
+        clean[name] = os.pathsep.join(filter(is_allowed, variables[name].split(os.pathsep)))
     for name in set(SINGLE_VARIABLES) & variables.keys():
-        if not is_fine(variables[name]):
+        if not is_allowed(variables[name]):
             del clean[name]
     return clean
 
 
 def guard_list(project: Project) -> Path:
-    """A file with the project's protected paths as they are now, for every Python that its jobs start."""
+    """Write the project's protected paths to a file that the import guard reads. Returns the file."""
     folder = Path(settings.DATA_DIR) / "guard"
     folder.mkdir(exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     path, text = folder / f"{project.pk}.json", json.dumps(protected_paths(project))
     if not path.exists() or path.read_text() != text:
-        # Several jobs may start at once: each writes a file of its own, readable by its owner alone.
+        # Several jobs may start at once. A temporary file is readable by the owner only.
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as new:
             new.write(text)
         Path(new.name).replace(path)
@@ -122,12 +121,12 @@ def guard_list(project: Project) -> Path:
 
 
 def _both(path: Path) -> set[Path]:
-    """The path without ``..``, and with all links followed."""
+    """The path without ``..``, and the path with all links followed."""
     return {Path(os.path.normpath(path)), Path(os.path.realpath(path))}
 
 
 def _path_entries(interpreter: Path) -> Iterator[tuple[Path, Path]]:
-    """The folders that ``.pth`` files of the interpreter's environment put on its import path."""
+    """Pairs of a ``.pth`` file in the interpreter's environment and a folder that it adds to sys.path."""
     for folder in interpreter.parent.parent.glob("lib/python3*/site-packages"):
         for file in sorted(folder.glob("*.pth")):
             try:

@@ -1,4 +1,4 @@
-"""A project's secrets, hidden in what was stored of its jobs before they were known."""
+"""Redacts stored jobs again when the secrets of their project change."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _PREFLIGHT = ("report", "error", "error_words")
 
 
 def redact_jobs_again(project: Project) -> None:
-    """Hide what the environment file holds by now in the project's jobs that have ended."""
+    """Redact the current values of the project's environment file in its ended jobs and preflight checks."""
     secrets = secrets_for(project)
     mark = mark_of(secrets)
     if project.secrets_mark == mark:

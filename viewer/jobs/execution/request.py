@@ -1,4 +1,4 @@
-"""What a child is asked to do, made from what a person chose."""
+"""Requests: what a runner is asked to do."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -7,7 +7,6 @@ from viewer.engines.plan import Edits, Step
 from viewer.importing import unredacted_source
 from viewer.jobs.execution.protected_paths import protected_paths
 from viewer.jobs.spool import (
-    STORED,
     CheckpointSource,
     LocationTarget,
     Options,
@@ -16,12 +15,13 @@ from viewer.jobs.spool import (
     Request,
     StepRequest,
 )
+from viewer.jobs.storage import storage_of
 from viewer.models import Checkpoint, Job, Project
 from viewer.redaction.marker import MARKER
 
 # The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
 REPEATABLE_EDITS = "kept"
-# What the engine calls the branch of a run that begins.
+# The name that the engine gives to the branch of a new run.
 FIRST_BRANCH = "main"
 
 
@@ -34,18 +34,18 @@ def request_for(
     entry_point: str = "",
     options: Options | None = None,
 ) -> Request:
-    """The request of a job that is about to be made; ``request_of`` fills ``job``, ``folder`` and the like.
+    """The request of a fork or resume, to be stored with its job. ``request_of`` completes it for the runner.
 
-    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` where the output is JSON.
+    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
     """
     location = checkpoint.location
-    place = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
+    source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
     if checkpoint.state == Checkpoint.State.PRUNED:
-        place["stored"] = True
+        source["stored"] = True
     return Request(
         job="",
         kind="fork" if kind == Job.Kind.FORK else "resume",
-        checkpoint=place,
+        checkpoint=source,
         location=LocationTarget(
             path=location.path, provider="sqlite" if location.provider == location.Provider.SQLITE else "json"
         ),
@@ -63,19 +63,19 @@ def request_for(
 
 
 def request_for_run(
-    place: LocationTarget,
+    target: LocationTarget,
     entity: str,
     name: str,
     entry_point: str,
     inputs: Mapping[str, Any],
     options: Options | None = None,
 ) -> Request:
-    """The request of a new run's job; ``inputs`` are all that it is started with."""
+    """The request of a new run, to be stored with its job. ``inputs`` are complete."""
     return Request(
         job="",
         kind="run",
         checkpoint=CheckpointSource(id="", source=""),
-        location=place,
+        location=target,
         entity=entity,
         name=name,
         branch=FIRST_BRANCH,
@@ -90,27 +90,27 @@ def request_for_run(
 
 
 def request_of(job: Job) -> Request:
-    """The row's request as its child reads it: with the job's id, its project's folder, and its own copy."""
+    """The stored request, completed for the runner: job id, project folder, permissions, limits, real ids."""
     folder = job.project.folder if job.project else ""
-    asked = {name: value for name, value in job.request.items() if name != REPEATABLE_EDITS}
-    request = cast(Request, {**asked, "job": str(job.id), "folder": folder})
+    stored = {name: value for name, value in job.request.items() if name != REPEATABLE_EDITS}
+    request = cast(Request, {**stored, "job": str(job.id), "folder": folder})
     if job.project:
         request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
     if job.checkpoint and MARKER in job.checkpoint.source_key and not is_stored(request):
-        # The row's names hide a secret: only the location has the real ones.
+        # The row's id or path was redacted. Only the location has the real one.
         real = unredacted_source(job.checkpoint)
         request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}
         if request["kind"] == "resume":
             request["branch"] = real.branch or request["branch"]
     if is_stored(request):
-        request["checkpoint"] = {**request["checkpoint"], "source": str(job.folder / STORED)}
+        request["checkpoint"] = {**request["checkpoint"], "source": storage_of(job).stored_copy}
     return request
 
 
 def permissions_of(project: Project) -> Permissions:
-    """What a child of this project is allowed at this moment."""
+    """What a runner of this project is currently allowed to do."""
     return Permissions(
         protected=protected_paths(project),
         accepted_effects=sorted(project.accepted_effects.keys()),
@@ -119,12 +119,12 @@ def permissions_of(project: Project) -> Permissions:
 
 
 def is_stored(request: Mapping[str, Any]) -> bool:
-    """Whether the run starts from the copy that is kept here, as its checkpoint was pruned."""
+    """Whether the run starts from the stored copy of a pruned checkpoint."""
     return bool(request.get("checkpoint", {}).get("stored"))
 
 
 def output_edit(output: str | Mapping[str, Any]) -> OutputEdit:
-    """A text as an edit of that text; what is an edit already, as it is."""
+    """An edit from a text, or the edit itself."""
     if isinstance(output, str):
         return OutputEdit(text=output)
     return OutputEdit(json=output["json"]) if "json" in output else OutputEdit(text=str(output["text"]))

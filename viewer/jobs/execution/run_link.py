@@ -1,18 +1,18 @@
-"""Gives a new run's job the run that its checkpoints have become."""
+"""Links the job of a new run to its imported run."""
 
 from viewer.models import Checkpoint, Job
 
 
 def link_run(job: Job) -> None:
-    """Keep the job's run, once one of the checkpoints that it told is known. Again and again, from anywhere.
+    """Set the job's run once one of the job's checkpoints is imported. May be called any number of times.
 
-    A fork or resume has had its run from the start.
+    A fork or resume has its run from the start.
     """
     if job.kind != Job.Kind.RUN:
         return
-    told = job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True)
+    reported = job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True)
     rows = Checkpoint.objects.filter(
-        location=job.location, checkpoint_id__in=[one for one in told[:50] if one]
+        location=job.location, checkpoint_id__in=[one for one in reported[:50] if one]
     )
     first = rows.order_by("row").values_list("run_id", flat=True).first()
     if first is not None:

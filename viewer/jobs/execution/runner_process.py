@@ -1,4 +1,4 @@
-"""A job's process, as its starter sees it: started cold, or forked from one that waited."""
+"""A runner, as the process that started it sees it: a new process, or a fork of a prewarmed one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_MESSAGE_BYTES = 64 * 1024
 
 
 class RunnerProcess(Protocol):
-    """What ``subprocess.Popen`` has of these holds for both."""
+    """The part of ``subprocess.Popen`` that both kinds of runner have."""
 
     @property
     def pid(self) -> int: ...
@@ -20,18 +20,18 @@ class RunnerProcess(Protocol):
     def returncode(self) -> int | None: ...
 
     def poll(self) -> int | None:
-        """Its exit status (negative: the signal), or None while it runs. Raises Lost."""
+        """The exit status (negative for a signal), or None while it runs. Raises LostRunner."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status, waited for so many seconds. Raises subprocess.TimeoutExpired, or Lost."""
+        """The exit status. Waits for ``timeout`` seconds. Raises subprocess.TimeoutExpired, LostRunner."""
 
 
 class LostRunner(Exception):
-    """The process that alone would have learned the exit status is gone. The child itself may run on."""
+    """The exit status cannot be read: the runner's parent has exited. The runner may still run."""
 
 
 class PrewarmedRunner:
-    """A child that was forked from a waiting process, which tells over ``connection`` how it ends."""
+    """A fork of a prewarmed process, which sends the fork's exit status over ``connection``."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
@@ -39,16 +39,16 @@ class PrewarmedRunner:
         self._connection = connection
 
     def poll(self) -> int | None:
-        return self._told(0)
+        return self._exit_status(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        status = self._told(timeout)
+        status = self._exit_status(timeout)
         if status is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return status
 
-    def _told(self, timeout: float | None) -> int | None:
-        """Wait for the one message that matters: others may come late."""
+    def _exit_status(self, timeout: float | None) -> int | None:
+        """Wait for the message with the exit status. Skips other messages, which may arrive late."""
         while self.returncode is None:
             try:
                 message = receive(self._connection, timeout)
@@ -57,7 +57,7 @@ class PrewarmedRunner:
             except OSError as error:
                 raise LostRunner(str(error)) from error
             if not message:
-                raise LostRunner(f"nobody tells how {self.pid} ends")
+                raise LostRunner(f"the parent of process {self.pid} has exited")
             if "status" in message:
                 self.returncode = int(message["status"])
                 self._connection.close()
@@ -65,7 +65,7 @@ class PrewarmedRunner:
 
 
 def receive(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
-    """One message; empty where the other side has gone. Raises OSError, such as TimeoutError."""
+    """One message, empty if the connection is closed. Raises OSError, such as TimeoutError."""
     connection.settimeout(timeout)
     data = connection.recv(MOST_MESSAGE_BYTES)
     return dict(json.loads(data)) if data else {}

@@ -1,6 +1,5 @@
-"""Takes a queued job and starts its child, which then lives on its own."""
+"""Starts the runner of a queued job. The runner outlives the process that starts it."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +8,6 @@ from django.conf import settings
 
 from viewer.engines import engine_name
 from viewer.importing import stored_bytes
-from viewer.jobs import locks
 from viewer.jobs.execution.clean_up import clean_up
 from viewer.jobs.execution.engine_runner import engine_of_project, runner_program
 from viewer.jobs.execution.environment import file_values, runner_environment
@@ -18,44 +16,44 @@ from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.request import is_stored, request_of
 from viewer.jobs.execution.runner_process import RunnerProcess
 from viewer.jobs.prewarm import client
-from viewer.jobs.spool import LOCK, LOG, REQUEST, STORED
+from viewer.jobs.storage import JobStorage, storage_of
 from viewer.messages.message import Worded, Words
 from viewer.messages.message import gettext_noop as _
 from viewer.models import Job, Project
 
 
 class JobRefused(Worded):
-    """A job cannot be started. Its words tell why, and what to do."""
+    """A job cannot be started. The message says why and what to do."""
 
 
 def launch(job: Job) -> RunnerProcess | None:
-    """Claim the job and start its child. None where another has it, it was cancelled, or it cannot start.
+    """Claim the job and start its runner.
 
-    A job that cannot start fails with the reason: it has cost nothing, and a person may start another.
-    Callers hold the job's follower lock.
+    Returns None if another process has claimed the job, if it was cancelled, or if it cannot start. A job
+    that cannot start fails with the reason. The caller holds the job's follower lock.
     """
     if not job.claim():
         return None
     try:
         project = runnable(job.project)
-        prepare_folder(job)
-        child = start_runner(job.folder, project, engine=engine_name(job.location))
-        job.note_process(child.pid)
-        return child
+        write_files(job)
+        runner = start_runner(storage_of(job), project, engine=engine_name(job.location))
+        job.note_process(runner.pid)
+        return runner
     except (JobRefused, OSError) as error:
         job.end(Job.Status.FAILED, why=start_error(error))
-        # What it was to do holds what a person typed.
+        # The request contains the user's input.
         clean_up(job, redactor_for(job))
         return None
 
 
 def start_error(error: JobRefused | OSError) -> Words:
-    """Why a child could not be started: in our words, or in the system's."""
+    """Why a runner could not be started: the refusal's message, or the system's error."""
     return error.words if isinstance(error, JobRefused) else Words(str(error))
 
 
 def runnable(project: Project | None) -> Project:
-    """The project, fit to run programs in. Raises JobRefused."""
+    """The project, checked to be able to run. Raises JobRefused."""
     if project is None:
         raise JobRefused(_("This location has no project yet. Name its folder and interpreter first."))
     if not project.is_confirmed:
@@ -78,7 +76,7 @@ def runnable(project: Project | None) -> Project:
     try:
         file_values(project)
     except (OSError, ValueError):
-        # Without the error's own words, which quote the file.
+        # The error itself would quote the file.
         message = _("The project's environment file cannot be read as text: %(path)s.")
         raise JobRefused(message, path=project.environment_file) from None
     if conflict := conflict_of(project):
@@ -86,61 +84,39 @@ def runnable(project: Project | None) -> Project:
     return project
 
 
-def prepare_folder(job: Job) -> None:
-    """Write what the child is asked to do, for its owner's eyes alone. Raises JobRefused, OSError."""
-    make_folder(job)
-    write_private_file(job.folder / REQUEST, json.dumps(request_of(job)).encode())
+def write_files(job: Job) -> None:
+    """Write what the runner reads. Raises JobRefused, OSError."""
+    storage = storage_of(job)
+    storage.create()
+    storage.write_request(request_of(job))
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused(_("The copy that is kept of this checkpoint is gone: its location was removed."))
-        write_private_file(job.folder / STORED, stored_bytes(job.checkpoint))
-
-
-def write_private_file(path: Path, data: bytes) -> None:
-    """Write a file anew, for its owner's eyes alone. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-
-
-def make_folder(job: Job) -> None:
-    """The job's folder, for its owner's eyes alone."""
-    make_private_folder(job.folder)
-
-
-def make_private_folder(folder: Path) -> None:
-    """Make a folder and the one that it is in, for the owner's eyes alone. Raises OSError."""
-    folder.parent.mkdir(exist_ok=True, mode=0o700)
-    folder.mkdir(exist_ok=True, mode=0o700)
-    for one in (folder.parent, folder):
-        # What was there already, or was made under another umask.
-        one.chmod(0o700)
+        storage.write_stored_copy(stored_bytes(job.checkpoint))
 
 
 def start_runner(
-    folder: Path, project: Project, *, is_preflight: bool = False, engine: str = ""
+    storage: JobStorage, project: Project, *, is_preflight: bool = False, engine: str = ""
 ) -> RunnerProcess:
-    """Start this folder's child in a session of its own, holding its lock. Raises JobRefused, or OSError.
+    """Start a runner in a new session, holding the runner lock. Raises JobRefused, OSError.
 
-    A preflight check gets no real key.
-
-    A process that waits for the project's jobs is forked; where none does, its interpreter is started.
-
-    It starts in the project's folder, as the project's own run does: crews read their knowledge, write
-    their files and find their memory relative to it, so that elsewhere a fork would not do what the run did.
+    Forks a prewarmed process if there is one, else starts the project's interpreter. The working directory is
+    the project's folder, because runs read knowledge and write files relative to it. Without
+    ``engine``, the engine of the project's locations is used.
     """
     engine = engine or engine_of_project(project)
-    environment = runner_environment(folder, project, is_preflight=is_preflight)
-    lock = locks.acquire(folder / LOCK)
+    environment = runner_environment(storage.name, project, is_preflight=is_preflight)
+    lock = storage.acquire_runner_lock()
     if lock is None:
         raise JobRefused(_("A child of this job is already there."))
-    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = storage.open_log()
     try:
-        forked = client.fork_runner(folder, project, engine, environment, lock, log)
+        forked = client.fork_runner(storage.runner_argument, project, engine, environment, lock, log)
         if forked is not None:
             return forked
         client.request_prewarm(project, client.SECONDS_AFTER_A_COLD_START)
         return subprocess.Popen(
-            [project.interpreter, str(runner_program(engine)), str(folder)],
+            [project.interpreter, str(runner_program(engine)), storage.runner_argument],
             cwd=project.folder,
             env=environment,
             stdin=subprocess.DEVNULL,

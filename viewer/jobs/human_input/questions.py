@@ -1,28 +1,28 @@
-"""A job's questions: from its spool into rows, and the answers from rows into its folder."""
+"""Questions: from spool events into rows, and answers from rows to the runner."""
 
-import json
-import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from uuid import uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
 
 from viewer.jobs.event_values import positive_integer
 from viewer.jobs.execution.event_rows import Redactor, redactor_for
-from viewer.jobs.spool import SpoolEvent, answer_name
+from viewer.jobs.spool import SpoolEvent
+from viewer.jobs.storage import storage_of
 from viewer.models import Job, Question
 
-# An answer is read by a model: more than this is no answer.
+# Longer answers are cut, because a model reads them.
 MAX_ANSWER_CHARACTERS = 100_000
-# Nobody answers more than this.
+# Higher question numbers are ignored.
 MAX_QUESTIONS = 100_000
 
 
 def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bool:
-    """Answer it, and let its run go on. False where it was answered before, or its run has ended."""
+    """Answer the question, so that its run continues.
+
+    The first answer wins: returns False if it has been answered, or if its run has ended.
+    """
     if not question.take_answer(text[:MAX_ANSWER_CHARACTERS], person):
         return False
     deliver(question)
@@ -30,75 +30,66 @@ def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bo
 
 
 def deliver(question: Question) -> None:
-    """Write the kept answer where the child waits for it, whole and for its owner's eyes; once is enough."""
-    folder = question.job.folder
-    path = folder / answer_name(question.number)
-    # A job that is deleted leaves no folder to be sure of.
+    """Write the stored answer for the runner, unless it has been written."""
+    storage = storage_of(question.job)
+    # The files of a deleted job are gone.
     with suppress(FileNotFoundError):
-        if not path.exists():
-            _write_whole(path, json.dumps({"text": question.answer}))
+        if not storage.has_answer(question.number):
+            storage.write_answer(question.number, question.answer)
     if not Job.objects.unfinished().filter(pk=question.job_id).exists():
-        # It ended meanwhile, and what it left may have been tidied up already.
-        path.unlink(missing_ok=True)
+        # The job has ended in the meantime and may have been cleaned up already.
+        storage.delete_answer(question.number)
 
 
-def _write_whole(path: Path, text: str) -> None:
-    half = path.with_name(f"{path.name}.{uuid4().hex}")
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    half.rename(path)
+def deliver_missing(job: Job, open_numbers: Collection[int]) -> None:
+    """Deliver stored answers to open questions. The process that stored them may have been killed."""
+    for question in job.questions.filter(number__in=open_numbers).exclude(answered_at=None):
+        deliver(question)
 
 
-def ingest(job: Job, lines: Iterable[SpoolEvent], hide: Redactor, open_numbers: set[int]) -> None:
-    """Make rows of what these lines ask, and keep ``open_numbers`` at what the child still waits for.
+def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_numbers: set[int]) -> None:
+    """Store the questions in these events. Updates ``open_numbers``, which the runner waits for.
 
-    The same lines may come again, as a new follower reads a spool from its beginning.
+    Idempotent, because a new follower reads a spool from the beginning.
     """
-    for line in lines:
-        number = positive_integer(line["data"].get("number"))
+    for event in events:
+        number = positive_integer(event["data"].get("number"))
         if not 0 < number <= MAX_QUESTIONS:
             continue
-        if line["kind"] == "question":
+        if event["kind"] == "question":
             open_numbers.add(number)
-            _store_question(job, number, line, hide)
-        elif line["kind"] in {"answered", "withdrawn"}:
+            _store_question(job, number, event, redact)
+        elif event["kind"] in {"answered", "withdrawn"}:
             open_numbers.discard(number)
-            _redact_answers(job.questions.filter(number=number), hide)
-        if line["kind"] == "withdrawn":
+            _redact_answers(job.questions.filter(number=number), redact)
+        if event["kind"] == "withdrawn":
             job.questions.filter(number=number).withdraw()
 
 
 def redacted_answer(question: Question) -> str:
-    """The answer as it may be shown: a person may have pasted a key into it."""
+    """The answer without secrets that a person may have typed."""
     return str(redactor_for(question.job)(question.answer))
 
 
-def redact_answers(job: Job, hide: Redactor) -> None:
-    """Keep of the answers only what may be shown: nobody waits for them any more."""
-    _redact_answers(job.questions.all(), hide)
+def redact_answers(job: Job, redact: Redactor) -> None:
+    """Redact the stored answers of a job whose runner waits for none of them any more."""
+    _redact_answers(job.questions.all(), redact)
 
 
-def _redact_answers(questions: Iterable[Question], hide: Redactor) -> None:
+def _redact_answers(questions: Iterable[Question], redact: Redactor) -> None:
     for question in questions:
-        shown = str(hide(question.answer))
-        if shown != question.answer:
-            Question.objects.filter(pk=question.pk).update(answer=shown)
+        redacted = str(redact(question.answer))
+        if redacted != question.answer:
+            Question.objects.filter(pk=question.pk).update(answer=redacted)
 
 
-def _store_question(job: Job, number: int, line: SpoolEvent, hide: Redactor) -> None:
-    data = hide(line["data"])
+def _store_question(job: Job, number: int, event: SpoolEvent, redact: Redactor) -> None:
+    data = redact(event["data"])
     kind, context = str(data.get("kind")), data.get("context")
     values = {
         "kind": kind if kind in Question.Kind.values else Question.Kind.FLOW_INPUT,
         "prompt": str(data.get("prompt") or ""),
         "context": context if isinstance(context, dict) else {},
-        "asked_at": datetime.fromtimestamp(line["at"], UTC),
+        "asked_at": datetime.fromtimestamp(event["at"], UTC),
     }
     Question.objects.get_or_create(job=job, number=number, defaults=values)
-
-
-def deliver_missing(job: Job, open_numbers: Collection[int]) -> None:
-    """Hand over the answers that were kept, and not handed over: who kept them has died in between."""
-    for question in job.questions.filter(number__in=open_numbers).exclude(answered_at=None):
-        deliver(question)

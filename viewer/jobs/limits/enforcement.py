@@ -1,6 +1,5 @@
-"""Keeps a job to its limits while it is followed: counts its lines, and stops it as a cancel would."""
+"""Enforces the limits of a followed job: counts its events, and stops it as a cancellation does."""
 
-import json
 from dataclasses import asdict, dataclass, field
 
 from viewer.engines import unit_events
@@ -13,36 +12,37 @@ from viewer.jobs.limits.usage import (
     reached_shared_limit,
     seconds_of,
 )
-from viewer.jobs.spool import STOP, SpoolEvent
+from viewer.jobs.spool import SpoolEvent
+from viewer.jobs.storage import storage_of
 from viewer.models import Job
 
-# Lines of a run that goes on to use more. One that only has to end after its last answer is let end.
+# Besides the start of a unit, these say that a run will use more. A run that only has to end may end.
 WORK_STARTED = ("model_started", "model_completed")
 
 
 @dataclass
 class LimitEnforcer:
-    """What the lines of one job say that it has used, and the limit that is reached."""
+    """What a job has used according to its events, and the limit that it has reached."""
 
     job: Job
     tokens: int = 0
     steps: int = 0
     own: dict[str, float] = field(default_factory=dict)
     reached: Limit | None = None
-    # Its child has said that it stops by itself.
-    stops_itself: bool = False
+    # The runner has reported that it stops at a limit.
+    runner_stops: bool = False
 
 
 def limit_enforcer_for(job: Job) -> LimitEnforcer:
-    """Counts from the beginning of the spool, whoever has read it before."""
+    """An enforcer that counts from the beginning of the spool."""
     return LimitEnforcer(job, own=dict(job.limits))
 
 
-def count_event(enforcer: LimitEnforcer, line: SpoolEvent) -> bool:
-    """Count a line. True where the run has to be stopped now: a limit is reached, and it goes on."""
-    kind, data = line["kind"], line["data"]
+def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
+    """Count an event. True if the run has to be stopped now: it has reached a limit and goes on."""
+    kind, data = event["kind"], event["data"]
     if kind == "limit":
-        enforcer.stops_itself = True
+        enforcer.runner_stops = True
         _stop(enforcer.job, limit_in(data))
         return False
     if enforcer.reached and kind in (*WORK_STARTED, *unit_events("started")):
@@ -58,7 +58,7 @@ def count_event(enforcer: LimitEnforcer, line: SpoolEvent) -> bool:
 
 
 def store_usage(enforcer: LimitEnforcer) -> None:
-    """Keep in the row what was counted, for whoever shares a limit. It never becomes less."""
+    """Store the usage in the job's row, where other jobs that share a limit read it. It never decreases."""
     job = enforcer.job
     tokens, steps = max(job.tokens, enforcer.tokens), max(job.steps_used, enforcer.steps)
     if (tokens, steps) != (job.tokens, job.steps_used):
@@ -66,18 +66,22 @@ def store_usage(enforcer: LimitEnforcer) -> None:
 
 
 def check_shared(enforcer: LimitEnforcer) -> bool:
-    """Look at the time and at what others have used. True where the run has to be stopped now."""
+    """Check the time limit and the limits shared with other jobs. True if the run has to be stopped now."""
     job = enforcer.job
     if job.limit_hit:
-        return not enforcer.stops_itself
+        return not enforcer.runner_stops
     waits = list(job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at"))
     seconds = seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
     if "seconds" in enforcer.own and seconds >= enforcer.own["seconds"]:
         return _stop(job, Limit("job", "seconds", enforcer.own["seconds"]))
     shared = reached_shared_limit(job)
-    _tell_child(job, shared)
+    if shared is None:
+        # Another job's usage may have left the period of the limit, so that there is room again.
+        storage_of(job).delete_stop()
+    else:
+        storage_of(job).write_stop(asdict(shared))
     enforcer.reached = _own_reached(enforcer) or shared
-    # Time goes on by itself; of anything else, nothing is used until the run goes on.
+    # A run that only waits uses time, but no tokens and no steps.
     if shared and shared.measure == "seconds":
         return _stop(job, shared)
     return False
@@ -87,17 +91,6 @@ def _own_reached(enforcer: LimitEnforcer) -> Limit | None:
     used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
     own = limits_in("job", enforcer.own)
     return next((one for one in own if one.measure in used and used[one.measure] >= one.most), None)
-
-
-def _tell_child(job: Job, shared: Limit | None) -> None:
-    """Have the child begin nothing more, or go on where there is room again."""
-    stop = job.folder / STOP
-    if shared is None:
-        stop.unlink(missing_ok=True)
-    elif not stop.exists():
-        whole = stop.with_suffix(".new")
-        whole.write_text(json.dumps(asdict(shared)), encoding="utf-8")
-        whole.replace(stop)
 
 
 def _stop(job: Job, limit: Limit | None) -> bool:

@@ -1,8 +1,8 @@
-"""How much jobs may use, what they have used of it, and which limit is reached.
+"""Limits on jobs, their usage, and which limit is reached.
 
-A step is a unit of work that was completed. Seconds are those that a job ran, without
-the time in which it waited for a person; those of several jobs are added up, whether they ran side by side or
-not. A day begins at the server's midnight, and holds what was used since, whenever the job had begun.
+A step is a completed unit, such as a task. Seconds are the time that a job ran, without the time that it
+waited for a person. The seconds of several jobs are added up even if the jobs ran at the same time. A day
+begins at the server's midnight, and includes what jobs that started earlier have used since then.
 """
 
 import math
@@ -25,9 +25,9 @@ from viewer.models import DayLimits, Job, JobEvent, Question
 from viewer.models.jobs import seconds_covered
 from viewer.models.limits import MEASURES
 
-# What is counted of a job's lines.
+# The events that are counted.
 TOKEN_EVENTS = ("model_completed", "cache_warmed")
-# Why a run was stopped, by whose limit it was.
+# Why a run was stopped, for each kind of limit.
 LIMIT_LABELS: dict[str, str | Promise] = {
     "job": gettext_lazy("Stopped at its limit of %(amount)s."),
     "sweep": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
@@ -38,7 +38,7 @@ LIMIT_LABELS: dict[str, str | Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So much at most. ``whose``: job, sweep, project or day; ``measure`` is one of MEASURES."""
+    """An upper bound. ``whose`` is job, sweep, project or day; ``measure`` is one of MEASURES."""
 
     whose: str
     measure: str
@@ -46,7 +46,7 @@ class Limit:
 
 
 def limit_in(plain: object) -> Limit | None:
-    """The limit that was stored or sent as plain data; None where it is none of ours."""
+    """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
         case {"whose": str(whose), "measure": str(measure), "most": int() | float() as most}:
             is_known = whose in LIMIT_LABELS and measure in MEASURES and math.isfinite(most)
@@ -55,12 +55,12 @@ def limit_in(plain: object) -> Limit | None:
 
 
 def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:
-    """The limits that a row holds."""
+    """The limits in a row's field."""
     return [Limit(whose, measure, limits[measure]) for measure in MEASURES if limits and measure in limits]
 
 
 def shared_limits(job: Job) -> list[Limit]:
-    """Those that the job shares with others, as they stand now."""
+    """The current limits that the job shares with other jobs."""
     rows = Job.objects.filter(pk=job.pk).values_list("sweep__limits", "project__limits")
     of_sweep, of_project = rows.first() or ({}, {})
     of_day = DayLimits.objects.filter(pk=1).values_list("limits", flat=True).first()
@@ -72,7 +72,7 @@ def shared_limits(job: Job) -> list[Limit]:
 
 
 def reached_shared_limit(job: Job) -> Limit | None:
-    """The first limit that the job shares with others and that is used up; None where there is room."""
+    """The first shared limit that is used up, or None."""
     used: dict[str, dict[str, float]] = {}
     for limit in shared_limits(job):
         if limit.whose not in used:
@@ -83,7 +83,7 @@ def reached_shared_limit(job: Job) -> Limit | None:
 
 
 def shared_usage(whose: str, job: Job) -> dict[str, float]:
-    """What all jobs that share this limit have used of it."""
+    """The usage of all jobs that share this limit, by measure."""
     if whose == "sweep":
         return usage_of(Job.objects.filter(sweep=job.sweep_id))
     if whose == "project":
@@ -92,7 +92,7 @@ def shared_usage(whose: str, job: Job) -> dict[str, float]:
 
 
 def usage_of(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, float]:
-    """What these jobs have used, by measure; ``since`` leaves out what they used before."""
+    """The usage of these jobs by measure, from ``since`` on if it is given."""
     started = jobs.filter(started_at__isnull=False)
     if since:
         started = started.filter(Q(ended_at=None) | Q(ended_at__gte=since))
@@ -110,7 +110,7 @@ def usage_of(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, fl
 
 
 def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
-    """Tokens and steps of one job."""
+    """The tokens and steps of one job, from ``since`` on if it is given."""
     if since is None or job.started_at is None or job.started_at >= since:
         return job.tokens, job.steps_used
     events = JobEvent.objects.filter(job=job, at__gte=since)
@@ -121,7 +121,9 @@ def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
 def seconds_of(
     job: Job, waits: Iterable[tuple[datetime, datetime | None]], since: datetime | None = None
 ) -> float:
-    """How long a job has run, without these waits for a person; in order, an open one without an end."""
+    """How many seconds a job has run, without these waits for a person. The waits are ordered by their start;
+    an open wait has no end.
+    """
     if job.started_at is None:
         return 0.0
     begins, ends = max(job.started_at, since or job.started_at), job.ended_at or timezone.now()
@@ -130,46 +132,46 @@ def seconds_of(
 
 
 def last_midnight() -> datetime:
-    """The server's last midnight."""
+    """The start of the server's current day."""
     return midnight(0)
 
 
 def next_midnight() -> datetime:
-    """The server's next midnight."""
+    """The end of the server's current day."""
     return midnight(1)
 
 
 def midnight(days: int) -> datetime:
-    """The beginning of today, or of the day that is so many days later."""
+    """The start of the day that is ``days`` days from today."""
     day = timezone.localdate() + timedelta(days=days)
     return timezone.make_aware(datetime(day.year, day.month, day.day))
 
 
 def amount(measure: str, number: float) -> str:
-    """So much of it, in words: ``20,000 tokens``, ``90 seconds``, ``10 minutes``."""
+    """An amount with its unit: ``20,000 tokens``, ``90 seconds``, ``10 minutes``."""
     if measure == "seconds" and number >= 120 and number % 60 == 0:
         measure, number = "minutes", number / 60
     number = int(number) if number == int(number) else round(number, 1)
     shown = {"number": number_format(number, force_grouping=True)}
     count = int(number)
-    words = {
+    labels = {
         "tokens": ngettext("%(number)s token", "%(number)s tokens", count),
         "steps": ngettext("%(number)s step", "%(number)s steps", count),
         "seconds": ngettext("%(number)s second", "%(number)s seconds", count),
         "minutes": ngettext("%(number)s minute", "%(number)s minutes", count),
     }
-    return words[measure] % shown
+    return labels[measure] % shown
 
 
 def usage_label(limit: Limit, used: float) -> str:
-    """How much of a limit is used: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
+    """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
     number = number_format(int(used), force_grouping=True)
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
     return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.most)}
 
 
 def limit_label(job: Job) -> str:
-    """Which limit has stopped it, as a sentence; empty where none has."""
+    """A sentence that says which limit has stopped the job. Empty if none has."""
     if not job.limit_hit:
         return ""
     limit = limit_in(job.limit_hit)

@@ -1,4 +1,4 @@
-"""What a look depends on, as one short text: where it is another one, the look has to be made anew."""
+"""Fingerprints of everything that a preflight check depends on. A different one makes the check outdated."""
 
 import os
 import time
@@ -11,22 +11,21 @@ from viewer.engines import ENGINES
 from viewer.jobs.execution.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
-# Grows with what a look finds out, or how.
+# Increased when checks find something else than before.
 VERSION = 1
 MAX_FILES = 4_000
 MAX_FOLDERS = 2_000
 MAX_DEPTH = 8
-# What a project's code is made of: its source, and what it commonly reads while it is imported.
+# Source code, and files that projects commonly read while they are imported.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
-# Where a project is too large to be looked through, a look counts for so long.
+# How long a check of a project counts that is too large to be searched.
 LARGE_PROJECT_SECONDS = 600
 
 
 def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str) -> str:
-    """The same text as long as nothing has changed: the checkpoint, the interpreter and what is installed
-    there, the environment file, the project's source, the entry point, our own child program, and
-    whatever else is given.
+    """A hash of the checkpoint, the entry point, the interpreter and its packages, the environment file, the
+    project's source, the runner's source, and ``more``.
     """
     parts = [
         str(VERSION),
@@ -36,7 +35,7 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         project.interpreter,
         *_marks([Path(project.interpreter), *_installed(Path(project.interpreter))]),
         *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
-        *_marks(path for name in ENGINES for path in _own_source(runner_program(name))),
+        *_marks(path for name in ENGINES for path in _runner_source(runner_program(name))),
         *_source_marks(Path(project.folder), set(Location.objects.values_list("path", flat=True))),
     ]
     if checkpoint:
@@ -54,17 +53,17 @@ def _marks(paths: Iterator[Path] | list[Path]) -> Iterator[str]:
 
 
 def _installed(interpreter: Path) -> list[Path]:
-    """The folders whose time changes when something is installed or taken out."""
+    """The paths whose modification time changes when a package is installed or removed."""
     environment = interpreter.parent.parent
     return [environment / "pyvenv.cfg", *sorted(environment.glob("lib/python3*/site-packages"))]
 
 
-def _own_source(runner: Path) -> list[Path]:
+def _runner_source(runner: Path) -> list[Path]:
     return [runner, *sorted(runner.parent.glob("forkline_*/**/*.py"))]
 
 
 def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
-    """A mark of each source file; of a folder that has too many, one that changes now and then."""
+    """A mark for each source file. If there are too many files, a mark that changes from time to time."""
     files = 0
     walked = os.walk(folder)
     for current, folders, names in islice(walked, MAX_FOLDERS):
@@ -84,7 +83,7 @@ def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
 
 
 def _may_hold_source(path: Path, without: set[str]) -> bool:
-    """No environment, no hidden folder, and no location: a run there writes nothing that is imported."""
+    """Whether a folder may hold imported code: not an environment, a hidden folder or a location."""
     is_environment = (path / "pyvenv.cfg").exists()
     return not (
         path.name.startswith(".") or path.name in NOT_SOURCE or is_environment or str(path) in without

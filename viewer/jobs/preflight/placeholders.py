@@ -1,4 +1,4 @@
-"""What stands for the values of an environment file in a preflight check, which never gets a real key."""
+"""Placeholders for the values of an environment file, because a preflight check never gets a real key."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from viewer.redaction.values import is_clean
 PLACEHOLDER = "placeholder-of-a-preflight-check"
 # No name below this domain can ever be resolved (RFC 2606).
 HOST = "placeholder.invalid"
-# How Python and its libraries are found. Not a key, and nothing starts without them.
+# Needed to start Python. They hold no key.
 KEPT = re.compile(r"PYTHON\w*|PATH|LD_LIBRARY_PATH|HOME|TZ|LANG|LC_\w+")
-# Values of a few signs that projects parse as they are imported: flags, small numbers, dates, versions.
+# Short values that projects parse while they are imported: flags, small numbers, dates, versions.
 PLAIN = re.compile(
     r"(?i:true|false|yes|no|on|off|none|null|debug|info|warning|error|critical)"
     r"|-?\d{1,5}(\.\d{1,5})?|\d{4}-\d{2}-\d{2}(-preview)?|v\d{1,3}(\.\d{1,3}){0,2}"
 )
-# Names of models, which the engine looks up as it constructs a client.
+# Names of models, which the engine needs to construct a client.
 CHOICE_NAME = re.compile(r"(?:\w*_)?(?:MODEL|MODEL_NAME|DEPLOYMENT|PROVIDER|REGION)(?:_NAME)?", re.IGNORECASE)
 CHOICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,79}")
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -26,12 +26,12 @@ PREFIX = re.compile(r"[A-Za-z]{2,4}[-_]")
 
 
 def placeholders_for(values: Mapping[str, str]) -> dict[str, str]:
-    """The same names, each with a value that a client can be constructed with and that opens nothing."""
+    """The same names, with values from which a client can be constructed but that give access to nothing."""
     return {name: placeholder_for(name, value) for name, value in values.items()}
 
 
 def placeholder_for(name: str, value: str) -> str:
-    """The value itself where it cannot be a key, an address or a password, else what stands for it."""
+    """The value if it cannot be a key, an address or a password, else a placeholder."""
     if not value or KEPT.fullmatch(name):
         return value
     if secrecy_of(name):
@@ -44,12 +44,12 @@ def placeholder_for(name: str, value: str) -> str:
         return f"{address[1]}://{HOST}"
     if value[0] in "[{":
         return _empty_json(value)
-    # Only what is there on this machine is a path: no key is.
+    # A key may look like a path, but no such file exists.
     return value if value.startswith(("/", "./", "../", "~/")) and _exists(value) else PLACEHOLDER
 
 
 def _prefix(value: str) -> str:
-    """A vendor's sign at the beginning of its keys, such as ``sk-``, which some clients look for."""
+    """The prefix of a vendor's keys, such as ``sk-``, which some clients require."""
     found = PREFIX.match(value)
     return found[0] if found else ""
 

@@ -1,4 +1,4 @@
-"""Asks a process that waits with the engine imported for a job's child: a warm start."""
+"""Requests prewarmed processes, and has them fork runners."""
 
 import hashlib
 import json
@@ -19,27 +19,27 @@ from viewer.models import Project
 
 logger = logging.getLogger(__name__)
 
-# To be forked, and to say that it begins.
+# The time limits for the fork, and for the fork to report that it starts.
 SECONDS_TO_FORK = 2
 SECONDS_TO_BEGIN = 10
-# A process that waits would take the processors from a child that starts beside it.
+# Prewarming at once would slow down the runner that is starting.
 SECONDS_AFTER_A_COLD_START = 10
 
 
 def is_supported() -> bool:
-    """Whether processes may wait here: it is switched on, and the system tells who connects and who ends."""
+    """Whether prewarming is switched on and the system supports it."""
     return bool(settings.PREWARM) and sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 def folder() -> Path:
-    """Where waiting processes are found, for the owner's eyes alone."""
+    """The folder with the sockets of prewarmed processes, readable by the owner only."""
     path = Path(settings.DATA_DIR) / "warm"
     path.mkdir(exist_ok=True, mode=0o700)
     return path
 
 
 def name_of(project: Project, engine: str) -> str:
-    """The name of the process that waits for this project, with its interpreter, and for no other."""
+    """The name of the prewarmed process for this project, its interpreter and this engine."""
     parts = (
         project.folder,
         project.interpreter,
@@ -52,7 +52,7 @@ def name_of(project: Project, engine: str) -> str:
 
 @contextmanager
 def address(name: str) -> Iterator[str]:
-    """The socket's path, short enough for any data folder, to be used within this block."""
+    """A path of the socket that is valid within the block, and short enough in any data folder."""
     descriptor = os.open(folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{name}.socket"
@@ -61,7 +61,7 @@ def address(name: str) -> Iterator[str]:
 
 
 def request_prewarm(project: Project | None, seconds: float = 0) -> None:
-    """Let the worker have a process wait for this project, so many seconds from now. Never an error."""
+    """Ask the worker to prewarm a process for this project in ``seconds``. Raises no error."""
     if not is_supported() or project is None or not project.is_confirmed:
         return
     path = folder() / f"{project.pk}.wish"
@@ -72,16 +72,17 @@ def request_prewarm(project: Project | None, seconds: float = 0) -> None:
         due = time.time() + seconds
         os.utime(path, (due, due))
     except OSError:
-        logger.debug("a wish for a warm start", exc_info=True)
+        logger.debug("requesting a prewarmed process", exc_info=True)
 
 
 def fork_runner(
-    job_folder: Path, project: Project, engine: str, environment: Mapping[str, str], lock: int, log: int
+    job_folder: str, project: Project, engine: str, environment: Mapping[str, str], lock: int, log: int
 ) -> PrewarmedRunner | None:
-    """Have this folder's child forked. None where it has to be started cold: then nothing of it has run.
+    """Have a prewarmed process fork the runner of this job. None if there is none or it refuses.
 
-    The child begins only after it has said so: as long as it has not, it has run nothing. Where it was told
-    what to do and stays silent, it counts as started, and is not started again.
+    The fork reports that it starts before it runs anything, so a job for which this returns None has run
+    nothing. A fork that got its request and does not report in time counts as started, so that it is not
+    started twice.
     """
     if not is_supported():
         return None
@@ -92,13 +93,13 @@ def fork_runner(
             connection.connect(path)
         pid = int(receive(connection, SECONDS_TO_FORK)["pid"])
         request = {
-            "job_folder": str(job_folder),
+            "job_folder": job_folder,
             "folder": project.folder,
             "environment": dict(environment),
         }
         socket.send_fds(connection, [json.dumps(request).encode()], [lock, log])
     except (OSError, KeyError, ValueError):
-        # Nobody waits, or it was not told what to do.
+        # There is no prewarmed process, or it did not get the request.
         connection.close()
         return None
     if has_begun(connection):
@@ -108,14 +109,14 @@ def fork_runner(
 
 
 def has_begun(connection: socket.socket) -> bool:
-    """Whether the child that has been told what to do does it. It says so first, and else does nothing."""
+    """Whether the fork has started. It reports so before it runs anything."""
     try:
-        said = receive(connection, SECONDS_TO_BEGIN)
+        reply = receive(connection, SECONDS_TO_BEGIN)
     except TimeoutError:
         return True
     except OSError:
-        said = {}
-    reason = said.get("reason", "it has gone before it began")
+        reply = {}
+    reason = reply.get("reason", "it exited before it started")
     if reason:
-        logger.warning("a job starts cold: %s", reason)
+        logger.warning("a job starts without a prewarmed process: %s", reason)
     return not reason

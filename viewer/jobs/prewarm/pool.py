@@ -1,4 +1,4 @@
-"""Has processes wait with the engine imported, for the projects that a person is about to run."""
+"""The worker's prewarmed processes: each has imported the engine and waits for jobs of one project."""
 
 import logging
 import os
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 PREWARM_RUNNER = Path(__file__).resolve().parents[2] / "runners" / "prewarm_runner.py"
 REQUEST_POLL_SECONDS = 0.2
 CHECK_SECONDS = 5.0
-# No worker was up to see it: whoever wished has gone on by now.
+# Older requests were made while no worker was up, and are ignored.
 MAX_REQUEST_AGE_SECONDS = 300
-# An interpreter that cannot wait is tried again after so long.
+# An interpreter that could not be prewarmed is tried again after this time.
 RETRY_SECONDS = 600.0
-# One needs about 300 MB, and its jobs come on top.
+# A prewarmed process needs about 300 MB, and its jobs need more.
 MIN_FREE_BYTES = 1024**3
 MAX_LOG_CHARACTERS = 500
 
 
 @dataclass
 class PrewarmedProcess:
-    """A process that waits for the jobs of one project."""
+    """A process that waits for jobs of one project. Times are on the monotonic clock."""
 
     project: int
     process: "subprocess.Popen[bytes]"
@@ -44,31 +44,31 @@ class PrewarmedProcess:
 
 @dataclass
 class PrewarmPool:
-    """What this worker has waiting, by name, and what could not. Times are on the monotonic clock."""
+    """The prewarmed processes of this worker by name, and the failures. Times are on the monotonic clock."""
 
-    waiting: dict[str, PrewarmedProcess] = field(default_factory=dict)
-    unfit: dict[str, float] = field(default_factory=dict)
+    processes: dict[str, PrewarmedProcess] = field(default_factory=dict)
+    failed_at: dict[str, float] = field(default_factory=dict)
     ending: list["subprocess.Popen[bytes]"] = field(default_factory=list)
-    wishes_looked: float = float("-inf")
-    checked: float = float("-inf")
+    polled_at: float = float("-inf")
+    checked_at: float = float("-inf")
 
 
-def maintain(state: PrewarmPool) -> None:
-    """Start what is wished for, and end what is of no use any more. Called again and again."""
+def maintain(pool: PrewarmPool) -> None:
+    """Start requested processes and end those that are not needed any more. Called repeatedly."""
     if not client.is_supported():
         return
     now = time.monotonic()
-    if now - state.checked >= CHECK_SECONDS:
-        state.checked = now
-        end_unneeded(state)
-    if now - state.wishes_looked >= REQUEST_POLL_SECONDS:
-        state.wishes_looked = now
+    if now - pool.checked_at >= CHECK_SECONDS:
+        pool.checked_at = now
+        end_unneeded(pool)
+    if now - pool.polled_at >= REQUEST_POLL_SECONDS:
+        pool.polled_at = now
         for project in take_requests():
-            start(state, project)
+            start(pool, project)
 
 
 def take_requests() -> list[Project]:
-    """The projects that are wished for by now. Each wish is taken once."""
+    """The projects for which a process is requested by now. Deletes these requests."""
     found = []
     for path in client.folder().glob("*.wish"):
         try:
@@ -84,44 +84,44 @@ def take_requests() -> list[Project]:
     return found
 
 
-def start(state: PrewarmPool, project: Project) -> None:
-    """Have a process wait for the project, where it can and none does."""
+def start(pool: PrewarmPool, project: Project) -> None:
+    """Prewarm a process for the project, unless there is one or it is not possible.
+
+    Ends the process that was requested the longest time ago if the pool is full.
+    """
     name = _name_of(project)
-    there = state.waiting.get(name)
-    if there and there.process.poll() is None:
-        there.requested_at = time.monotonic()
+    existing = pool.processes.get(name)
+    if existing and existing.process.poll() is None:
+        existing.requested_at = time.monotonic()
         return
-    discard(state, name)
-    if not can_prewarm(state, name, project):
+    discard(pool, name)
+    if not can_prewarm(pool, name, project):
         return
-    while len(state.waiting) >= settings.PREWARM_PROCESSES:
-        end(state, min(state.waiting, key=lambda one: state.waiting[one].requested_at))
+    while len(pool.processes) >= settings.PREWARM_PROCESSES:
+        end(pool, min(pool.processes, key=lambda one: pool.processes[one].requested_at))
     lock = locks.acquire(client.folder() / f"{name}.lock")
     if lock is None:
         return  # another worker has one
     try:
         log = client.folder() / f"{name}.log"
         process = start_process(project, name, lock, log)
-        state.waiting[name] = PrewarmedProcess(project.pk, process, log, time.monotonic())
+        pool.processes[name] = PrewarmedProcess(project.pk, process, log, time.monotonic())
     except OSError:
-        logger.exception("starting a process that waits for %s", project.name)
+        logger.exception("prewarming a process for %s", project.name)
     finally:
         os.close(lock)
 
 
-def can_prewarm(state: PrewarmPool, name: str, project: Project) -> bool:
-    """Whether a process may wait for it here and now."""
-    if time.monotonic() - state.unfit.get(name, float("-inf")) < RETRY_SECONDS:
+def can_prewarm(pool: PrewarmPool, name: str, project: Project) -> bool:
+    """Whether a process can be prewarmed for this project now."""
+    if time.monotonic() - pool.failed_at.get(name, float("-inf")) < RETRY_SECONDS:
         return False
     if psutil.virtual_memory().available < MIN_FREE_BYTES:
         return False
-    if any(
-        "@" in value
-        for variable, value in prewarm_environment(project).items()
-        if "proxy" in variable.lower()
-    ):
-        logger.warning("%s is not kept warm: the address of its proxy holds a password", project.name)
-        state.unfit[name] = time.monotonic()
+    variables = prewarm_environment(project)
+    if any("@" in value for variable, value in variables.items() if "proxy" in variable.lower()):
+        logger.warning("%s is not prewarmed: the address of its proxy holds a password", project.name)
+        pool.failed_at[name] = time.monotonic()
         return False
     try:
         runnable(project)
@@ -135,7 +135,7 @@ def _name_of(project: Project) -> str:
 
 
 def start_process(project: Project, name: str, lock: int, log: Path) -> "subprocess.Popen[bytes]":
-    """The process. It ends by itself where its standard input is closed. Raises OSError."""
+    """Start the process. It exits when its standard input is closed. Raises OSError."""
     engine = engine_of_project(project)
     (log.parent / f"{name}.socket").unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -163,42 +163,46 @@ def start_process(project: Project, name: str, lock: int, log: Path) -> "subproc
             os.close(descriptor)
 
 
-def end_unneeded(state: PrewarmPool) -> None:
-    """Let go of those whose project is another by now, and of all where memory is short."""
-    projects = Project.objects.in_bulk([one.project for one in state.waiting.values()])
+def end_unneeded(pool: PrewarmPool) -> None:
+    """End the processes whose project has changed, and all of them if memory is short."""
+    projects = Project.objects.in_bulk([one.project for one in pool.processes.values()])
     is_short = psutil.virtual_memory().available < MIN_FREE_BYTES / 2
-    for name, one in list(state.waiting.items()):
+    for name, one in list(pool.processes.items()):
         project = projects.get(one.project)
         if one.process.poll() is not None:
-            discard(state, name)
+            discard(pool, name)
         elif is_short or not project or not project.is_confirmed or _name_of(project) != name:
-            end(state, name)
-    state.ending = [process for process in state.ending if process.poll() is None]
+            end(pool, name)
+    pool.ending = [process for process in pool.ending if process.poll() is None]
 
 
-def discard(state: PrewarmPool, name: str) -> None:
-    """Put away what has ended by itself; why, where it should not have, goes to the log."""
-    one = state.waiting.pop(name, None)
+def discard(pool: PrewarmPool, name: str) -> None:
+    """Remove a process that has exited from the pool. Logs its output if it has failed."""
+    one = pool.processes.pop(name, None)
     if one is None:
         return
     if one.process.stdin:
         one.process.stdin.close()
     if one.process.returncode:
         if one.process.returncode > 0:
-            state.unfit[name] = time.monotonic()
-        said = one.log.read_text(errors="replace").strip()[-MAX_LOG_CHARACTERS:]
-        logger.warning("runs of project %s start cold: %s", one.project, said or one.process.returncode)
+            pool.failed_at[name] = time.monotonic()
+        output = one.log.read_text(errors="replace").strip()[-MAX_LOG_CHARACTERS:]
+        logger.warning(
+            "runs of project %s start without a prewarmed process: %s",
+            one.project,
+            output or one.process.returncode,
+        )
 
 
-def end(state: PrewarmPool, name: str) -> None:
-    """Have it take no more jobs, and end once its last child has."""
-    one = state.waiting.pop(name)
+def end(pool: PrewarmPool, name: str) -> None:
+    """Have the process accept no more jobs. It exits when its last job has ended."""
+    one = pool.processes.pop(name)
     if one.process.stdin:
         one.process.stdin.close()
-    state.ending.append(one.process)
+    pool.ending.append(one.process)
 
 
-def end_all(state: PrewarmPool) -> None:
-    """Let go of all."""
-    for name in list(state.waiting):
-        end(state, name)
+def end_all(pool: PrewarmPool) -> None:
+    """End all prewarmed processes."""
+    for name in list(pool.processes):
+        end(pool, name)

@@ -1,4 +1,4 @@
-"""Which jobs of a group wait while its first one warms the provider's prompt cache for all."""
+"""Holds the jobs of a sweep back while its first job warms up the prompt cache."""
 
 from datetime import timedelta
 
@@ -6,12 +6,12 @@ from django.utils import timezone
 
 from viewer.models import Job
 
-# A group waits no longer for what is only there to make it faster.
+# The warm-up only saves time and tokens, so the wait for it is limited.
 MAX_SECONDS = 90
 
 
 def waits_for_cache_warmup(job: Job) -> bool:
-    """Whether the group's first job still warms the cache: it has not said so, nor ended, nor takes long."""
+    """Whether the first job of the sweep is still warming up the cache, and has not taken too long."""
     if job.sweep_id is None:
         return False
     first = Job.objects.filter(sweep=job.sweep_id).order_by("created_at").first()

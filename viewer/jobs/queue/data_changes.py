@@ -1,4 +1,4 @@
-"""Waits until another process has written to the data folder, without looking for it again and again."""
+"""Waits for writes to the data folder by other processes, without polling where the system supports it."""
 
 import ctypes
 import os
@@ -11,20 +11,20 @@ from pathlib import Path
 # Of inotify(7).
 IN_MODIFY, IN_ATTRIB, IN_MOVED_TO, IN_CREATE = 0x2, 0x4, 0x80, 0x100
 MAX_EVENT_BYTES = 65536
-# How long it may take to hear of a file that was just written.
+# How long a notification of a write may take.
 SELF_TEST_SECONDS = 1.0
-# Where the system does not tell, as often as it costs little.
+# Used if the system has no notifications.
 POLL_SECONDS = 0.05
 
 
 class Changes:
-    """Tells of writes to the files of some folders. SQLite writes each commit to its log there."""
+    """Writes to the files of some folders. SQLite writes each commit to its write-ahead log."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._descriptor = watching(folders)
 
     def wait(self, seconds: float) -> bool:
-        """Whether something was written, within so many seconds. Where that is not told, always, and soon."""
+        """Wait up to ``seconds`` for a write. Without notifications, returns True after a short pause."""
         if self._descriptor is None:
             time.sleep(min(seconds, POLL_SECONDS))
             return True
@@ -40,7 +40,7 @@ class Changes:
 
 
 def watching(folders: Iterable[Path]) -> int | None:
-    """A descriptor that becomes readable with each write there. None where the system cannot tell."""
+    """A descriptor that becomes readable at each write, or None if the system has no notifications."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -55,11 +55,11 @@ def watching(folders: Iterable[Path]) -> int | None:
 
 
 def changes_of(folders: list[Path], probe: int) -> Changes:
-    """Changes of these folders. ``probe`` is an open file in the first: writing to it has to be told."""
+    """The changes of these folders. ``probe`` is an open file in the first one, to test notifications."""
     changes = Changes(folders)
     os.utime(probe)
     if not changes.wait(SELF_TEST_SECONDS):
-        # Such as a file system that does not tell.
+        # Such as a network file system.
         changes.close()
         changes._descriptor = None
     return changes

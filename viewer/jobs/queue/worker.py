@@ -1,4 +1,4 @@
-"""What a worker does: takes jobs from the queue, and follows on what others left."""
+"""The worker: runs jobs from the queue, and follows jobs whose follower has exited."""
 
 import fcntl
 import logging
@@ -29,43 +29,43 @@ from viewer.models import Job, Project
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-# How often it is looked for jobs that nobody follows, and for queued ones that may start by now.
+# How often the worker searches for orphaned jobs, and for queued jobs that may start.
 ADOPT_SECONDS = 2.0
-# The same where no job waits or runs: one that comes is written to the database, which wakes the worker.
+# The same while there is no unfinished job. A new job is a write to the database, which wakes the worker.
 QUIET_ADOPT_SECONDS = 10.0
-# Stopping, and starting what shall be warm, wait no longer than this.
+# The longest delay before the worker stops or prewarms a process.
 IDLE_SECONDS = 0.5
 PRUNE_SECONDS = 3600
-# After a failure, such as a full disk.
+# The pause after a failure, such as a full disk.
 FAILED_SECONDS = 1.0
-# Following on costs next to nothing, and was paid for: it does not wait for a free place.
+# Following is cheap, and the run is already being paid for. So it does not occupy a slot.
 MAX_ADOPTED = 64
 
 
 @dataclass
 class WorkerState:
-    """What this worker has in hand."""
+    """The threads of this worker and what they do. Times are on the monotonic clock."""
 
     jobs_at_once: int
     starters: ThreadPoolExecutor
     followers: ThreadPoolExecutor
     starting: set[Future[None]] = field(default_factory=set)
     adopted: dict[UUID, Future[None]] = field(default_factory=dict)
-    looked: float = float("-inf")
-    # No job waited or ran when it was last looked.
+    polled_at: float = float("-inf")
+    # There was no unfinished job at the last poll.
     is_quiet: bool = False
-    pruned: float = float("-inf")
-    warming: PrewarmPool = field(default_factory=PrewarmPool)
+    pruned_at: float = float("-inf")
+    prewarm_pool: PrewarmPool = field(default_factory=PrewarmPool)
 
 
 def work(jobs_at_once: int) -> None:
-    """Serve this data folder until ``stopping`` is set. Children of jobs under way live on.
+    """Serve this data folder until ``stopping`` is set. Runners outlive the worker.
 
-    Raises DataFolderFailure where the data folder is gone or replaced.
+    Raises DataFolderFailure if the data folder is gone or replaced.
     """
-    changed = ""
+    change = ""
     lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    # Waits for who only asks whether a worker is up, and holds it alone for that moment.
+    # Waits for a process that tests the lock and holds it exclusively for that moment.
     fcntl.flock(lock, fcntl.LOCK_SH)
     record_slots(lock, jobs_at_once)
     with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MAX_ADOPTED) as followers:
@@ -73,53 +73,58 @@ def work(jobs_at_once: int) -> None:
         changes = changes_of([Path(settings.DATA_DIR), client.folder()], lock)
         is_changed = True
         while not stopping.is_set():
-            if changed := what_changed():
-                # Followers end with it, and leave their runs alone.
+            if change := what_changed():
+                # Followers stop as well, and leave their runners running.
                 stopping.set()
                 break
-            try:
-                maintain(state.warming)
-                if is_changed or is_poll_due(state):
-                    follow_orphans(state)
-                    start_ready(state)
-            except Exception as error:
-                # Such as a database that is locked for long: what was missed is there at the next look.
-                if not what_changed():
-                    log_failure(error)
-                close_old_connections()
-                stopping.wait(FAILED_SECONDS)
-            # Many writes in a row are looked at together.
+            poll(state, is_changed=is_changed)
+            # Handles several writes in a row at once.
             stopping.wait(POLL_SECONDS if is_changed else 0)
             is_changed = changes.wait(IDLE_SECONDS)
-        end_all(state.warming)
+        end_all(state.prewarm_pool)
     changes.close()
     os.close(lock)
-    if changed:
-        raise DataFolderFailure(changed)
+    if change:
+        raise DataFolderFailure(change)
+
+
+def poll(state: WorkerState, *, is_changed: bool) -> None:
+    """Do what is due. Logs errors and pauses after them: the next poll tries again."""
+    try:
+        maintain(state.prewarm_pool)
+        if is_changed or is_poll_due(state):
+            adopt_orphans(state)
+            start_ready(state)
+    except Exception as error:
+        # Such as a database that is locked for a long time.
+        if not what_changed():
+            log_failure(error)
+        close_old_connections()
+        stopping.wait(FAILED_SECONDS)
 
 
 def log_failure(error: Exception) -> None:
-    """Log why it could not be looked for jobs: in one line where it is known what to do about it."""
-    if words := failure_words(error):
-        logger.error("%s", words)
+    """Log why polling failed: in one line if the user can do something about it."""
+    if message := failure_words(error):
+        logger.error("%s", message)
     else:
         logger.exception("looking for jobs")
 
 
 def is_poll_due(state: WorkerState) -> bool:
-    """Whether to look although nobody has written to the database: times come, and processes end."""
-    return time.monotonic() - state.looked >= (QUIET_ADOPT_SECONDS if state.is_quiet else ADOPT_SECONDS)
+    """Whether to poll without a write to the database: start times come, and processes exit."""
+    return time.monotonic() - state.polled_at >= (QUIET_ADOPT_SECONDS if state.is_quiet else ADOPT_SECONDS)
 
 
 def start_ready(state: WorkerState) -> None:
-    """Give each free place a job, where the queue has one."""
+    """Run the next job of the queue if there is one and a slot is free."""
     state.starting = {one for one in state.starting if not one.done()}
     if len(state.starting) < state.jobs_at_once and DBTaskResult.objects.ready().exists():
         state.starting.add(state.starters.submit(run_next))
 
 
 def run_next() -> None:
-    """Take the queue's next entry, if it is still there, and bring its job to its end."""
+    """Run the next job of the queue to its end, in a thread. Does nothing if the queue is empty."""
     try:
         Worker(
             queue_names=["*"],
@@ -137,11 +142,11 @@ def run_next() -> None:
         connection.close()
 
 
-def follow_orphans(state: WorkerState) -> None:
-    """Follow on the jobs that nobody follows, and offer those that may start and are not in the queue."""
-    if time.monotonic() - state.looked < ADOPT_SECONDS:
+def adopt_orphans(state: WorkerState) -> None:
+    """Follow orphaned jobs, put missing jobs into the queue, and clean up, every ``ADOPT_SECONDS``."""
+    if time.monotonic() - state.polled_at < ADOPT_SECONDS:
         return
-    state.looked = time.monotonic()
+    state.polled_at = time.monotonic()
     state.adopted = {pk: one for pk, one in state.adopted.items() if not one.done()}
     for job in orphaned_jobs():
         if job.pk not in state.adopted:
@@ -149,14 +154,15 @@ def follow_orphans(state: WorkerState) -> None:
     requeue_missing()
     state.is_quiet = not (state.adopted or Job.objects.unfinished().exists())
     clear_if_pending()
-    if time.monotonic() - state.pruned > PRUNE_SECONDS:
-        state.pruned = time.monotonic()
+    if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
+        state.pruned_at = time.monotonic()
         delete_old_entries()
         for project in Project.objects.all():
             redact_jobs_again(project)
 
 
 def follow_orphan(job: Job) -> None:
+    """Follow the job to its end, in a thread."""
     try:
         ensure_finished(job)
     except Exception:

@@ -1,0 +1,70 @@
+"""Ends a job whose runner has exited."""
+
+import logging
+
+from django.db import connection
+
+from viewer.importing import import_location, import_one
+from viewer.jobs.execution import processes
+from viewer.jobs.execution.clean_up import clean_up
+from viewer.jobs.execution.completion import mark_complete
+from viewer.jobs.execution.event_rows import log_tail, redacted_message
+from viewer.jobs.execution.followed_job import FollowedJob
+from viewer.jobs.execution.outcome import Outcome, outcome_of, with_failed_writes
+from viewer.jobs.execution.run_link import link_run
+from viewer.jobs.human_input.questions import redact_answers
+from viewer.models import Job
+
+logger = logging.getLogger(__name__)
+
+
+def finish(state: FollowedJob) -> None:
+    """End the job: end its remaining processes, import its last checkpoints, store its outcome, clean up."""
+    if state.cancellation:
+        state.cancellation.finish()
+    else:
+        processes.end_all(state.storage, patience=1)
+    state.importer.submit(import_and_log, state.job).result()
+    state.job.refresh_from_db()
+    outcome = _outcome(state)
+    if outcome.status == Job.Status.SUCCEEDED:
+        # Before the job ends, because open pages reload at its end.
+        mark_complete(state.job)
+    state.job.end(
+        outcome.status,
+        result=state.redact(outcome.result),
+        why=outcome.error and redacted_message(outcome.error, state.redact),
+        traceback=state.redact(outcome.traceback),
+        log_end=log_tail(state.job, state.redact),
+    )
+    redact_answers(state.job, state.redact)
+    clean_up(state.job, state.redact)
+
+
+def _outcome(state: FollowedJob) -> Outcome:
+    outcome = outcome_of(
+        state.last_event["data"] if state.last_event else None,
+        state.runner.returncode if state.runner else None,
+        has_events=state.has_events,
+        is_cancelled=state.job.cancel_requested_at is not None or bool(state.job.limit_hit),
+    )
+    events = state.job.events.order_by("seq")
+    failures = list(events.filter(kind="checkpoint_failed").values_list("data", flat=True))
+    return with_failed_writes(outcome, events.filter(kind="checkpoint").count(), failures)
+
+
+def import_and_log(job: Job, source: str = "") -> None:
+    """Import one checkpoint, or all new ones if no source is given.
+
+    Errors are logged and do not end the following: a later import tries again.
+    """
+    try:
+        if source:
+            import_one(job.location, source)
+        else:
+            import_location(job.location)
+        link_run(job)
+    except Exception:
+        logger.exception("importing %s while a job writes there", job.location)
+    finally:
+        connection.close()

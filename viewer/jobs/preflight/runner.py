@@ -1,0 +1,110 @@
+"""Starts the runner of a preflight check, waits for it and stores its report."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import zip_longest
+from typing import Any, cast
+
+from django.conf import settings
+
+from viewer.engines import engine_name
+from viewer.engines.plan import Edits
+from viewer.importing import stored_bytes
+from viewer.jobs.execution import processes
+from viewer.jobs.execution.event_rows import Redactor, redacted_message, redactor_of
+from viewer.jobs.execution.outcome import outcome_of_exit
+from viewer.jobs.execution.request import permissions_of, request_for, request_for_run
+from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
+from viewer.jobs.execution.start import JobRefused, runnable, start_runner
+from viewer.jobs.spool import LocationTarget, Request, SpoolEvent
+from viewer.jobs.storage import JobStorage, storage_of
+from viewer.messages.message import Words, words_from
+from viewer.messages.message import gettext_noop as _
+from viewer.models import Job, PreflightCheck
+
+POLL_SECONDS = 0.05
+# The most that the copy of the checkpoint and the output of the project's code may need together.
+MAX_BYTES = 256 * 1024 * 1024
+
+
+def start_check(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess:
+    """Start the runner, with placeholders instead of keys. Raises JobRefused, OSError."""
+    project, storage = runnable(check.project), storage_of(check)
+    checkpoint, request = check.checkpoint, _request(check)
+    request = cast(
+        Request,
+        {
+            **request,
+            **permissions_of(project),
+            "kind": kind,
+            "job": str(check.pk),
+            "folder": project.folder,
+        },
+    )
+    if checkpoint and request["checkpoint"].get("stored"):
+        storage.write_stored_copy(stored_bytes(checkpoint))
+        request["checkpoint"]["source"] = storage.stored_copy
+    storage.write_request(request)
+    engine = engine_name(checkpoint.location) if checkpoint else ""
+    return start_runner(storage, project, is_preflight=True, engine=engine)
+
+
+def _request(check: PreflightCheck) -> Request:
+    """The request of the run that is checked. Raises JobRefused."""
+    if check.is_of_new_run:
+        target = LocationTarget(path="", provider="sqlite" if check.provider == "sqlite" else "json")
+        return request_for_run(target, check.entity, "", check.entry_point, {})
+    checkpoint = check.checkpoint
+    if checkpoint is None:
+        raise JobRefused(_("The checkpoint is gone: its location was removed."))
+    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], check.entry_point)
+
+
+def wait_for(check: PreflightCheck, runner: RunnerProcess) -> Words | None:
+    """Wait until the runner exits or has to be ended. Returns why it has to be ended, or None."""
+    end = time.monotonic() + settings.PREFLIGHT_SECONDS
+    storage = storage_of(check)
+    with suppress(LostRunner):
+        while runner.poll() is None:
+            if time.monotonic() > end:
+                message = _("It took longer than PREFLIGHT_SECONDS allows (%(seconds)d), and was ended.")
+                return Words(message, {"seconds": settings.PREFLIGHT_SECONDS})
+            if storage.size() > MAX_BYTES:
+                return Words(_("It wrote without end, and was ended."))
+            time.sleep(POLL_SECONDS)
+    return None
+
+
+def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: Words | None) -> None:
+    """End the runner's processes, and store its report or why there is none."""
+    storage = storage_of(check)
+    processes.end_all(storage, patience=1)
+    data = {event["kind"]: event["data"] for event in _events(storage)}
+    redact = redactor_of(check.project)
+    report, ended = data.get("preflight", {}).get("report"), data.get("ended", {})
+    if isinstance(report, dict):
+        check.finish(_without_secrets(report, redact))
+    elif why_ended:
+        check.fail(why_ended)
+    elif error := str(ended.get("error") or ""):
+        check.fail(redacted_message(words_from(ended.get("words"), error), redact))
+    else:
+        check.fail(outcome_of_exit(runner.returncode or 0).error)
+
+
+def _without_secrets(report: Mapping[str, Any], redact: Redactor) -> dict[str, Any]:
+    redacted: dict[str, Any] = redact(report)
+    for effect, clean in zip(report.get("effects") or [], redacted.get("effects") or [], strict=True):
+        # Accepted effects are compared by these hashes, which look like secrets.
+        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "kind")})
+    blocks = zip_longest(redacted.get("blocks") or [], redacted.get("block_words") or [], fillvalue="")
+    return {**redacted, "block_words": [words_from(words, str(block)).plain() for block, words in blocks]}
+
+
+def _events(storage: JobStorage) -> Iterator[SpoolEvent]:
+    offset, before = 0, -1
+    while offset != before:
+        before = offset
+        events, offset = storage.read_events(offset)
+        yield from events

@@ -1,0 +1,93 @@
+"""The files of a job or preflight check, behind one interface.
+
+``viewer/jobs/spool.py`` says what each file holds. Only the implementation knows where the files are.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from viewer.jobs.local_storage import LocalJobStorage
+from viewer.jobs.spool import SpoolEvent
+from viewer.models import Job, PreflightCheck
+
+
+class JobStorage(Protocol):
+    """What the server reads and writes of one job. Every method that writes raises OSError on failure."""
+
+    @property
+    def name(self) -> str:
+        """The job's id. Every process of the job has it in its environment."""
+
+    @property
+    def runner_argument(self) -> str:
+        """What a runner is given to find these files."""
+
+    @property
+    def runner_lock(self) -> str:
+        """The path that an open lock has in a list of a process's open files."""
+
+    def create(self) -> None:
+        """Make room for the files, readable by the owner only. Does nothing if there is room already."""
+
+    def exists(self) -> bool: ...
+
+    def delete(self) -> None:
+        """Delete all files. Files that cannot be deleted are left."""
+
+    def size(self) -> int:
+        """The size of the files in bytes, without the runner's scratch folder."""
+
+    def write_request(self, request: Mapping[str, Any]) -> None: ...
+
+    def write_stored_copy(self, data: bytes) -> None:
+        """Store the copy of a pruned checkpoint from which the run starts."""
+
+    @property
+    def stored_copy(self) -> str:
+        """The path at which the runner reads that copy."""
+
+    def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
+        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
+
+    def delete_events(self) -> None: ...
+
+    def has_answer(self, number: int) -> bool: ...
+
+    def write_answer(self, number: int, text: str) -> None:
+        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
+
+    def delete_answer(self, number: int) -> None: ...
+
+    def write_stop(self, limit: Mapping[str, Any]) -> None:
+        """Ask the runner to stop before its next step, unless it has been asked."""
+
+    def delete_stop(self) -> None: ...
+
+    def open_log(self) -> int:
+        """A descriptor that appends to the log. The caller closes it."""
+
+    def read_log_end(self, size: int) -> tuple[bytes, bool]:
+        """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
+
+    def shorten_log(self) -> None:
+        """Cut a log that has grown too long. The runner may go on writing."""
+
+    def clean_up(self, redact: Callable[[str], str]) -> None:
+        """Redact the log and delete every other file. Called when no process of the job runs any more."""
+
+    def acquire_runner_lock(self) -> int | None:
+        """A descriptor to be inherited by the runner, or None if a runner holds the lock."""
+
+    def has_runner(self) -> bool:
+        """Whether some process holds the runner's lock."""
+
+    def following(self) -> AbstractContextManager[bool]:
+        """Hold the lock of the one process that starts or follows the job. False if another one holds it."""
+
+    def is_followed(self) -> bool: ...
+
+
+def storage_of(owner: Job | PreflightCheck) -> JobStorage:
+    """The files of this job or preflight check."""
+    return LocalJobStorage(owner.folder)
