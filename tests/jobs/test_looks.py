@@ -138,7 +138,7 @@ def test_a_look_that_takes_too_long_is_ended_and_says_so(
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, look.error) == (
         PreflightCheck.Status.FAILED,
-        "It took longer than LOOK_SECONDS allows (1), and was ended.",
+        "It took longer than PREFLIGHT_SECONDS allows (1), and was ended.",
     )
     # It is not tried again by itself, but where a person asks for it.
     (Path(project.folder) / "wait").unlink()
