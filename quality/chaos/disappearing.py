@@ -95,7 +95,7 @@ def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Fou
             # Forkline's own database could not be opened either.
             found.unreadable[str(error)] += 1
             continue
-        found.unreadable += Counter([str(summary.unreadable)] if summary.unreadable else [])
+        found.unreadable += Counter([str(summary.read_error)] if summary.read_error else [])
         found.unavailable += len(summary.unavailable)
         found.lost += lost(location)
         # The next import only reads if the location's modification time differs.

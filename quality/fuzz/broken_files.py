@@ -106,11 +106,11 @@ def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
     from viewer.stores.packing import read_packed
     from viewer.stores.protocol import Entry
 
-    with store_at(place, limits()) as provider:
-        for entry in provider.entries():
+    with store_at(place, limits()) as store:
+        for entry in store.entries():
             if isinstance(entry, Entry) and entry.key in kinds:
                 started = time.monotonic()
-                read_packed(provider, entry)
+                read_packed(store, entry)
                 kind = kinds[entry.key]
                 found.slowest[kind] = max(found.slowest[kind], time.monotonic() - started)
 

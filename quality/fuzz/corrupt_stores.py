@@ -115,16 +115,17 @@ def look(path: Path, found: Found) -> None:
 def read_rows(path: Path, found: Found) -> set[str]:
     """Return the ids of the rows that Forkline reads."""
     from viewer.stores import store_at
+    from viewer.stores.errors import LocationUnreadable
     from viewer.stores.packing import Packed, read_packed
-    from viewer.stores.protocol import Entry, LocationUnreadable
+    from viewer.stores.protocol import Entry
 
     read: set[str] = set()
 
     try:
-        with timed(found, store_at, path) as provider:
-            for entry in timed(found, list, provider.entries()):
+        with timed(found, store_at, path) as store:
+            for entry in timed(found, list, store.entries()):
                 is_row = isinstance(entry, Entry)
-                if is_row and isinstance(timed(found, read_packed, provider, entry), Packed):
+                if is_row and isinstance(timed(found, read_packed, store, entry), Packed):
                     read.add(entry.key)
     except LocationUnreadable:
         found.refused += 1

@@ -207,12 +207,12 @@ def looked_at(path: Path, healthy: int) -> Found:
     started = time.monotonic()
     again = import_location(location)
     found.again = time.monotonic() - started
-    told = str(summary.unreadable or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
+    told = str(summary.read_error or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
     found.outcome = told or f"{summary.added - healthy} read"
     if location.checkpoints.count() < healthy or (kinds and not kinds[0][1]):
         found.wrong = "a neighbour was lost"
     is_settled = all(kind != "writing" for kind, _reason in kinds)
-    if (again.read and is_settled) or (found.again > 2 and again.unreadable):
+    if (again.read and is_settled) or (found.again > 2 and again.read_error):
         found.wrong = "it was tried again"
     if any(kind == "unavailable" or "Forkline failed" in reason for kind, reason in kinds):
         found.wrong = "it was not judged by its content"

@@ -101,7 +101,7 @@ def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
 def test_a_name_that_cannot_be_stored_is_refused_in_words(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"broken-\xff")
     folder.mkdir()
-    with pytest.raises(CommandError, match="no path that can be opened"):
+    with pytest.raises(CommandError, match="This path cannot be opened"):
         call_command("checkpoints", "list", str(folder), "--json")
 
 

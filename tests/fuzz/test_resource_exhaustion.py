@@ -79,11 +79,11 @@ def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, setti
     many_rows(20_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
     first = import_location(location)
-    assert first.refused_mark and first.unreadable
+    assert first.refused_mark and first.read_error
     location.refresh_from_db()
     assert location.refused_mark == first.refused_mark == import_location(location).refused_mark
     settings.CHECKPOINT_MAX_SECONDS = 5
-    assert import_location(location).unreadable is None
+    assert import_location(location).read_error is None
     location.refresh_from_db()
     assert location.refused_mark == "" and location.problems.count() == 20_000
 

@@ -1,4 +1,4 @@
-"""``file://`` URLs of this machine are taken wherever a location is; those of another are refused."""
+"""``file://`` URLs are accepted wherever a path is, unless they name another host."""
 
 import json
 from pathlib import Path
@@ -21,20 +21,20 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A location with signs in its path that a URL writes otherwise."""
+    """A location whose path contains characters that a URL escapes."""
     store = copy_of("1.15.30/json", tmp_path)
     return store.rename(tmp_path / "my störe #1?")
 
 
 @pytest.mark.parametrize("host", ["", "localhost", "LOCALHOST"])
-def test_a_location_is_opened_by_its_url(store: Path, host: str) -> None:
+def test_a_location_is_opened_by_a_file_url(store: Path, host: str) -> None:
     url = store.as_uri().replace("file://", f"file://{host}")
     assert "%20" in url and "%23" in url
     assert open_location(url).path == str(store)
     assert open_location(url.replace("file:", "FILE:")) == open_location(store)
 
 
-def test_every_command_takes_one(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_a_file_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("import_checkpoints", store.as_uri())
     capsys.readouterr()
     call_command("checkpoints", "list", store.as_uri(), "--json")
@@ -45,14 +45,14 @@ def test_every_command_takes_one(store: Path, capsys: pytest.CaptureFixture[str]
         assert json.loads(capsys.readouterr().out)["id"] == "20261120T232826_35ce9d75"
 
 
-def test_a_run_writes_to_one(tmp_path: Path) -> None:
+def test_a_write_target_can_be_a_file_url(tmp_path: Path) -> None:
     project = Project.objects.create(folder=str(tmp_path), interpreter="/usr/bin/python3")
     assert write_target_at((tmp_path / "new store").as_uri(), project).path == str(tmp_path / "new store")
     with pytest.raises(UnknownLocation, match="on the host elsewhere"):
         write_target_at("file://elsewhere/store", project)
 
 
-def test_the_form_takes_one(store: Path, client: Client, settings: Settings) -> None:
+def test_the_form_accepts_a_file_url(store: Path, client: Client, settings: Settings) -> None:
     settings.CHECKPOINT_ROOTS = [store.parent.resolve()]
     person: User = teammate("ada", "run")
     client.force_login(person)
@@ -75,7 +75,7 @@ def test_the_form_takes_one(store: Path, client: Client, settings: Settings) -> 
         "file://[/tmp",
     ],
 )
-def test_any_other_is_refused(url: str) -> None:
+def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(UnknownLocation):
         open_location(url)
     with pytest.raises(CommandError):

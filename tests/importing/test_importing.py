@@ -1,4 +1,4 @@
-"""Locations into rows: real stores of each version, whole and redacted."""
+"""Import real stores of each version, complete and redacted."""
 
 import re
 from pathlib import Path
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.django_db
 def imported(path: Path) -> Location:
     location = open_location(path)
     summary = import_location(location)
-    assert summary.unreadable is None
+    assert summary.read_error is None
     location.refresh_from_db()
     return location
 
 
 def edges(location: Location) -> dict[str, tuple[str, str | None]]:
-    """How each checkpoint hangs, and on which."""
+    """The parent link and the parent of each checkpoint."""
     rows = location.checkpoints.select_related("parent")
     return {
         row.checkpoint_id: (row.parent_link, row.parent.checkpoint_id if row.parent else None) for row in rows
@@ -42,7 +42,7 @@ def test_every_checkpoint_becomes_a_row_of_one_run(version: str, kind: str) -> N
     assert location.revision == 1 and location.imported_at
 
 
-def test_a_fork_leaves_from_its_parent_in_a_lane_of_its_own() -> None:
+def test_a_fork_has_its_parent_and_a_new_lane() -> None:
     location = imported(STORES / "1.15.30/json")
     assert edges(location)["20261120T232952_e9a8cba4"] == ("recorded", "20261120T232827_0aa12db3")
     run = location.runs.get()
@@ -56,7 +56,7 @@ def test_a_fork_leaves_from_its_parent_in_a_lane_of_its_own() -> None:
     }
 
 
-def test_parents_come_before_children_whatever_the_clock_says() -> None:
+def test_parents_come_before_children_regardless_of_their_times() -> None:
     location = imported(STORES / "1.15.30/json")
     for row in location.checkpoints.exclude(parent=None).select_related("parent"):
         assert row.parent is not None and row.parent.row < row.row
@@ -64,11 +64,11 @@ def test_parents_come_before_children_whatever_the_clock_says() -> None:
 
 def test_each_model_call_of_a_run_is_counted_once() -> None:
     run = imported(STORES / "1.15.30/json").runs.get()
-    # Two calls on main up to the fork, and one more on it; each of 20 tokens.
+    # Two calls on main before the fork, and one on the fork, each of 20 tokens.
     assert run.tokens == 60
 
 
-def test_parents_that_the_first_versions_did_not_write_are_inferred() -> None:
+def test_parents_that_the_first_versions_do_not_record_are_inferred() -> None:
     location = imported(STORES / "1.14.1/json")
     assert edges(location) == {
         "20261121T001329_8069945e": ("root", None),
@@ -77,7 +77,7 @@ def test_parents_that_the_first_versions_did_not_write_are_inferred() -> None:
     }
 
 
-def test_siblings_that_both_name_no_parent_are_inferred_from_their_events() -> None:
+def test_siblings_without_recorded_parents_are_inferred_from_events() -> None:
     location = imported(STORES / "1.15.30/flow")
     assert edges(location) == {
         "20261120T233049_16755e62": ("root", None),
@@ -85,7 +85,7 @@ def test_siblings_that_both_name_no_parent_are_inferred_from_their_events() -> N
     }
 
 
-def test_a_missing_parent_leaves_a_gap() -> None:
+def test_a_missing_parent_is_shown_as_missing() -> None:
     location = imported(STORES / "1.14.2/json")
     assert edges(location)["20261121T001458_0487a78f"][0] == "missing"
     row = location.checkpoints.get(checkpoint_id="20261121T001458_0487a78f")
@@ -100,19 +100,19 @@ def test_two_kickoffs_in_one_folder_are_two_runs(tmp_path: Path) -> None:
     assert sorted(location.runs.values_list("entity", "checkpoint_count")) == [("crew", 6), ("flow", 2)]
 
 
-def test_self_parents_and_circles_are_reported_and_every_checkpoint_is_kept(tmp_path: Path) -> None:
+def test_self_parents_and_cycles_are_reported_and_every_checkpoint_is_imported(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", "20260101T000000_aaaaaaaa")
     write_checkpoint(tmp_path, "20260101T000001_bbbbbbbb", "20260101T000002_cccccccc")
     write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb")
     location = imported(tmp_path)
     assert location.checkpoints.count() == 3
-    faults = [fault for run in location.runs.all() for fault in run.lineage_faults]
+    faults = [problem for run in location.runs.all() for problem in run.lineage_faults]
     assert {"code": "self_parent", "ids": ["20260101T000000_aaaaaaaa"], "count": 1} in faults
     circle = ["20260101T000001_bbbbbbbb", "20260101T000002_cccccccc"]
     assert {"code": "cycle", "ids": circle, "count": 2} in faults
 
 
-def test_nothing_at_a_location_is_touched(tmp_path: Path) -> None:
+def test_an_import_changes_nothing_at_a_location(tmp_path: Path) -> None:
     for version in VERSIONS:
         for kind in ("agent", "flow"):
             copy_of(f"{version}/{kind}", tmp_path)
@@ -126,7 +126,7 @@ def test_nothing_at_a_location_is_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_key_of_any_store_is_in_any_byte_of_the_data_folder(settings: Settings) -> None:
+def test_no_secret_of_any_store_is_in_the_data_folder(settings: Settings) -> None:
     for path in [*STORES.glob("*/*/"), *STORES.glob("*/cp.db")]:
         imported(path)
     assert Checkpoint.objects.count() > 30
@@ -138,7 +138,7 @@ def test_no_key_of_any_store_is_in_any_byte_of_the_data_folder(settings: Setting
         assert re.search(rb"sk-(fake|inline)", content) is None
 
 
-def test_the_stored_copy_is_the_checkpoint_without_its_keys() -> None:
+def test_the_stored_copy_is_the_redacted_checkpoint() -> None:
     location = imported(STORES / "1.14.1/cp.db")
     body = stored_body(location.checkpoints.get(checkpoint_id="20261121T001343_7d19a9e0"))
     crew = body["entities"][0]
@@ -147,7 +147,7 @@ def test_the_stored_copy_is_the_checkpoint_without_its_keys() -> None:
     assert len(body["event_record"]["nodes"]) == 25
 
 
-def test_a_locations_address_and_its_runs_are_the_same_after_a_fresh_start() -> None:
+def test_urls_of_a_location_and_its_runs_survive_a_new_database() -> None:
     location = imported(STORES / "1.15.30/json")
     address = (location.uid, location.runs.get().uid)
     Location.objects.all().delete()

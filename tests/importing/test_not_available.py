@@ -1,4 +1,4 @@
-"""What cannot be had for a moment says nothing about a file: only its bytes make it broken."""
+"""Errors of the system never make a file broken: only its bytes do."""
 
 import errno
 import importlib
@@ -15,6 +15,7 @@ from django.apps import apps
 from django.core.management import call_command
 
 from tests.real_stores import copy_of, write_checkpoint
+from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
@@ -26,56 +27,55 @@ NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EIN
 
 
 @pytest.mark.parametrize("code", [getattr(errno, name) for name in NAMES], ids=NAMES)
-def test_an_error_of_the_system_makes_no_file_broken(
+def test_a_system_error_does_not_make_a_file_broken(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The errors are made up: no disk here fails when it is asked to."""
+    """The errors are simulated."""
     write_checkpoint(tmp_path, "20260101T000000_00000001")
 
     def fail(name: str, folder: int) -> int:
         raise OSError(code, os.strerror(code))
 
-    with JsonFolder(tmp_path, Limits()) as provider:
+    with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         monkeypatch.setattr(json_folder, "open_file", fail)
-        fault = read_packed(provider, entry)
-        assert isinstance(fault, ReadProblem) and fault.kind == "unavailable" and str(fault.reason)
+        problem = read_packed(provider, entry)
+        assert isinstance(problem, ReadProblem) and problem.kind == "unavailable" and str(problem.reason)
         monkeypatch.setattr(json_folder, "open_folder", fail)
-        with JsonFolder(tmp_path, Limits()) as again:
-            faults = list(again.entries())
-    assert code == errno.ENOENT or [fault.kind for fault in faults if isinstance(fault, ReadProblem)] == [
-        "unavailable"
-    ]
+        with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as again:
+            listed = list(again.entries())
+    kinds = [problem.kind for problem in listed if isinstance(problem, ReadProblem)]
+    assert code == errno.ENOENT or kinds == ["unavailable"]
 
 
-def test_a_file_that_has_become_a_link_since_it_was_listed_is_not_judged(tmp_path: Path) -> None:
+def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
-    with JsonFolder(tmp_path / "store", Limits()) as provider:
+    with JsonFolder(tmp_path / "store", [STORE_FORMAT], Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
-        fault = read_packed(provider, entry)
-    assert isinstance(fault, ReadProblem) and fault.kind == "unavailable"
+        problem = read_packed(provider, entry)
+    assert isinstance(problem, ReadProblem) and problem.kind == "unavailable"
 
 
-def test_a_fault_is_that_of_the_bytes_that_were_read(tmp_path: Path) -> None:
+def test_a_problem_has_the_fingerprint_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    with JsonFolder(tmp_path, Limits()) as provider:
+    with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "whole")
         path.write_text("{")
-        fault = read_packed(provider, entry)
+        problem = read_packed(provider, entry)
         (now,) = provider.entries()
-    assert isinstance(fault, ReadProblem) and isinstance(now, Entry)
-    assert fault.fingerprint == now.fingerprint != entry.fingerprint
+    assert isinstance(problem, ReadProblem) and isinstance(now, Entry)
+    assert problem.fingerprint == now.fingerprint != entry.fingerprint
 
 
 @contextmanager
 def no_more_descriptors() -> Iterator[None]:
-    """This process may open nothing more, as where all are in use."""
+    """No descriptor is left for this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(list(Path("/proc/self/fd").iterdir())) - 1
     resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
@@ -87,19 +87,19 @@ def no_more_descriptors() -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("store", ["1.15.30/flow", "1.14.1/cp.db"])
-def test_where_no_descriptor_is_left_nothing_is_called_broken_or_pruned(store: str, tmp_path: Path) -> None:
+def test_without_descriptors_nothing_becomes_broken_or_pruned(store: str, tmp_path: Path) -> None:
     location = open_location(copy_of(store, tmp_path))
     import_location(location)
     with no_more_descriptors():
         summary = import_location(location)
-    assert summary.unreadable and "Too many open files" in str(summary.unreadable)
+    assert summary.read_error and "Too many open files" in str(summary.read_error)
     assert not location.problems.exists()
     assert set(location.checkpoints.values_list("state", flat=True)) == {"present"}
-    assert import_location(location).unreadable is None
+    assert import_location(location).read_error is None
 
 
 @pytest.mark.django_db
-def test_a_folder_that_was_emptied_while_it_was_listed_prunes_nothing(
+def test_a_folder_that_is_removed_during_the_listing_prunes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location = open_location(copy_of("1.15.30/flow", tmp_path))
@@ -111,12 +111,12 @@ def test_a_folder_that_was_emptied_while_it_was_listed_prunes_nothing(
         yield from real(folder)
 
     monkeypatch.setattr(JsonFolder, "entries", deleted_first)
-    assert import_location(location).unreadable
+    assert import_location(location).read_error
     assert set(location.checkpoints.values_list("state", flat=True)) == {"present"}
 
 
 @pytest.mark.django_db
-def test_what_was_not_available_is_read_by_the_next_import(
+def test_the_next_import_reads_what_was_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
@@ -143,10 +143,10 @@ def test_what_was_not_available_is_read_by_the_next_import(
 
 
 @pytest.mark.django_db
-def test_files_that_counted_as_broken_for_a_moments_sake_heal(tmp_path: Path) -> None:
+def test_files_that_an_earlier_version_called_broken_are_read_again(tmp_path: Path) -> None:
     location = open_location(copy_of("1.15.30/flow", tmp_path))
     import_location(location)
-    # As earlier versions left it.
+    # As earlier versions stored it.
     row = location.checkpoints.first()
     assert row
     location.checkpoints.filter(pk=row.pk).update(state="broken")
@@ -165,7 +165,7 @@ def test_files_that_counted_as_broken_for_a_moments_sake_heal(tmp_path: Path) ->
 
 
 @pytest.mark.django_db
-def test_what_the_limits_refuse_is_read_again_once_they_allow_it(tmp_path: Path, settings: object) -> None:
+def test_a_refused_file_is_read_again_with_larger_limits(tmp_path: Path, settings: object) -> None:
     location = open_location(copy_of("1.15.30/flow", tmp_path))
     settings.CHECKPOINT_MAX_BYTES = 1000  # type: ignore[attr-defined]
     assert import_location(location).problems == 2

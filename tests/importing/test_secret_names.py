@@ -1,4 +1,4 @@
-"""A key in a name, rather than in what a checkpoint holds, is kept nowhere either."""
+"""Secrets in the names of files, folders and rows are not stored."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def stored() -> str:
     return str(serializers.serialize("json", rows))
 
 
-def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) -> None:
+def test_names_of_files_and_folders_are_redacted(tmp_path: Path) -> None:
     folder = tmp_path / "location"
     write_checkpoint(folder, "20260101T000000_00000000")
     write_checkpoint(folder, f"20260101T000001_{KEY}")
@@ -35,7 +35,7 @@ def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp
     location = open_location(folder)
     for _ in range(2):
         summary = import_location(location)
-    # Two files and a branch of that name are read, as different ones.
+    # Two files and a branch of that name are read as different ones.
     assert location.checkpoints.count() == 5
     assert location.checkpoints.values("source_key").distinct().count() == 5
     assert summary.problems == 2 and not summary.is_news and summary.read == 1
@@ -43,7 +43,7 @@ def test_files_and_folders_are_listed_without_it_and_their_neighbours_import(tmp
     assert "CANARY" not in stored()
 
 
-def test_rows_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) -> None:
+def test_ids_of_rows_are_redacted(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     body = json.dumps(one_checkpoint(branch=None, parent_id=None))
     rows = [
@@ -64,7 +64,7 @@ def test_rows_are_listed_without_it_and_their_neighbours_import(tmp_path: Path) 
     assert "CANARY" not in stored()
 
 
-def test_branches_that_differ_only_in_a_key_stay_different_and_are_found_again(tmp_path: Path) -> None:
+def test_branches_that_differ_only_in_a_secret_stay_different(tmp_path: Path) -> None:
     folder = tmp_path / "location"
     for number, branch in enumerate((f"fork/{KEY}", f"fork/{KEY}2")):
         write_checkpoint(folder, f"20260101T00000{number}_0000000{number}", branch=branch)

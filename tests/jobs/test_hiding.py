@@ -86,7 +86,7 @@ def test_passwords_in_addresses_and_short_ones_are_keys_and_plain_settings_are_n
     assert {"hunt%40er2", "hunt@er2", "pw-12", 'with"quote1'} <= set(secrets)
     assert not {"gpt-4o-mini-2024", "red", "postgres://app:hunt%40er2@db.example/x"} & set(secrets)
     text = json.dumps({"a": 'with"quote1', "b": json.dumps('with"quote1'), "c": "with%22quote1"})
-    assert "quote1" not in known_secrets(secrets).hidden_in(text.encode()).decode()
+    assert "quote1" not in known_secrets(secrets).redacted_in(text.encode()).decode()
 
 
 def test_the_end_of_a_log_is_cut_behind_its_keys(make_job: MakeJob, project: Project) -> None:

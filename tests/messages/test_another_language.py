@@ -17,12 +17,10 @@ from viewer.importing import import_location, open_location
 from viewer.models import Location, Problem
 
 GERMAN = {
-    "It has %(size)s bytes, more than the %(most)s that are read.": (
-        "Mit %(size)s Bytes ist sie größer als %(most)s."
-    ),
+    "It has %(size)s bytes. The limit is %(most)s.": ("Mit %(size)s Bytes ist sie größer als %(most)s."),
     "It is still being written. %(why)s": "Sie wird noch geschrieben. %(why)s",
-    "It is no whole JSON: it goes wrong at byte %(byte)s.": "Ab Byte %(byte)s ist sie kein JSON.",
-    "It is no whole JSON: it breaks off.": "Sie bricht ab.",
+    "Invalid JSON at byte %(byte)s.": "Ab Byte %(byte)s ist sie kein JSON.",
+    "Truncated JSON.": "Sie bricht ab.",
     "The location could not be read: %(reason)s": "Der Ort ist nicht lesbar: %(reason)s",
     "There is nothing at this path.": "Hier ist nichts.",
 }
@@ -53,7 +51,7 @@ def test_a_problem_is_told_with_its_values(reader: Client, location: Location) -
     page = shown(reader, location, "de")
     assert "Mit 1,101 Bytes ist sie größer als 1,000." in page
     assert "Sie wird noch geschrieben. Sie bricht ab." in page
-    assert "more than the 1,000 that are read." in shown(reader, location, "en")
+    assert "The limit is 1,000." in shown(reader, location, "en")
 
 
 def test_a_location_that_is_gone_is_told(reader: Client, location: Location) -> None:

@@ -1,4 +1,4 @@
-"""What looks like a secret and what does not, and both ways in which a checkpoint is redacted."""
+"""Samples of secrets and of other texts, and both ways to redact a checkpoint."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
 from viewer.redaction.values import redact
 
-# Put together here, so that no scanner takes this file itself for a leak.
+# Assembled here, so that secret scanners do not report this file.
 JWT = ".".join(
     ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"]
 )

@@ -1,4 +1,4 @@
-"""Secrets in many notations, and texts that only look like them, with secrets made up at run time.
+"""Secrets in many notations, and texts that resemble them, with secrets generated at run time.
 
 `corpus/*.txt` hold one text below each heading. `<<alnum24>>` and the like become a made-up secret: so no
 scanner takes these files themselves for a leak.
@@ -62,7 +62,7 @@ def _secret(kind: str, slot: str, chance: random.Random) -> str:
     length = int(slot[2 + len(known) : -2].lstrip("_"))
     letters = ALPHABETS[known]
     made = "".join(chance.choices(letters, k=length))
-    # Letters alone would be a word, digits alone a number.
+    # Only letters would be a word, only digits a number.
     return (
         made
         if length < 12 or known in ("lower", "digits")

@@ -1,4 +1,4 @@
-"""Secrets in over two hundred notations are hidden, and texts that only look like them stay as they are."""
+"""Secrets in over two hundred notations are redacted; texts that resemble them are not."""
 
 import json
 from contextlib import suppress
@@ -14,9 +14,9 @@ from viewer.redaction.values import redact
 
 NOTATIONS, INNOCENTS = samples("notations.txt"), samples("innocents.txt")
 LEAST_HIDDEN, MAX_CHANGED = 0.95, 0.05
-# What a text of a run may come in.
+# The forms in which a run may contain a text.
 FORMS = ("text", "JSON text", "nested JSON text", "log line", "beside other text")
-# Named by reports: each must pass by itself, whatever the score.
+# Reported cases: each must pass, regardless of the score.
 HARD_NOTATIONS = (
     "aligned assignment",
     "tab before the sign",
@@ -76,13 +76,13 @@ def in_form(text: str, form: str) -> Any:
 
 
 def is_hidden(sample: Sample, made: str) -> bool:
-    """Whether no secret of the sample is left, nor the middle of a long one."""
+    """Whether no secret of the sample is left, including the middle of a long one."""
     parts = [part for secret in sample.secrets for part in (secret, secret[4:-4]) if len(part) >= 6]
     return MARKER in made and not any(json.dumps(part)[1:-1] in made for part in parts)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_score_of_notations(form: str) -> None:
+def test_score_of_notations(form: str) -> None:
     missed = [
         sample.name
         for sample in NOTATIONS
@@ -94,7 +94,7 @@ def test_the_score_of_notations(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_score_of_innocents(form: str) -> None:
+def test_score_of_innocents(form: str) -> None:
     changed = [
         sample.name
         for sample in INNOCENTS
@@ -117,7 +117,7 @@ def test_innocents_that_must_not_fail(sample: Sample) -> None:
 
 
 def decoded(sample: Sample) -> Any:
-    """The redacted value of a sample that is JSON; its text else."""
+    """The redacted value of a sample that is JSON, or else its redacted text."""
     try:
         return redact(json.loads(sample.text))
     except ValueError:
@@ -125,7 +125,7 @@ def decoded(sample: Sample) -> Any:
 
 
 @pytest.mark.parametrize("samples_of_a_kind", [NOTATIONS, INNOCENTS], ids=["notations", "innocents"])
-def test_the_bytes_come_to_the_same(samples_of_a_kind: list[Sample]) -> None:
+def test_redacting_bytes_equals_redacting_values(samples_of_a_kind: list[Sample]) -> None:
     for sample in samples_of_a_kind:
         values: list[Any] = [in_form(sample.text, form) for form in FORMS]
         with suppress(ValueError):
@@ -145,7 +145,7 @@ def test_json_keeps_its_structure() -> None:
 
 
 def shape(value: Any) -> Any:
-    """The structure of a value: which names lead to texts, numbers, lists and objects."""
+    """The structure of a value: its names and types."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -153,6 +153,6 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
-def test_nothing_around_a_hidden_value_changes_in_json_inside_a_text() -> None:
+def test_only_the_redacted_value_changes_in_json_inside_a_text() -> None:
     text = '{ "api_key" : "abc-123-xyz" ,\n  "caf\\u00e9": 1.50,\t"list": [ 1,2 ], "url":"a\\/b" }'
     assert redact({"t": text}) == {"t": text.replace("abc-123-xyz", MARKER)}

@@ -1,4 +1,4 @@
-"""No secret survives, in whatever form it comes; nothing else is touched."""
+"""Secrets are redacted in every form, and nothing else is."""
 
 import json
 import logging
@@ -18,15 +18,15 @@ from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
-from viewer.stores.parsing import snapshot_of
-from viewer.stores.protocol import Entry, Limits, Outside
+from viewer.stores.protocol import Entry, Limits, RawCheckpoint, RecordedIds
+from viewer.stores.snapshots import snapshot_of
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
 @pytest.mark.parametrize(
     "form", ["alone", "in a sentence", "after a colon", "in JSON", "twice in JSON", "as a name"]
 )
-def test_a_known_kind_of_key_goes_wherever_it_stands(token: str, form: str) -> None:
+def test_vendor_tokens_are_redacted_everywhere(token: str, form: str) -> None:
     value: Any = {
         "alone": {"text": token},
         "in a sentence": {"text": f"I used {token}, and it worked."},
@@ -42,7 +42,7 @@ def test_a_known_kind_of_key_goes_wherever_it_stands(token: str, form: str) -> N
 
 
 @pytest.mark.parametrize(("text", "secret"), TEXTS.values(), ids=TEXTS)
-def test_a_secret_in_a_text_goes(text: str, secret: str) -> None:
+def test_a_secret_in_a_text_is_redacted(text: str, secret: str) -> None:
     assert secret not in redact_text(text)
     for made in both_ways({"messages": [{"content": f"first line\n{text}\nlast line"}]}):
         assert secret not in made
@@ -50,7 +50,7 @@ def test_a_secret_in_a_text_goes(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_the_value_of_a_secret_field_goes_and_so_does_its_echo(name: str) -> None:
+def test_the_value_of_a_secret_field_is_redacted_wherever_it_is_repeated(name: str) -> None:
     secret = "CANARY value 7"
     value = {
         "llm": {name: secret, "model": "gpt"},
@@ -63,23 +63,23 @@ def test_the_value_of_a_secret_field_goes_and_so_does_its_echo(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["default_headers", "credentials", "auth"])
-def test_what_stands_below_a_secret_field_goes_too(name: str) -> None:
+def test_values_below_a_secret_field_are_redacted(name: str) -> None:
     for made in both_ways({name: {"x-team": "CANARY-7", "list": ["CANARY-8"]}, "say": "CANARY-7"}):
         assert "CANARY" not in made
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_counters_and_ordinary_names_stay(name: str) -> None:
+def test_counters_and_ordinary_names_are_not_redacted(name: str) -> None:
     for made in both_ways({name: "an ordinary value", "count": {name: 4096}}):
         assert json.loads(made) == {name: "an ordinary value", "count": {name: 4096}}
 
 
-def test_numbers_stay_under_tokens_and_go_under_passwords() -> None:
+def test_numbers_are_redacted_only_below_names_of_passwords() -> None:
     for made in both_ways({"token": 5, "password": 12345678, "secret": True, "api_key": None}):
         assert json.loads(made) == {"token": 5, "password": MARKER, "secret": True, "api_key": None}
 
 
-def test_a_short_or_ordinary_secret_is_not_cut_out_of_other_texts() -> None:
+def test_a_short_or_ordinary_secret_is_not_redacted_in_other_texts() -> None:
     for made in both_ways({"password": "research", "text": "research on research"}):
         assert json.loads(made) == {"password": MARKER, "text": "research on research"}
 
@@ -94,13 +94,13 @@ def test_a_short_or_ordinary_secret_is_not_cut_out_of_other_texts() -> None:
         "author: Bearer of good news",
     ],
 )
-def test_prose_stays(text: str) -> None:
+def test_prose_is_not_redacted(text: str) -> None:
     assert redact_text(text) == text
     for made in both_ways({"text": text}):
         assert json.loads(made) == {"text": text}
 
 
-def test_redacting_twice_changes_nothing_more() -> None:
+def test_redaction_is_idempotent() -> None:
     value = {"api_key": "CANARY-77", "text": "password=CANARYpw1 " + " ".join(TOKENS.values())}
     once = redact(value)
     assert redact(once) == once
@@ -113,24 +113,25 @@ def test_redacting_twice_changes_nothing_more() -> None:
         *("token_count=", "token_count: ", "token='", "-----BEGIN A PRIVATE KEY-----"),
     ],
 )
-def test_hostile_repetition_is_not_slow(piece: str) -> None:
+def test_hostile_repetition_is_fast(piece: str) -> None:
     text = piece * (200_000 // len(piece))
     started = time.monotonic()
     redact({"text": text})
     assert time.monotonic() - started < 10
 
 
-def test_a_picture_in_a_text_is_passed_over() -> None:
+def test_an_image_in_a_text_is_not_changed() -> None:
     letters = string.ascii_letters + string.digits
     picture = "".join(random.Random(7).choices(letters, k=4_000_000))
     body = {"entities": [], "event_record": {"nodes": {}}, "seen": f"data:image/png;base64,{picture}pwd"}
     data = json.dumps(body).encode()
-    outside, entry = Outside("20260101T000000_00000000", None, "main"), Entry("a.json", "1", len(data))
-    read = snapshot_of(data, entry, [STORE_FORMAT], lambda _format: outside, Limits(), time.monotonic())
+    ids = RecordedIds("20260101T000000_00000000", None, "main")
+    raw = RawCheckpoint(Entry("a.json", "1", len(data)), data, lambda _format: ids)
+    read = snapshot_of(raw, [STORE_FORMAT], Limits(), time.monotonic())
     assert read.body == data
 
 
-def test_names_are_told_apart_by_their_words() -> None:
+def test_words_of_a_name() -> None:
     assert secrecy_of("accessKey") == secrecy_of("ACCESS_KEY_2") == "soft"
     assert secrecy_of("monkey") == ""
     assert secrecy_of("keyboard") == ""
@@ -138,7 +139,7 @@ def test_names_are_told_apart_by_their_words() -> None:
 
 
 @pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])
-def test_the_servers_log_quotes_no_secret(formatter: logging.Formatter) -> None:
+def test_server_logs_contain_no_secret(formatter: logging.Formatter) -> None:
     assert f"checkpoint_site.logs.{type(formatter).__name__}" in str(settings.LOGGING)
     try:
         raise ValueError(f"cannot read {TOKENS['openai']}")

@@ -19,7 +19,7 @@ from checkpoint_site.request_limits import MAX_BODY_BYTES
 from checkpoint_site.server import MAX_HEADER_BYTES, SOCKET_THREADS
 from tests.serving.conftest import WebServer
 from viewer.access.login_links import teammate
-from viewer.importing.garbage_collection import WORTH_FREEZING, only_new_garbage
+from viewer.importing.garbage_collection import MIN_CHECKPOINTS, only_new_garbage
 from viewer.live.tail import Tail, keep_waking
 from viewer.models import Job, Location
 
@@ -132,7 +132,7 @@ async def test_the_change_watcher_closes_its_connection(
 
 def test_a_small_import_does_not_disable_garbage_collection() -> None:
     before = gc.get_freeze_count()
-    with only_new_garbage(WORTH_FREEZING - 1):
+    with only_new_garbage(MIN_CHECKPOINTS - 1):
         assert gc.get_freeze_count() == before
-    with only_new_garbage(WORTH_FREEZING):
+    with only_new_garbage(MIN_CHECKPOINTS):
         assert gc.get_freeze_count() > before

@@ -1,4 +1,4 @@
-"""Every version of the format, as real CrewAI wrote it."""
+"""Every version of the format, as CrewAI wrote it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,16 +7,18 @@ import pytest
 
 from tests.real_stores import STORES, VERSIONS, copy_of
 from viewer.stores import store_at
-from viewer.stores.protocol import Entry, LocationUnreadable, Snapshot
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.protocol import Entry, Snapshot
+from viewer.stores.snapshots import read_snapshot
 
 
 def snapshots(path: Path) -> dict[str, Snapshot]:
-    """Everything that a location holds, by checkpoint id. Fails where anything is no checkpoint."""
+    """The snapshots of a location by checkpoint id. Fails if anything is not a checkpoint."""
     found: dict[str, Snapshot] = {}
-    with store_at(path) as provider:
-        for entry in provider.entries():
+    with store_at(path) as store:
+        for entry in store.entries():
             assert isinstance(entry, Entry), entry
-            snapshot = provider.read(entry)
+            snapshot = read_snapshot(store, entry)
             found[snapshot.checkpoint_id] = snapshot
     return found
 
@@ -27,7 +29,7 @@ def test_a_flow_is_named_after_its_class_and_counts_its_methods(version: str) ->
     assert {snapshot.entity for snapshot in found.values()} == {"flow"}
     assert {snapshot.name for snapshot in found.values()} <= {"ArticleFlow", "MyFlow"}
     assert max(snapshot.tasks_done for snapshot in found.values()) == 3
-    # None of them was written after the flow's end, so none says that its methods are all.
+    # None was written after the end of the flow, so none knows the number of methods.
     assert all(snapshot.tasks_total in (0, snapshot.tasks_done + 1) for snapshot in found.values())
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
@@ -42,7 +44,7 @@ def test_a_lone_agent_is_the_root_and_its_executor_is_not(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.15.30"])
-def test_a_crew_counts_its_finished_tasks_although_its_agents_leave_flows_beside_it(version: str) -> None:
+def test_a_crew_counts_its_finished_tasks_despite_its_agents_flows(version: str) -> None:
     found = snapshots(STORES / version / "json")
     assert {(snapshot.entity, snapshot.name) for snapshot in found.values()} == {("crew", "research")}
     assert {snapshot.tasks_total for snapshot in found.values()} == {3}
@@ -50,7 +52,7 @@ def test_a_crew_counts_its_finished_tasks_although_its_agents_leave_flows_beside
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
 
-def test_a_fork_tells_its_branch_and_its_parent() -> None:
+def test_a_fork_has_its_branch_and_its_parent() -> None:
     fork = snapshots(STORES / "1.15.30/json")["20261120T232952_e9a8cba4"]
     assert (fork.branch, fork.parent_id) == ("exp-a", "20261120T232827_0aa12db3")
     assert (fork.trigger, fork.engine_version) == ("task_started", "1.15.30")
@@ -59,14 +61,14 @@ def test_a_fork_tells_its_branch_and_its_parent() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.15.30"])
-def test_a_checkpoint_at_a_task_names_the_task(version: str) -> None:
+def test_the_subject_of_a_task_event_is_the_task(version: str) -> None:
     found = snapshots(STORES / version / "json").values()
     at_tasks = [snapshot for snapshot in found if snapshot.trigger.startswith("task_")]
     assert at_tasks and all(snapshot.subject for snapshot in at_tasks)
     assert {snapshot.subject for snapshot in found if snapshot.trigger.startswith("crew_")} <= {""}
 
 
-def test_a_checkpoint_at_a_method_names_the_method() -> None:
+def test_the_subject_of_a_method_event_is_the_method() -> None:
     found = snapshots(STORES / "1.15.30/flow").values()
     assert {snapshot.subject for snapshot in found} <= {"one", "two", "three"} and len(found)
 
@@ -80,26 +82,26 @@ def test_the_first_versions_trigger_is_their_last_event_and_their_parents_are_un
 
 
 @pytest.mark.parametrize(("version", "count"), [("1.14.1", 3), ("1.15.30", 1)])
-def test_rows_of_a_store_read_like_files(version: str, count: int, tmp_path: Path) -> None:
+def test_sqlite_rows_are_read_like_files(version: str, count: int, tmp_path: Path) -> None:
     found = snapshots(copy_of(f"{version}/cp.db", tmp_path))
     assert len(found) == count
     assert {snapshot.entity for snapshot in found.values()} == {"crew"}
     assert all(snapshot.created_at and snapshot.size > 40_000 for snapshot in found.values())
 
 
-def test_the_content_tells_the_provider_and_the_name_does_not(tmp_path: Path) -> None:
-    store = copy_of("1.15.30/cp.db", tmp_path)
-    disguised = store.rename(tmp_path / "notes.json")
-    with store_at(disguised) as provider:
-        assert provider.kind == "sqlite"
+def test_a_store_is_recognised_by_its_content_and_not_by_its_name(tmp_path: Path) -> None:
+    file = copy_of("1.15.30/cp.db", tmp_path)
+    disguised = file.rename(tmp_path / "notes.json")
+    with store_at(disguised) as store:
+        assert store.kind == "sqlite"
     folder = tmp_path / "store.db"
     folder.mkdir()
-    with store_at(folder) as provider:
-        assert provider.kind == "json"
+    with store_at(folder) as store:
+        assert store.kind == "json"
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite", b"{}", b"\0" * 4096])
-def test_other_files_are_no_location(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(content)
     with pytest.raises(LocationUnreadable):

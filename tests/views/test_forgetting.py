@@ -37,7 +37,7 @@ def test_what_is_only_kept_here_keeps_it(runner: Client, crew_location: Location
     pruned = crew_location.checkpoints.earliest("row")
     # It was not looked at since: that is made up for first.
     Path(pruned.source).unlink()
-    assert "only the copies kept here are left" in forget(runner, crew_location)
+    assert "Only their stored copies are left" in forget(runner, crew_location)
     pruned.refresh_from_db()
     assert pruned.state == Checkpoint.State.PRUNED
     assert CheckpointBody.objects.filter(pk=pruned.pk).exists()
@@ -45,7 +45,7 @@ def test_what_is_only_kept_here_keeps_it(runner: Client, crew_location: Location
 
 def test_a_location_that_vanished_stays(runner: Client, crew_location: Location) -> None:
     shutil.move(crew_location.path, f"{crew_location.path}-elsewhere")
-    assert "only the copies kept here are left" in forget(runner, crew_location)
+    assert "Only their stored copies are left" in forget(runner, crew_location)
     assert crew_location.checkpoints.count() == 6
 
 

@@ -20,12 +20,12 @@ def imported_location(path: str | Path) -> Location:
     except UnknownLocation as error:
         raise CommandError(f"{path}: {error}") from None
     summary = import_location(location)
-    if summary.unreadable:
+    if summary.read_error:
         if not location.checkpoints.exists():
-            raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+            raise CommandError(f"{location.path}: {told(summary.read_error)}")
         # What was read of it before is still worth showing; a document has no place for what is wrong now.
         words = _("%(location)s is shown as it was read before. Now: %(reason)s")
-        warning = words % {"location": location.path, "reason": told(summary.unreadable)}
+        warning = words % {"location": location.path, "reason": told(summary.read_error)}
         sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
     return location

@@ -1,13 +1,14 @@
-"""Checkpoints at a location -> rows, again and again. What is there is only ever read."""
+"""Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
 from viewer.importing.file_urls import NotLocal, path_of
-from viewer.importing.importing import ImportSummary, import_location, import_one, redact_stored
+from viewer.importing.importing import import_location, import_one, redact_stored
 from viewer.importing.locations import UnknownLocation, open_location
 from viewer.importing.project_secrets import key_of
 from viewer.importing.reader import prepare_import
 from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.stored import stored_body, stored_bytes, stored_contents
 from viewer.importing.unredacted_source import UnredactedSource, unredacted_source
+from viewer.importing.updating import ImportSummary
 from viewer.importing.write_targets import WriteTarget, open_write_target, write_target_at, write_target_of
 
 __all__ = [

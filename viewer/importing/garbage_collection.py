@@ -1,21 +1,22 @@
-"""The collector of garbage, kept from what it need not look at."""
+"""Keep the garbage collector from walking through old objects during an import."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-WORTH_FREEZING = 200
+# Fewer checkpoints are not worth it.
+MIN_CHECKPOINTS = 200
 
 
 @contextmanager
 def only_new_garbage(checkpoints: int) -> Iterator[None]:
-    """Let the collector pass over what is there already, while thousands of small objects are made.
+    """Freeze the objects that exist, while an import of this many checkpoints creates thousands of others.
 
-    Without this, a first import spends a third of its time on walks through the whole process. For a few
-    ``checkpoints`` it does nothing: what is frozen counts as old afterwards, and old garbage is collected
-    only after many objects have grown old. An import every second would keep it for ever.
+    Without this, a first import spends a third of its time walking through the whole process. For a few
+    checkpoints it does nothing: frozen objects count as old afterwards, and old garbage is rarely collected,
+    so that an import every second would never let it go.
     """
-    if checkpoints < WORTH_FREEZING:
+    if checkpoints < MIN_CHECKPOINTS:
         yield
         return
     gc.freeze()

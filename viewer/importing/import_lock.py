@@ -1,4 +1,4 @@
-"""One import of a location at a time, over all processes."""
+"""One import of a location at a time, across processes."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from viewer.models import Location
 
 @contextmanager
 def import_lock(location: Location) -> Iterator[None]:
-    """Wait until nobody else imports this location, and keep others waiting meanwhile."""
+    """Hold the lock of this location. Waits for it, and raises OSError if there can be none."""
     folder = Path(settings.DATA_DIR) / "imports"
     folder.mkdir(exist_ok=True, mode=0o700)
     lock = os.open(folder / f"{location.uid}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

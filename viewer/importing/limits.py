@@ -1,4 +1,4 @@
-"""The bounds that the settings give, and what is read within them."""
+"""The limits of the settings, and how a location is read within them."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from viewer.stores.safe_open import Identity
 
 
 def limits() -> Limits:
-    """How large, deep and slow one checkpoint may be, and how much memory reading it may take."""
+    """The limits for one checkpoint, from the settings."""
     return Limits(
         max_bytes=settings.CHECKPOINT_MAX_BYTES,
         max_depth=settings.CHECKPOINT_MAX_DEPTH,
@@ -22,7 +22,7 @@ def limits() -> Limits:
 
 
 def address_of(location: Location) -> LocationAddress:
-    """What is to be read of a location: only what was added, and no link below the allowed folders."""
+    """How to read a location: pinned to what was added, without links below the allowed folders."""
     identity = Identity.parse(location.identity)
     secrets = secrets_for(location.project)
     return LocationAddress(
@@ -31,5 +31,5 @@ def address_of(location: Location) -> LocationAddress:
 
 
 def address_at(path: Path) -> LocationAddress:
-    """What is at a path now, whatever that is."""
+    """How to read whatever is at a path now."""
     return LocationAddress(path, limits(), settings.CHECKPOINT_ROOTS)

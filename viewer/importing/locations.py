@@ -1,4 +1,4 @@
-"""From a path to a location that can be imported."""
+"""Add locations by their paths."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -12,24 +12,25 @@ from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
 from viewer.messages.labels import told
 from viewer.models import Location
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, LocationUnreadable
+from viewer.stores.protocol import Entry
 from viewer.stores.safe_open import Identity
 
-# Of how many files or rows a new location's engine is recognised.
+# How many entries of a new location are read to recognise its engine.
 MAX_PROBED = 5
 
 
 class UnknownLocation(Exception):
-    """There is nothing to import at this path, or it may not be opened. Its message tells a person why."""
+    """Nothing at this path can be imported, or it must not be opened. The message is for a person."""
 
 
 def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
-    """The location at this path, added if it is new. Without roots any path is trusted.
+    """The location at this path, added if it is new. Without roots any path is allowed.
 
-    A person who names it means what is there now, so a location that was replaced is accepted.
-    Raises UnknownLocation.
+    Naming a path means what is there now, so the location is pinned again if it was replaced. Raises
+    UnknownLocation.
     """
     found = permitted_path(path, roots)
     known = Location.objects.filter(path=str(found)).first()
@@ -51,48 +52,48 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
 
 def what_is_at(path: Path) -> tuple[str, str, str]:
     """The kind of store at a path, its identity, and the name of its engine. Raises LocationUnreadable."""
-    with open_reader(address_at(path)) as store:
-        return store.kind, str(store.identity), _recognised_engine(store)
+    with open_reader(address_at(path)) as reader:
+        return reader.kind, str(reader.identity), _recognised_engine(reader)
 
 
-def _recognised_engine(store: LocationReader) -> str:
+def _recognised_engine(reader: LocationReader) -> str:
     """The engine of the first checkpoints that can be read; the default if none can."""
     if len(ENGINES) == 1:
         return next(iter(ENGINES))
-    entries = [entry for entry in islice(store.entries(), MAX_PROBED) if isinstance(entry, Entry)]
-    found = (one.snapshot.engine for one in store.read_all(entries, 1) if isinstance(one, Packed))
+    entries = [entry for entry in islice(reader.entries(), MAX_PROBED) if isinstance(entry, Entry)]
+    found = (one.snapshot.engine for one in reader.read_all(entries, 1) if isinstance(one, Packed))
     return next(found, DEFAULT)
 
 
 def is_same(recorded: str, found: str) -> bool:
-    """Whether both texts are identities of one folder or file."""
+    """Whether both texts are identities of the same folder or file."""
     first, second = Identity.parse(recorded), Identity.parse(found)
     return first is not None and second is not None and first.matches(second)
 
 
 def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
-    """The path without links, inside one of the roots where there are any. Raises UnknownLocation."""
+    """The resolved path, which is inside one of the roots if there are any. Raises UnknownLocation."""
     try:
         found = path_of(path).expanduser().resolve()
-        # A name that is no UTF-8 cannot be stored, or shown.
+        # A name that is not UTF-8 can be neither stored nor shown.
         str(found).encode()
     except NotLocal as error:
         raise UnknownLocation(str(error)) from None
     except (OSError, ValueError, RuntimeError):
-        raise UnknownLocation(_("This is no path that can be opened.")) from None
-    # Links are resolved by now, so that one inside a root cannot lead out of it.
+        raise UnknownLocation(_("This path cannot be opened.")) from None
+    # Links are resolved, so that one inside a root cannot lead out of it.
     if roots is not None and not any(found.is_relative_to(root.resolve()) for root in roots):
         raise UnknownLocation(
             _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
             % {"roots": ", ".join(str(root) for root in roots) or "-"}
         )
     if _is_own_database(found):
-        raise UnknownLocation(_("This is Forkline's own database, which holds no checkpoints of an engine."))
+        raise UnknownLocation(_("This is Forkline's own database. It contains no checkpoints of an engine."))
     return found
 
 
 def _is_own_database(path: Path) -> bool:
-    """Whether it is our database, or a file of it. Opening and closing one would end the locks on it."""
+    """Whether it is a file of Forkline's database. Closing one would release the locks on it."""
     name = str(connection.settings_dict["NAME"])
     for own in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
         try:

@@ -1,4 +1,4 @@
-"""What of a location is no readable checkpoint: kept as rows, so that it is listed with its reason."""
+"""The problems of a location: files and rows that cannot be imported, stored with their reasons."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from viewer.stores.protocol import Entry, ReadProblem
 
 
 @dataclass(slots=True)
-class _Known:
+class _Stored:
     pk: int
     reason: str
     reason_words: dict[str, Any]
@@ -26,13 +26,13 @@ class _Known:
     first_seen_at: datetime
 
 
-_TOLD = ("reason", "reason_words", "kind", "fingerprint", "first_seen_at")
-# What is read again although its bytes are the same.
-_TRIED_AGAIN = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
+_COLUMNS = ("reason", "reason_words", "kind", "fingerprint", "first_seen_at")
+# Kinds that are read again although the bytes are the same.
+_RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
 
-def _mark(fingerprint: str, kind: str) -> str:
-    """What tells that it need not be read again: other limits may allow what these refuse."""
+def _stored_fingerprint(fingerprint: str, kind: str) -> str:
+    """The stored fingerprint of a problem. Other limits may allow what these refuse."""
     return f"{fingerprint} {limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
 
@@ -45,59 +45,59 @@ class Problems:
         if keys is not None:
             rows = rows.filter(source_key__in=keys)
         self._before = {
-            row.source_key: _Known(
+            row.source_key: _Stored(
                 row.pk, row.reason, row.reason_words, row.kind, row.fingerprint, row.first_seen_at
             )
             for row in rows
         }
-        self._after: dict[str, _Known] = {}
+        self._after: dict[str, _Stored] = {}
         self._now = timezone.now()
 
     def __len__(self) -> int:
         return len(self._after)
 
-    def is_settled(self, entry: Entry) -> bool:
-        """Whether these very bytes were read before and are no checkpoint: then they are not read again."""
+    def is_known(self, entry: Entry) -> bool:
+        """Whether these bytes were read before and are not a checkpoint, so that they are not read again."""
         known = self._before.get(entry.key)
-        if known is None or known.kind in _TRIED_AGAIN:
+        if known is None or known.kind in _RETRIED_KINDS:
             return False
-        if known.fingerprint != _mark(entry.fingerprint, known.kind):
+        if known.fingerprint != _stored_fingerprint(entry.fingerprint, known.kind):
             return False
         self._after[entry.key] = known
         return True
 
-    def found(self, fault: ReadProblem) -> None:
-        """Note what was found. What does not parse counts as being written until it has stood for a while."""
-        before = self._before.get(fault.key)
-        mark = _mark(fault.fingerprint, fault.kind)
+    def add(self, problem: ReadProblem) -> None:
+        """Add a problem. What does not parse counts as being written until it is unchanged for a while."""
+        before = self._before.get(problem.key)
+        mark = _stored_fingerprint(problem.fingerprint, problem.kind)
         is_same = before is not None and before.fingerprint == mark
         first_seen_at = before.first_seen_at if before and is_same else self._now
-        kind, reason = fault.kind, fault.reason
-        if kind == "writing" and self._stands(fault, first_seen_at):
+        kind, reason = problem.kind, problem.reason
+        if kind == "writing" and self._is_unchanged(problem, first_seen_at):
             kind = "broken"
         elif kind == "writing":
             reason = Words(_("It is still being written. %(why)s"), {"why": reason})
-        self._after[fault.key] = _Known(
+        self._after[problem.key] = _Stored(
             before.pk if before else 0, str(reason), reason.plain(), kind, mark, first_seen_at
         )
 
-    def _stands(self, fault: ReadProblem, first_seen_at: datetime) -> bool:
-        """Whether it has not changed for as long as the settings ask."""
+    def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
+        """Whether it has not changed for as long as the setting CHECKPOINT_SETTLED_SECONDS says."""
         now = self._now.timestamp()
         since = first_seen_at.timestamp()
-        if fault.changed_at is not None and fault.changed_at <= now:
-            since = min(since, fault.changed_at)
+        if problem.changed_at is not None and problem.changed_at <= now:
+            since = min(since, problem.changed_at)
         return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
 
-    def state_after(self, fault: ReadProblem) -> Checkpoint.State | None:
-        """The state of a checkpoint that was fine and has this fault now; None where it stays."""
-        kind = self._after[fault.key].kind
+    def state_after(self, problem: ReadProblem) -> Checkpoint.State | None:
+        """The state of a checkpoint that was present and has this problem now; None if it does not change."""
+        kind = self._after[problem.key].kind
         if kind == Problem.Kind.UNAVAILABLE:
             return None
         return Checkpoint.State.WRITING if kind == Problem.Kind.WRITING else Checkpoint.State.BROKEN
 
     def save(self) -> bool:
-        """Store what changed. True where a person would see a difference."""
+        """Store what changed. Returns whether a page would show a difference."""
         gone = [known.pk for key, known in self._before.items() if key not in self._after]
         for some in in_slices(gone):
             Problem.objects.filter(pk__in=some).delete()
@@ -118,12 +118,12 @@ class Problems:
             )
             for key, known in changed
         ]
-        # A folder or store of others' may hold hundreds of thousands.
+        # A location may have hundreds of thousands of problems.
         Problem.objects.bulk_create(
             rows,
             batch_size=500,
             update_conflicts=True,
             unique_fields=["location", "source_key"],
-            update_fields=_TOLD,
+            update_fields=_COLUMNS,
         )
         return is_news

@@ -1,4 +1,4 @@
-"""A project's secrets, hidden in all that is stored of its locations."""
+"""Redact a project's secrets in everything that is stored of its locations."""
 
 import logging
 from typing import Any
@@ -15,14 +15,14 @@ from viewer.redaction.known_secrets import KnownSecrets, known_secrets
 from viewer.redaction.texts import redacted_name
 from viewer.redaction.values import redact
 from viewer.stores.packing import compressed
-from viewer.stores.protocol import redacted_key
+from viewer.stores.redacted_keys import redacted_key
 
 logger = logging.getLogger(__name__)
 
-# Rows of one transaction: that bounds memory, and how long others wait to write.
+# Rows of one transaction: bounds the memory, and the time that other writers wait.
 BATCH = 200
-# What the rows of a location show of its checkpoints' own texts. Ids stay different from each other.
-_SHOWN: dict[type[models.Model], tuple[str, ...]] = {
+# The columns that hold texts of checkpoints. Ids stay different from each other.
+_TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     Checkpoint: (
         *(
             "source_key",
@@ -38,7 +38,7 @@ _SHOWN: dict[type[models.Model], tuple[str, ...]] = {
     Run: ("key", "name"),
     Problem: ("source_key", "reason"),
 }
-# What the environment files of projects held when they could last be read.
+# The secrets of environment files when they could last be read.
 _last_read: dict[str, tuple[str, ...]] = {}
 
 
@@ -48,25 +48,25 @@ def secrets_for(project: Project | None) -> tuple[str, ...]:
     try:
         _last_read[path] = secrets_at(path)
     except (OSError, ValueError):
-        # Without the error's own words, which quote the file.
+        # Without the error's message, which quotes the file.
         logger.warning("the environment file of %s cannot be read", project)
     return _last_read.get(path, ())
 
 
 def key_of(location: Location, key: str) -> str:
-    """The key by which the rows of a location know this one: without secrets."""
+    """The key as the rows of a location store it: redacted."""
     return redacted_key(key, known_secrets(secrets_for(location.project)))
 
 
 def mark_of(secrets: tuple[str, ...]) -> str:
-    """Tells one set of secrets from another without giving them away; empty for none."""
+    """A keyed digest that identifies a set of secrets without revealing them; empty for none."""
     return salted_hmac("known secrets", "\0".join(secrets), algorithm="sha256").hexdigest() if secrets else ""
 
 
 def redact_known_secrets(location: Location) -> None:
-    """Hide the project's secrets in what was stored before they were known. Only with the import's lock.
+    """Redact the project's secrets in what was stored before they were known. Only with the import lock.
 
-    Done in batches. Where it is interrupted, the next import begins it again.
+    Works in batches. If it is interrupted, the next import starts over.
     """
     secrets = secrets_for(location.project)
     mark = mark_of(secrets)
@@ -74,15 +74,15 @@ def redact_known_secrets(location: Location) -> None:
         return
     if secrets:
         known = known_secrets(secrets)
-        _hide_in_bodies(location, known)
-        for model, fields in _SHOWN.items():
-            _hide_in_rows(model._default_manager.filter(location=location), fields, known)
+        _redact_bodies(location, known)
+        for model, fields in _TEXT_COLUMNS.items():
+            _redact_rows(model._default_manager.filter(location=location), fields, known)
     Location.objects.filter(pk=location.pk).update(secrets_mark=mark)
     location.secrets_mark = mark
 
 
-def _hide_in_bodies(location: Location, known: KnownSecrets) -> None:
-    """Redact the stored copies again that hold one of them."""
+def _redact_bodies(location: Location, known: KnownSecrets) -> None:
+    """Redact the stored copies that contain one of the secrets."""
     bodies = CheckpointBody.objects.filter(checkpoint__location=location)
     for pks in _batches(bodies):
         with transaction.atomic():
@@ -93,19 +93,21 @@ def _hide_in_bodies(location: Location, known: KnownSecrets) -> None:
                     CheckpointBody.objects.filter(pk=pk).update(data=clean)
 
 
-def _hide_in_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: KnownSecrets) -> None:
+def _redact_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: KnownSecrets) -> None:
     for pks in _batches(rows):
         with transaction.atomic():
             for row in rows.model.objects.filter(pk__in=pks):
-                changes = {name: shown for name in fields if (shown := _shown(row, name, known)) is not None}
+                changes = {
+                    name: shown for name in fields if (shown := _redacted(row, name, known)) is not None
+                }
                 if isinstance(row, Problem) and "reason" in changes:
                     changes["reason_words"] = redact(row.reason_words, known)
                 if changes:
                     rows.model.objects.filter(pk=row.pk).update(**changes)
 
 
-def _shown(row: models.Model, name: str, known: KnownSecrets) -> str | None:
-    """A field's text without the secrets; None where it holds none."""
+def _redacted(row: models.Model, name: str, known: KnownSecrets) -> str | None:
+    """The redacted text of a field; None if it contains no secret."""
     text = getattr(row, name)
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None

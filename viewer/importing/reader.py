@@ -1,4 +1,4 @@
-"""How many processes read for an import."""
+"""The number of reader processes of an import."""
 
 import os
 
@@ -6,10 +6,10 @@ from viewer.stores.reader.pool import MAX_READERS, start_ahead
 
 
 def prepare_import() -> None:
-    """Be ready for a large import that may come soon: have the other processes started by then."""
+    """Start the reader processes for a large import that may come soon."""
     start_ahead(reader_count())
 
 
 def reader_count() -> int:
-    """How many processes read at once: one for each core. This one writes to the database meanwhile."""
+    """How many processes read at once: one for each core. This process writes to the database meanwhile."""
     return min(MAX_READERS, len(os.sched_getaffinity(0)))

@@ -1,4 +1,4 @@
-"""Where what was read hangs: lineage, lanes and runs, for the runs that it touches and no others."""
+"""Reconcile lineage, lanes and runs with what was read, for the affected runs only."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from viewer.stores.packing import Packed, unpacked_events
 
 @dataclass(slots=True)
 class Member:
-    """A checkpoint of a touched run, stored already or just read."""
+    """A checkpoint of an affected run, stored or just read."""
 
     pk: int
     key: str
@@ -34,56 +34,56 @@ class Member:
 
 
 @dataclass(slots=True)
-class Touched:
-    """The members of all runs that an import touches, by key."""
+class Affected:
+    """The members of all runs that an import affects, by key."""
 
     members: dict[str, Member] = field(default_factory=dict)
     run_ids: set[int] = field(default_factory=set)
 
 
 def reconcile(location: Location, read: Sequence[Packed]) -> None:
-    """Store what was read, and reconcile the runs that it belongs to or connects. Inside a transaction."""
-    touched = _touched(location, read)
-    forest = build_forest(_nodes(touched))
+    """Store what was read, and update the runs that it belongs to or connects. Inside a transaction."""
+    affected = _affected(location, read)
+    forest = build_forest(_nodes(affected))
     laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
     new: list[tuple[int, Packed, LineageColumns]] = []
     again: list[tuple[int, Packed]] = []
     moved: list[tuple[int, LineageColumns]] = []
-    stored_runs = runs.stored_runs(location, laid_out, touched.members)
+    stored_runs = runs.stored_runs(location, laid_out, affected.members)
     for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
-        for member, standing in _standings(lineage, positions, touched.members, run_id):
+        for member, lineage_columns in _lineage_updates(lineage, positions, affected.members, run_id):
             if member.before is None and member.read is not None:
-                new.append((member.pk, member.read, standing))
+                new.append((member.pk, member.read, lineage_columns))
                 continue
             if member.read is not None:
                 again.append((member.pk, member.read))
-            if member.before != standing:
-                moved.append((member.pk, standing))
+            if member.before != lineage_columns:
+                moved.append((member.pk, lineage_columns))
     rows.insert(location, new)
     rows.overwrite(again)
     rows.move(moved)
-    runs.drop_empty(touched.run_ids)
+    runs.drop_empty(affected.run_ids)
 
 
-def _touched(location: Location, read: Sequence[Packed]) -> Touched:
-    """Everything that may hang otherwise now: the runs of what was read, of its parents and its children."""
-    touched = Touched(run_ids=_touched_runs(location, read))
-    for member in _stored_members(touched.run_ids):
-        touched.members[member.key] = member
+def _affected(location: Location, read: Sequence[Packed]) -> Affected:
+    """The checkpoints whose lineage may change: the runs of what was read, its parents and its children."""
+    affected = Affected(run_ids=_affected_runs(location, read))
+    for member in _stored_members(affected.run_ids):
+        affected.members[member.key] = member
     pk = rows.last_key(Checkpoint)
     for result in read:
-        known = touched.members.get(result.key)
+        known = affected.members.get(result.key)
         if known is None:
             pk += 1
-            touched.members[result.key] = _member(pk, result, None)
+            affected.members[result.key] = _member(pk, result, None)
         else:
-            touched.members[result.key] = _member(known.pk, result, known.before)
-    return touched
+            affected.members[result.key] = _member(known.pk, result, known.before)
+    return affected
 
 
-def _touched_runs(location: Location, read: Sequence[Packed]) -> set[int]:
+def _affected_runs(location: Location, read: Sequence[Packed]) -> set[int]:
     known = Checkpoint.objects.filter(location=location).order_by()
-    # Nothing is looked for in a location that is new.
+    # A new location has no runs.
     if not known.exists():
         return set()
     snapshots = [result.snapshot for result in read]
@@ -125,27 +125,27 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
 
 
 def _member(pk: int, read: Packed, before: LineageColumns | None) -> Member:
-    told = read.snapshot
+    snapshot = read.snapshot
     return Member(
         pk,
-        told.key,
-        told.checkpoint_id,
-        told.parent_id,
-        told.run_key,
-        told.branch,
-        told.created_at,
+        snapshot.key,
+        snapshot.checkpoint_id,
+        snapshot.parent_id,
+        snapshot.run_key,
+        snapshot.branch,
+        snapshot.created_at,
         read.event_count,
-        told.entity,
-        told.name,
-        told.tasks_done,
-        told.tasks_total,
+        snapshot.entity,
+        snapshot.name,
+        snapshot.tasks_done,
+        snapshot.tasks_total,
         read,
         before,
     )
 
 
-def _nodes(touched: Touched) -> list[Node]:
-    events = _events_for_inference(touched)
+def _nodes(affected: Affected) -> list[Node]:
+    events = _events_for_inference(affected)
     return [
         Node(
             key=member.key,
@@ -156,19 +156,19 @@ def _nodes(touched: Touched) -> list[Node]:
             created_at=member.created_at,
             event_ids=events.get(member.key, ()),
         )
-        for member in touched.members.values()
+        for member in affected.members.values()
     ]
 
 
-def _events_for_inference(touched: Touched) -> dict[str, tuple[bytes, ...]]:
-    """The event ids of those kickoffs in which more than one checkpoint has no parent here."""
-    ids = {member.checkpoint_id for member in touched.members.values()}
+def _events_for_inference(affected: Affected) -> dict[str, tuple[bytes, ...]]:
+    """The event ids of the kickoffs in which several checkpoints have no parent in this location."""
+    ids = {member.checkpoint_id for member in affected.members.values()}
     parentless = Counter(
         member.run_key
-        for member in touched.members.values()
+        for member in affected.members.values()
         if member.parent_id not in ids and member.run_key
     )
-    wanted = [member for member in touched.members.values() if parentless[member.run_key] > 1]
+    wanted = [member for member in affected.members.values() if parentless[member.run_key] > 1]
     events = {
         member.key: unpacked_events(member.read.event_ids) for member in wanted if member.read is not None
     }
@@ -179,10 +179,10 @@ def _events_for_inference(touched: Touched) -> dict[str, tuple[bytes, ...]]:
     return events
 
 
-def _standings(
+def _lineage_updates(
     lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
 ) -> Iterator[tuple[Member, LineageColumns]]:
-    """Each member of a lineage with where it hangs now, parents before children."""
+    """Each member of a lineage with its new columns, parents before children."""
     for place in lineage.places:
         position = positions[place.key]
         parent_id = members[place.parent].pk if place.parent is not None else None

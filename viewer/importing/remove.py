@@ -1,4 +1,4 @@
-"""Taking a location off the list: only where all that is kept of it can be read again."""
+"""Remove a location, but only if everything that is stored of it can be read again."""
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -9,13 +9,13 @@ from viewer.models import Checkpoint, Location
 
 
 class WouldBeLost(Exception):
-    """Something is kept of the location that stands nowhere else. Its message says what."""
+    """Something is stored of the location that exists nowhere else. The message says what."""
 
 
 def remove_location(location: Location) -> None:
-    """Delete the rows and stored copies of a location. What stands at its path is not touched.
+    """Delete the rows and stored copies of a location. Nothing at its path is changed.
 
-    Raises WouldBeLost where some of it could not be read there again.
+    Raises WouldBeLost if some of it could not be read again.
     """
     import_location(location)
     with import_lock(location), transaction.atomic():
@@ -26,14 +26,14 @@ def remove_location(location: Location) -> None:
 
 
 def removal_blocker(location: Location) -> str:
-    """Why the location has to stay, as far as its last import tells; empty where it need not."""
+    """Why the location cannot be removed, as of its last import; empty if it can."""
     if location.jobs.exists():
-        return _("Jobs ran here, and what is kept of them would go with it.")
+        return _("Jobs ran here, and their records would be deleted with it.")
     copies = location.checkpoints.all()
     if not location.read_error:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)
     if copies.exists():
         return _(
-            "Some of its checkpoints cannot be read at its path any more: only the copies kept here are left."
+            "Some of its checkpoints cannot be read at its path any more. Only their stored copies are left."
         )
     return ""

@@ -12,49 +12,50 @@ from django.db import connection, models
 from viewer.models import Checkpoint, CheckpointBody, Location
 from viewer.stores.packing import Packed
 
-# So many values in one statement.
+# Values of one statement.
 MAX_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a look at the location is compared with."""
+class KnownRow:
+    """What a listing of the location is compared with."""
 
     pk: int
     fingerprint: str
     state: str
 
 
-def known_rows(location: Location, keys: Collection[str] | None = None) -> dict[str, Known]:
+def known_rows(location: Location, keys: Collection[str] | None = None) -> dict[str, KnownRow]:
     """The stored checkpoints of a location, or those of a few keys, by key."""
     rows = Checkpoint.objects.filter(location=location).order_by()
     if keys is not None:
         rows = rows.filter(source_key__in=keys)
     found = rows.values_list("source_key", "pk", "fingerprint", "state")
     return {
-        key: Known(pk, fingerprint, state) for key, pk, fingerprint, state in found.iterator(chunk_size=5000)
+        key: KnownRow(pk, fingerprint, state)
+        for key, pk, fingerprint, state in found.iterator(chunk_size=5000)
     }
 
 
 def mark_states(location: Location, keys: Sequence[str], state: Checkpoint.State) -> int:
-    """Give the checkpoints with these keys another state. How many had one that differs."""
+    """Give the checkpoints with these keys this state. Returns how many had another."""
     rows = Checkpoint.objects.filter(location=location).exclude(state=state)
     return sum(rows.filter(source_key__in=some).update(state=state) for some in in_slices(keys))
 
 
 def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    """The values, so many at a time as one statement takes."""
+    """The values, in slices of one statement each."""
     return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
 def last_key(model: type[models.Model]) -> int:
-    """The highest primary key; 0 where there is none. Only inside a transaction that writes."""
+    """The highest primary key; 0 if there is none. Only inside a transaction that writes."""
     return int(model._default_manager.aggregate(last=models.Max("pk", default=0))["last"])
 
 
 @dataclass(slots=True)
 class LineageColumns:
-    """Where a checkpoint hangs: the settled columns of its row."""
+    """The columns of a checkpoint that its lineage determines."""
 
     run_id: int
     parent_id: int | None
@@ -65,33 +66,35 @@ class LineageColumns:
 
 
 def insert(location: Location, new: Sequence[tuple[int, Packed, LineageColumns]]) -> None:
-    """Store checkpoints that were not there, parents before children, with their bodies."""
+    """Store new checkpoints, parents before children, with their bodies."""
     location_id, present = location.pk, Checkpoint.State.PRESENT.value
     insert_many(
         Checkpoint,
         _COLUMNS,
         [
-            (pk, location_id, read.key, present, *_told(read), *_settled(standing))
-            for pk, read, standing in new
+            (pk, location_id, read.key, present, *_own_values(read), *_lineage_values(lineage))
+            for pk, read, lineage in new
         ],
     )
     insert_many(CheckpointBody, _BODY_COLUMNS, [_body(pk, read) for pk, read, _ in new])
 
 
 def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
-    """Store what was read again of checkpoints that are there."""
+    """Store checkpoints that were read again."""
     present = Checkpoint.State.PRESENT.value
-    update_many(Checkpoint, ("state", *_TOLD), [(present, *_told(read), pk) for pk, read in read_again])
+    update_many(
+        Checkpoint, ("state", *_OWN_COLUMNS), [(present, *_own_values(read), pk) for pk, read in read_again]
+    )
     bodies = [(*_body(pk, read)[1:], pk) for pk, read in read_again]
     update_many(CheckpointBody, _BODY_COLUMNS[1:], bodies)
 
 
 def move(moved: Sequence[tuple[int, LineageColumns]]) -> None:
-    """Give checkpoints that are there another standing."""
-    update_many(Checkpoint, _SETTLED, [(*_settled(standing), pk) for pk, standing in moved])
+    """Change the lineage columns of stored checkpoints."""
+    update_many(Checkpoint, _LINEAGE_COLUMNS, [(*_lineage_values(lineage), pk) for pk, lineage in moved])
 
 
-_TOLD = (
+_OWN_COLUMNS = (
     *(
         "fingerprint",
         "size",
@@ -105,13 +108,13 @@ _TOLD = (
     ),
     *("engine_version", "entity", "name", "tasks_done", "tasks_total", "event_count", "tokens"),
 )
-_SETTLED = ("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head")
-_COLUMNS = ("id", "location_id", "source_key", "state", *_TOLD, *_SETTLED)
+_LINEAGE_COLUMNS = ("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head")
+_COLUMNS = ("id", "location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
 _BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls")
 
 
-def _told(read: Packed) -> tuple[Any, ...]:
-    """The columns that the checkpoint itself tells, no longer than they may be."""
+def _own_values(read: Packed) -> tuple[Any, ...]:
+    """The values of the columns that the checkpoint itself determines, cut to their maximum lengths."""
     snapshot = read.snapshot
     return (
         snapshot.fingerprint,
@@ -133,14 +136,14 @@ def _told(read: Packed) -> tuple[Any, ...]:
     )
 
 
-def _settled(standing: LineageColumns) -> tuple[Any, ...]:
+def _lineage_values(lineage: LineageColumns) -> tuple[Any, ...]:
     return (
-        standing.run_id,
-        standing.parent_id,
-        standing.parent_link,
-        standing.lane,
-        standing.row,
-        standing.is_branch_head,
+        lineage.run_id,
+        lineage.parent_id,
+        lineage.parent_link,
+        lineage.lane,
+        lineage.row,
+        lineage.is_branch_head,
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs: one for each lineage, with the same address after every import."""
+"""Runs: one for each lineage, with the same URL after every import."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from viewer.stores.packing import EVENT_BYTES
 if TYPE_CHECKING:
     from viewer.importing.reconcile import Member
 
-# Of a fault's checkpoints so many are named, and the others counted.
+# How many checkpoints of a lineage fault are named. The others are counted.
 MAX_IDS_NAMED = 10
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
-# The columns that a run's checkpoints tell, and their values.
+# The columns that a run's checkpoints determine, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
     *("tokens", "methods_known", "methods_are_all", "lineage_faults"),
 )
-Told = list[Any]
+Summary = list[Any]
 
 
 def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[int]:
     """The primary key of each lineage's run, stored and up to date.
 
-    It is the run of the lineage's oldest checkpoint, or else a new one.
+    That is the run of the lineage's oldest checkpoint, or a new one.
     """
-    told = _told_calls(laid_out, members)
+    calls_by_run = _calls_by_run(laid_out, members)
     keys = [run_key(lineage, members) for lineage, _ in laid_out]
-    known: dict[str, tuple[int, Told]] = {key: (pk, summary) for key, pk, *summary in _stored(location, keys)}
+    known: dict[str, tuple[int, Summary]] = {
+        key: (pk, summary) for key, pk, *summary in _stored(location, keys)
+    }
     last = rows.last_key(Run)
     new: list[tuple[Any, ...]] = []
     changed: list[tuple[Any, ...]] = []
     pks: list[int] = []
-    for key, (lineage, positions), calls in zip(keys, laid_out, told, strict=True):
+    for key, (lineage, positions), calls in zip(keys, laid_out, calls_by_run, strict=True):
         lanes = 1 + max(position.lane for position in positions.values())
         summary = summarize(lineage, members, lanes, sum(calls.values()))
         if key not in known:
@@ -59,19 +61,19 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
 
 def _stored(location: Location, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     runs = Run.objects.filter(location=location).order_by()
-    # Nothing is looked for in a location that is new.
+    # A new location has no runs.
     if runs.exists():
         for some in in_slices(keys):
             yield from runs.filter(key__in=some).values_list("key", "pk", *_COLUMNS)
 
 
 def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
-    """What the engine calls the oldest kickoff; where it calls it nothing, the oldest checkpoint's place."""
+    """The engine's id of the oldest kickoff; without one, the key of the oldest checkpoint."""
     return (lineage.run_key or f"checkpoint {members[lineage.places[0].key].key}")[:200]
 
 
-def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, tokens: int) -> Told:
-    """The columns of a run that its checkpoints tell."""
+def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, tokens: int) -> Summary:
+    """The columns of a run that its checkpoints determine."""
     mine = [members[place.key] for place in lineage.places]
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
@@ -89,7 +91,7 @@ def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, 
 
 
 def units_known(members: Sequence[Member]) -> tuple[int, bool]:
-    """As many units as a checkpoint of an open-ended run knows, and whether one has finished with so many."""
+    """The most units that a checkpoint of an open-ended run knows, and whether one has finished with them."""
     open_ended = {kind.name for kind in kinds_that(lambda kind: kind.is_open_ended)}
     going_on = [member for member in members if member.entity in open_ended]
     known = max((max(member.tasks_done, member.tasks_total) for member in going_on), default=0)
@@ -98,8 +100,8 @@ def units_known(members: Sequence[Member]) -> tuple[int, bool]:
     return known, 0 < known == max(finished, default=0)
 
 
-def _as_stored(told: Told) -> tuple[Any, ...]:
-    entity, name, first_at, last_at, *counts, faults = told
+def _as_stored(summary: Summary) -> tuple[Any, ...]:
+    entity, name, first_at, last_at, *counts, faults = summary
     return entity, name, moment(first_at), moment(last_at), *counts, json.dumps(faults)
 
 
@@ -109,19 +111,19 @@ def _stored_fault(fault: LineageFault) -> dict[str, Any]:
 
 
 def drop_empty(run_ids: Iterable[int]) -> None:
-    """Delete those of the touched runs that have been merged into others."""
+    """Delete those of these runs that have been merged into others."""
     for some in in_slices(sorted(run_ids)):
         Run.objects.filter(pk__in=some, checkpoints=None).delete()
 
 
-def _told_calls(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[dict[bytes, int]]:
-    """The tokens of every model call of each run, each call once, whichever branches repeat it."""
-    told: list[dict[bytes, int]] = []
+def _calls_by_run(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[dict[bytes, int]]:
+    """The tokens of the model calls of each run, by event. Calls that branches repeat count once."""
+    calls_by_run: list[dict[bytes, int]] = []
     stored: dict[int, dict[bytes, int]] = {}
     for lineage, _ in laid_out:
         calls: dict[bytes, int] = {}
-        told.append(calls)
-        for member in _telling(lineage, members):
+        calls_by_run.append(calls)
+        for member in _with_own_calls(lineage, members):
             if member.read is None:
                 stored[member.pk] = calls
             else:
@@ -130,11 +132,11 @@ def _told_calls(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> l
         bodies = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids", "calls")
         for pk, event_ids, its_calls in bodies:
             _add_calls(stored[pk], bytes(event_ids), its_calls)
-    return told
+    return calls_by_run
 
 
-def _telling(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
-    """Those that tell of calls which no child of theirs tells of too."""
+def _with_own_calls(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
+    """The members whose calls no child of theirs repeats."""
     covered = {
         place.parent
         for place in lineage.places

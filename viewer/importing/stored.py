@@ -1,4 +1,4 @@
-"""The stored copy of a checkpoint, read again."""
+"""The stored copy of a checkpoint."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from viewer.importing.limits import limits
 from viewer.models import Checkpoint
 from viewer.redaction.json.document import decoded
 
-# What the decoded values of one checkpoint may take of a web process's memory.
+# Bytes of memory for the decoded values of one checkpoint.
 MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024
 _BYTES_A_VALUE = 64
 
@@ -22,10 +22,10 @@ def stored_bytes(checkpoint: Checkpoint) -> bytes:
 
 
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The redacted checkpoint, decoded. What no number can hold comes as text.
+    """The redacted checkpoint, decoded. Numbers that Python cannot represent are texts.
 
-    Empty where it nests deeper than the limit: an import looks that closely only where brackets tell of it.
-    Also empty where it is larger than what is shown, or has so many values that they would fill the memory.
+    Empty if it is nested deeper than the limit, which an import checks only if its brackets suggest it. Also
+    empty if it is larger than what is shown, or if its values would take too much memory.
     """
     if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}
@@ -46,8 +46,8 @@ def stored_contents(checkpoint: Checkpoint) -> Contents:
 
 
 def memory_of_values(data: bytes) -> int:
-    """The most bytes that the values of a JSON text take once they are decoded: the shortest takes 64."""
-    values = sum(data.count(sign) for sign in (b",", b":", b"[", b"{"))
+    """An upper bound of the bytes that the decoded values of a JSON text take: the shortest takes 64."""
+    values = sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))
     return len(data) + _BYTES_A_VALUE * values
 
 

@@ -1,4 +1,4 @@
-"""The real names of a checkpoint whose row shows them without a secret. Never stored."""
+"""The real ids of a checkpoint whose row shows them redacted. Never stored."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,13 +6,14 @@ from pathlib import Path
 from viewer.engines import engine_name, store_format_named
 from viewer.importing.limits import address_of
 from viewer.models import Checkpoint, Location
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
-from viewer.stores.protocol import Entry, LocationUnreadable
+from viewer.stores.protocol import Entry
 
 
 @dataclass(frozen=True, slots=True)
 class UnredactedSource:
-    """Where the engine finds a checkpoint. ``branch`` is empty where only the checkpoint says it."""
+    """What the engine needs to find a checkpoint. ``branch`` is empty if only the checkpoint records it."""
 
     checkpoint_id: str
     source: str
@@ -20,7 +21,7 @@ class UnredactedSource:
 
 
 def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
-    """The checkpoint's place in its location; as its row shows it where it is not there any more."""
+    """The real ids and source of a checkpoint; those of its row if it cannot be found any more."""
     location = checkpoint.location
     try:
         with open_reader(address_of(location)) as store:
@@ -29,9 +30,10 @@ def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
         found = None
     if not isinstance(found, Entry):
         return UnredactedSource(checkpoint.checkpoint_id, checkpoint.source)
-    store_format = store_format_named(engine_name(location))
+    key, store_format = found.real_key, store_format_named(engine_name(location))
     if location.provider == Location.Provider.SQLITE:
-        outside = store_format.outside_of_row(found.place, None, "")
-        return UnredactedSource(outside.checkpoint_id, f"{location.path}#{found.place}")
-    outside = store_format.outside_of_file(found.place)
-    return UnredactedSource(outside.checkpoint_id, str(Path(location.path) / found.place), outside.branch)
+        return UnredactedSource(
+            store_format.ids_in_row(key, None, "").checkpoint_id, f"{location.path}#{key}"
+        )
+    ids = store_format.ids_in_path(key)
+    return UnredactedSource(ids.checkpoint_id, str(Path(location.path) / key), ids.branch)

@@ -1,4 +1,4 @@
-"""Where a new run may write: a location that is there, or a new one."""
+"""Write targets: the existing or new locations that a new run writes to."""
 
 import os
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ from viewer.importing.limits import address_at
 from viewer.importing.locations import UnknownLocation, is_same, permitted_path
 from viewer.messages.labels import told
 from viewer.models import Location, Project
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
-from viewer.stores.protocol import LocationUnreadable
 from viewer.stores.safe_open import found_at
 
-# What a new SQLite file's name ends with; anything else is a folder.
-STORES = {".db", ".sqlite", ".sqlite3"}
+# The suffixes of new SQLite files. Any other path is a folder.
+SQLITE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """A path that can be written to, and in which form."""
+    """A path that can be written to, and the kind of its store."""
 
     path: str
     provider: Location.Provider
 
 
 def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> WriteTarget:
-    """The place that a person names, from the project's folder on. Nothing is made yet.
+    """The write target that a person names, relative to the project's folder. Nothing is created yet.
 
-    Without roots any path is trusted. Raises UnknownLocation where nothing may be written there.
+    Without roots any path is allowed. Raises UnknownLocation if it cannot be written to.
     """
     try:
         named = path_of(text)
@@ -42,47 +42,47 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     known = Location.objects.filter(path=str(found)).select_related("project").first()
     if known and known.project and known.project.folder != project.folder:
         raise UnknownLocation(_("The runs at this location belong to another project."))
-    _refuse_what_cannot_be_written(found)
-    is_store = found.suffix.casefold() in STORES
+    _check_writable(found)
+    is_store = found.suffix.casefold() in SQLITE_SUFFIXES
     if known:
         is_store = known.provider == Location.Provider.SQLITE
     if found.exists() and not (is_store and found.is_file() and found.stat().st_size == 0):
         try:
-            # Opened, as nobody's database is to get a table of checkpoints that it has not had.
-            with open_reader(address_at(found)) as store:
-                store.check()
-                return WriteTarget(str(found), Location.Provider(store.kind))
+            # A database without a table of checkpoints is not a write target: nothing is added to it.
+            with open_reader(address_at(found)) as reader:
+                reader.check()
+                return WriteTarget(str(found), Location.Provider(reader.kind))
         except LocationUnreadable as error:
             raise UnknownLocation(told(error)) from None
     return WriteTarget(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
-    """The place of a location that is there. Raises UnknownLocation, too, where it leads elsewhere by now."""
-    place = write_target_at(location.path, project)
-    if place.path != location.path:
+    """The write target of a location. Raises UnknownLocation, also if its path leads elsewhere now."""
+    target = write_target_at(location.path, project)
+    if target.path != location.path:
         raise UnknownLocation(
-            _("%(path)s leads to %(place)s by now.") % {"path": location.path, "place": place.path}
+            _("%(path)s now leads to %(target)s.") % {"path": location.path, "target": target.path}
         )
-    return place
+    return target
 
 
-def open_write_target(place: WriteTarget, project: Project) -> Location:
-    """The location at this place, made and added where it is new. Raises UnknownLocation, where it cannot be.
+def open_write_target(target: WriteTarget, project: Project) -> Location:
+    """The location of a write target, created and added if it is new. Raises UnknownLocation.
 
-    A new store is an empty file until its first checkpoint, a new folder is an empty one.
+    A new SQLite file is empty until its first checkpoint.
     """
-    path = Path(place.path)
-    was_there = os.path.lexists(path)
+    path = Path(target.path)
+    existed = os.path.lexists(path)
     try:
-        if place.provider == Location.Provider.SQLITE:
-            make_folder_for_user(path.parent)
-            make_file_for_user(path)
+        if target.provider == Location.Provider.SQLITE:
+            create_folder_for_user(path.parent)
+            create_file_for_user(path)
         else:
-            make_folder_for_user(path)
+            create_folder_for_user(path)
     except OSError as error:
         raise UnknownLocation(
-            _("%(path)s cannot be made: %(reason)s.") % {"path": path, "reason": error.strerror}
+            _("%(path)s cannot be created: %(reason)s.") % {"path": path, "reason": error.strerror}
         ) from None
     try:
         with found_at(path, settings.CHECKPOINT_ROOTS) as found:
@@ -90,10 +90,10 @@ def open_write_target(place: WriteTarget, project: Project) -> Location:
     except LocationUnreadable as error:
         raise UnknownLocation(told(error)) from None
     location, is_new = Location.objects.get_or_create(
-        path=place.path, defaults={"provider": place.provider, "project": project, "identity": identity}
+        path=target.path, defaults={"provider": target.provider, "project": project, "identity": identity}
     )
     if not is_new and location.identity and not is_same(location.identity, identity):
-        if was_there:
+        if existed:
             raise UnknownLocation(_("%s was replaced since it was added: open its location first.") % path)
         location.pin(identity)
     if location.project is None:
@@ -102,16 +102,16 @@ def open_write_target(place: WriteTarget, project: Project) -> Location:
     return location
 
 
-def make_folder_for_user(path: Path) -> None:
-    """Make a folder, and those above it, as the user's own programs would make them. Raises OSError."""
+def create_folder_for_user(path: Path) -> None:
+    """Create a folder and its parents with the permissions of the user's umask. Raises OSError."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for one in missing:
         one.chmod(0o777 & ~settings.USERS_UMASK)
 
 
-def make_file_for_user(path: Path) -> None:
-    """Make an empty file as the user's own programs would, where there is none. Raises OSError."""
+def create_file_for_user(path: Path) -> None:
+    """Create an empty file, if there is none, with the permissions of the user's umask. Raises OSError."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -119,13 +119,13 @@ def make_file_for_user(path: Path) -> None:
     path.chmod(0o666 & ~settings.USERS_UMASK)
 
 
-def _refuse_what_cannot_be_written(path: Path) -> None:
+def _check_writable(path: Path) -> None:
     try:
         nearest = next(one for one in (path, *path.parents) if one.exists())
-        is_place = nearest.is_dir() or nearest == path
+        is_usable = nearest.is_dir() or nearest == path
     except OSError:
-        raise UnknownLocation(_("This is no path that can be opened.")) from None
-    if not is_place:
-        raise UnknownLocation(_("%s is a file, so nothing can stand in it.") % nearest)
+        raise UnknownLocation(_("This path cannot be opened.")) from None
+    if not is_usable:
+        raise UnknownLocation(_("%s is a file, not a folder.") % nearest)
     if not os.access(nearest, os.W_OK):
-        raise UnknownLocation(_("Nothing may be written to %s.") % nearest)
+        raise UnknownLocation(_("%s is not writable.") % nearest)

@@ -1,6 +1,6 @@
-"""Secrets that are known: the values of a project's environment file, in each way in which texts write them.
+"""Known secrets: the values of a project's environment file, in every form in which a text may contain them.
 
-They are kept in memory only, and looked for in one pass over a text.
+They are kept in memory only, and found in one pass over a text.
 """
 
 import base64
@@ -12,21 +12,20 @@ from urllib.parse import quote, quote_plus
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.marker import MARKER
-from viewer.redaction.patterns import Span, compiled, merged
+from viewer.redaction.patterns import Span, compiled, merged, without_spans
 
-_MARKER = MARKER.encode()
-# More than this is not searched at once, but word by word: the search itself would need too much memory.
+# More than this is searched word by word: a search for all at once would need too much memory.
 MAX_SEARCHED_BYTES = 2 * 1024 * 1024
 _WORD = compiled(r"[^\s\"'`\\,;<>()\[\]{}]{5,}")
-# Base64 is looked for from so many bytes on: of fewer, too few signs are the same wherever they stand.
+# The shortest value whose Base64 forms are searched: of a shorter one, too few characters are always the
+# same.
 MIN_BASE64 = 9
-# So deep are texts of JSON inside JSON looked into for a value with quotes or backslashes in it.
+# Levels of JSON inside JSON at which a value with quotes or backslashes is found.
 _ESCAPED_LEVELS = 3
 
 
 class KnownSecrets:
-    """A set of secrets that can be looked for. Empty ones find nothing, and are false."""
+    """A set of secrets to be found in texts. An empty set is false."""
 
     def __init__(self, values: Iterable[str], *, every_form: bool = True) -> None:
         self._values = frozenset(value for value in values if value)
@@ -46,28 +45,21 @@ class KnownSecrets:
         return f"<{len(self._values)} known secrets>"
 
     def is_in(self, data: bytes) -> bool:
-        """Whether any of them stands in this text."""
+        """Whether this text contains any of them."""
         return next(iter(self.spans(data)), None) is not None
 
     def spans(self, data: bytes) -> list[Span]:
-        """Where they stand in a text, in order."""
+        """Their spans in a text, in order."""
         if self._search is not None:
             return [(start, end) for _, start, end in self._search.find_matches_as_indexes(data)]
         if self._words:
             return merged(found.span() for found in _WORD.finditer(data) if found[0] in self._words)
         return []
 
-    def hidden_in(self, data: bytes) -> bytes:
-        """The text with the marker in place of each."""
+    def redacted_in(self, data: bytes) -> bytes:
+        """The text without them; the same object if it contains none."""
         spans = self.spans(data)
-        if not spans:
-            return data
-        parts: list[bytes] = []
-        position = 0
-        for start, end in spans:
-            parts += (data[position:start], _MARKER)
-            position = end
-        return b"".join((*parts, data[position:]))
+        return without_spans(data, spans) if spans else data
 
     def is_number(self, number: float) -> bool:
         """Whether a number is one of them."""
@@ -79,12 +71,12 @@ NONE_KNOWN = KnownSecrets(())
 
 @lru_cache(maxsize=8)
 def known_secrets(values: tuple[str, ...]) -> KnownSecrets:
-    """These values, ready to be looked for."""
+    """The known secrets with these values."""
     return KnownSecrets(values) if values else NONE_KNOWN
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """A value in each way in which texts write it: as it is, escaped, percent-encoded and in Base64."""
+    """The forms of a value in texts: as it is, escaped, percent-encoded and in Base64."""
     yield value
     for ensure_ascii in (True, False):
         form = value
@@ -101,7 +93,7 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 def _base64_forms(data: bytes, offset: int) -> Iterator[str]:
-    """The signs of Base64 that are the same whatever stands before and behind."""
+    """The Base64 characters that are the same whatever precedes and follows the value."""
     first = (offset * 8 + 5) // 6
     last = (offset + len(data)) * 8 // 6
     text = base64.b64encode(bytes(offset) + data).decode()[first:last]

@@ -1,4 +1,4 @@
-"""Patterns over UTF-8 bytes, matched by RE2: in linear time, whatever the text."""
+"""Patterns over UTF-8 bytes, matched by RE2 in linear time, and the spans that they find."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,16 +6,20 @@ from typing import Any
 import re2
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
+from viewer.redaction.marker import MARKER
+
+# The first byte of a match, and the byte after it.
 Span = tuple[int, int]
 
+_MARKER = MARKER.encode()
 _OPTIONS = re2.Options()
-# One byte is one sign: positions are those of the bytes, and no text has to be valid UTF-8.
+# One byte is one character, so that positions are those of bytes, and a text need not be valid UTF-8.
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 
 
 def compiled(pattern: str) -> Any:
-    """A pattern for bytes. Its classes know ASCII only."""
+    """A pattern for bytes. Its character classes are ASCII."""
     return re2.compile(pattern.encode(), _OPTIONS)
 
 
@@ -25,12 +29,12 @@ def words_search(words: Iterable[str]) -> BytesAhoCorasick:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text that lists them."""
+    """The words of a text that lists them, separated by spaces."""
     return tuple(text.split())
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same parts of a text in order, without overlaps."""
+    """The spans in order, overlapping ones merged."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:
@@ -39,3 +43,13 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         elif start < end:
             result.append((start, end))
     return result
+
+
+def without_spans(data: bytes, spans: Iterable[Span]) -> bytes:
+    """The text with the marker in place of these spans, which are in order and do not overlap."""
+    parts: list[bytes] = []
+    position = 0
+    for start, end in spans:
+        parts += (data[position:start], _MARKER)
+        position = end
+    return b"".join((*parts, data[position:]))

@@ -1,16 +1,21 @@
-"""What is on disk: checkpoints as their engine left them, read and never changed."""
+"""Read the checkpoints that engines have written. Nothing at a location is ever changed.
+
+``location_reader`` lists and reads a location from a process that serves or imports; ``reader`` has the
+processes that parse its bytes. ``json_folder`` and ``sqlite`` are the stores, ``snapshots`` reads one of
+their entries and redacts it.
+"""
 
 from pathlib import Path
 
 from viewer.engines import packages, store_format_in
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.location_reader import check_file
 from viewer.stores.protocol import Limits, Store
 from viewer.stores.safe_open import found_at
+from viewer.stores.sqlite_header import check_is_sqlite
 
 
 def store_at(path: Path, limits: Limits | None = None) -> Store:
-    """The provider for what stands there, told by its content, to be read in this process.
+    """The store at a path, recognised by its content, to be read in this process.
 
     Raises LocationUnreadable.
     """
@@ -18,10 +23,10 @@ def store_at(path: Path, limits: Limits | None = None) -> Store:
     formats = [store_format_in(package) for package in packages()]
     with found_at(path.resolve()) as found:
         if found.is_folder:
-            return JsonFolder(path, limits, formats)
-        check_file(found)
-    # Imported only where it is used: it brings an SQLite of its own, and two of them in one process would end
-    # each other's locks.
+            return JsonFolder(path, formats, limits)
+        check_is_sqlite(found)
+    # Imported only if needed: it loads a second SQLite library, and two in one process release each other's
+    # locks.
     from viewer.stores.sqlite import SqliteStore
 
-    return SqliteStore(path, limits, formats)
+    return SqliteStore(path, formats, limits)

@@ -1,7 +1,7 @@
-"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or flat. Only ever opened for reading.
+"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches. Opened only for reading.
 
-Everything is opened from the descriptor of the folder on, one folder at a time, so that no link is followed
-whoever puts one there meanwhile.
+Each folder is opened from the descriptor of the one above it, so that no link is followed, even if one is
+created while the folder is read.
 """
 
 import errno
@@ -16,24 +16,14 @@ from typing import Literal, Self
 
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.redaction.texts import redacted_name
-from viewer.stores.parsing import snapshot_of, too_large
-from viewer.stores.protocol import (
-    Entry,
-    Limits,
-    LocationUnreadable,
-    ReadProblem,
-    Snapshot,
-    StoreFormat,
-    Unavailable,
-    Unreadable,
-)
+from viewer.stores.errors import LocationUnreadable, Unavailable
+from viewer.stores.protocol import Entry, Limits, RawCheckpoint, ReadProblem, StoreFormat
 from viewer.stores.safe_open import open_file, open_folder
+from viewer.stores.snapshots import too_large
 
-# Folders below folders: branch names hold slashes, but not this many.
-MAX_FOLDERS_DEEP = 40
-# Branches whose folders stay open at once.
+# Branch names contain slashes, but not this many.
+MAX_FOLDER_DEPTH = 40
+# Descriptors of folders that are open at once.
 MAX_OPEN_FOLDERS = 16
 _KINDS = (
     (stat.S_ISFIFO, _("It is a pipe, not a file.")),
@@ -45,19 +35,17 @@ _KINDS = (
 
 
 class JsonFolder:
-    """Every ``*.json`` below a folder, given by its path or an open descriptor. Links are not followed.
+    """Every ``*.json`` file below a folder, which is given as a path or an open descriptor.
 
-    ``formats`` are the engines' that read it; none are needed to list it.
+    ``formats`` may be empty if it is only listed.
     """
 
     kind: Literal["json"] = "json"
 
-    def __init__(self, folder: Path | int, limits: Limits, formats: Sequence[StoreFormat] = ()) -> None:
+    def __init__(self, folder: Path | int, formats: Sequence[StoreFormat], limits: Limits) -> None:
+        self.formats, self.limits = formats, limits
         self._folder = folder
-        self._formats = formats
-        self.limits = limits
-        self.known = NONE_KNOWN
-        # Descriptors of folders, by their keys; that of the location itself has the key "".
+        # Open descriptors by the folder's key. The key of the location itself is "".
         self._open: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -69,79 +57,70 @@ class JsonFolder:
         self._close_folders()
 
     def entries(self) -> Iterator[Entry | ReadProblem]:
-        """Each file once. Raises LocationUnreadable where the folder itself cannot be listed."""
+        """Each file once. Raises LocationUnreadable if the folder itself cannot be listed."""
         try:
             os.scandir(self._root()).close()
         except OSError as error:
-            raise _no_folder(error) from None
-        waiting = [("", 0)]
-        while waiting:
-            folder, depth = waiting.pop()
-            yield from self._in_folder(folder, depth, waiting)
+            raise _cannot_list(error) from None
+        pending = [("", 0)]
+        while pending:
+            folder, depth = pending.pop()
+            yield from self._in_folder(folder, depth, pending)
 
     def _in_folder(
-        self, folder: str, depth: int, waiting: list[tuple[str, int]]
+        self, folder: str, depth: int, pending: list[tuple[str, int]]
     ) -> Iterator[Entry | ReadProblem]:
+        """The files of one folder. Folders below it are added to ``pending``."""
         try:
             with os.scandir(self._descriptor(folder.rstrip("/"))) as found:
                 files = list(found)
         except FileNotFoundError:
             return
         except OSError as error:
-            reason = _no_folder(error).words
-            yield ReadProblem(_shown(folder.rstrip("/")) or ".", reason, "unavailable", hides_others=True)
+            reason = _cannot_list(error).words
+            yield _unavailable_problem(folder.rstrip("/") or ".", reason, "below" if folder else "anything")
             return
         for file in files:
             key = folder + file.name
             try:
                 if not file.is_dir(follow_symlinks=False):
                     if file.name.endswith(".json"):
-                        yield _judged(key, file.stat(follow_symlinks=False))
-                elif depth < MAX_FOLDERS_DEEP:
-                    waiting.append((f"{key}/", depth + 1))
+                        yield _entry_or_problem(key, file.stat(follow_symlinks=False))
+                elif depth < MAX_FOLDER_DEPTH:
+                    pending.append((f"{key}/", depth + 1))
                 else:
-                    yield ReadProblem(_shown(key), Words(_("Its folders are nested too deep.")), "foreign")
+                    yield ReadProblem(
+                        _printable(key), Words(_("Its folders are nested too deeply.")), "foreign"
+                    )
             except FileNotFoundError:
                 continue
             except OSError as error:
-                yield ReadProblem(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
+                yield _unavailable_problem(key, unavailable(error).words)
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
-        """The file with this relative path; None where there is none, or where it lies outside."""
+        """The file with this relative path; None if there is none, or if the path leads outside."""
         folder, _slash, name = key.rpartition("/")
         if not key.endswith(".json") or any(part in ("", ".", "..") for part in key.split("/")):
             return None
         try:
-            return _judged(key, os.stat(name, dir_fd=self._descriptor(folder), follow_symlinks=False))
+            status = os.stat(name, dir_fd=self._descriptor(folder), follow_symlinks=False)
+            return _entry_or_problem(key, status)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return None
-            return ReadProblem(_shown(key), unavailable(error).words, "unavailable", hides_others=True)
+            return _unavailable_problem(key, unavailable(error).words)
 
-    def read(self, entry: Entry) -> Snapshot:
-        """The checkpoint. Raises Unreadable."""
-        started = time.process_time()
-        path = entry.place
-        folder, _slash, name = path.rpartition("/")
+    def read(self, entry: Entry) -> RawCheckpoint:
+        """The bytes of a file. Raises Unreadable."""
+        folder, _slash, name = entry.real_key.rpartition("/")
         entry, data = self._bytes(entry, folder, name)
-        try:
-            return snapshot_of(
-                data,
-                entry,
-                self._formats,
-                lambda one: one.outside_of_file(path),
-                self.limits,
-                started,
-                self.known,
-            )
-        except Unreadable as error:
-            error.entry = entry
-            raise
+        path = entry.real_key
+        return RawCheckpoint(entry, data, lambda store_format: store_format.ids_in_path(path))
 
     def _bytes(self, entry: Entry, folder: str, name: str) -> tuple[Entry, bytes]:
-        """The file's bytes, and the entry that they are of: the file may have changed since it was listed."""
+        """The file's bytes and their entry, which differs if the file has changed since it was listed."""
         if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
@@ -151,25 +130,28 @@ class JsonFolder:
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                raise Unavailable(_("It is no file any more."))
-            if (mark := _mark(status)) != entry.fingerprint:
-                entry = replace(entry, fingerprint=mark, size=status.st_size, changed_at=status.st_mtime)
-            return entry, self._whole(file, entry.size)
+                raise Unavailable(_("It is not a file any more."))
+            if (fingerprint := _fingerprint(status)) != entry.fingerprint:
+                entry = replace(
+                    entry, fingerprint=fingerprint, size=status.st_size, changed_at=status.st_mtime
+                )
+            return entry, self._all_bytes(file, entry.size)
         except OSError as error:
             raise unavailable(error) from None
         finally:
             os.close(file)
 
-    def _whole(self, file: int, size: int) -> bytes:
-        # One byte more than it had, to see whether it has grown.
-        most = self.limits.max_bytes
-        data = os.read(file, min(size, most) + 1)
+    def _all_bytes(self, file: int, size: int) -> bytes:
+        """The bytes of an open file that had this size; at most a few more than the limit allows."""
+        limit = self.limits.max_bytes
+        # One more byte shows whether the file has grown.
+        data = os.read(file, min(size, limit) + 1)
         if len(data) == size:
             return data
         parts, total, started = [data], len(data), time.monotonic()
-        while data and total <= most:
+        while data and total <= limit:
             if time.monotonic() - started > self.limits.max_seconds:
-                raise Unavailable(_("Its bytes came too slowly."))
+                raise Unavailable(_("Reading its bytes was too slow."))
             data = os.read(file, 1024 * 1024)
             parts.append(data)
             total += len(data)
@@ -183,7 +165,7 @@ class JsonFolder:
         return self._open[""]
 
     def _descriptor(self, folder: str) -> int:
-        """A descriptor of the folder with this key. Raises OSError, also where a part of it is a link."""
+        """A descriptor of the folder with this key. Raises OSError, also if its path contains a link."""
         root = self._root()
         if not folder:
             return root
@@ -211,42 +193,49 @@ def _descend(root: int, parts: list[str]) -> int:
 
 
 def unavailable(error: OSError) -> Unavailable:
-    """What is told where the system does not give a file's bytes, whatever they are."""
+    """The error for a file whose bytes the system does not provide."""
     if isinstance(error, FileNotFoundError):
-        return Unavailable(_("It vanished while it was being read."))
+        return Unavailable(_("It disappeared while it was being read."))
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return Unavailable(_("It, or the folder that it is in, has become a link meanwhile."))
+        return Unavailable(_("It, or the folder that it is in, has become a link."))
     return Unavailable(_("It could not be read: %(why)s."), why=str(error.strerror))
 
 
-def _mark(status: os.stat_result) -> str:
+def _fingerprint(status: os.stat_result) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
-def _judged(key: str, status: os.stat_result) -> Entry | ReadProblem:
-    """What stands there, by its kind: a file is an entry, anything else a fault."""
-    mark = _mark(status)
+def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:
+    """A file is an entry, anything else a problem."""
+    fingerprint = _fingerprint(status)
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
-            return _foreign(key, _("Its name holds signs that cannot be shown."), mark)
-        return Entry(key, mark, status.st_size, status.st_mtime)
+            return _foreign(key, _("Its name contains characters that cannot be shown."), fingerprint)
+        return Entry(key, fingerprint, status.st_size, status.st_mtime)
     if stat.S_ISLNK(status.st_mode):
-        return _foreign(key, _("It is a link, and links are not followed."), mark)
+        return _foreign(key, _("It is a link, and links are not followed."), fingerprint)
     reason = next((reason for test, reason in _KINDS if test(status.st_mode)), _("It is not a file."))
-    return _foreign(key, reason, mark)
+    return _foreign(key, reason, fingerprint)
 
 
-def _foreign(key: str, reason: str, mark: str) -> ReadProblem:
-    return ReadProblem(_shown(key), Words(reason), "foreign", mark)
+def _foreign(key: str, reason: str, fingerprint: str) -> ReadProblem:
+    return ReadProblem(_printable(key), Words(reason), "foreign", fingerprint)
 
 
-def _shown(key: str) -> str:
-    return redacted_name(key.encode("utf-8", "backslashreplace").decode())
+def _unavailable_problem(
+    key: str, reason: Words, hides: Literal["below", "anything"] = "below"
+) -> ReadProblem:
+    return ReadProblem(_printable(key), reason, "unavailable", hides=hides)
 
 
-def _no_folder(error: OSError) -> LocationUnreadable:
+def _printable(key: str) -> str:
+    """The key with escapes in place of bytes that are not UTF-8."""
+    return key.encode("utf-8", "backslashreplace").decode()
+
+
+def _cannot_list(error: OSError) -> LocationUnreadable:
     if isinstance(error, FileNotFoundError):
-        return LocationUnreadable(_("The folder is not there any more."))
+        return LocationUnreadable(_("The folder does not exist any more."))
     if isinstance(error, NotADirectoryError):
         return LocationUnreadable(_("It is not a folder any more."))
     return LocationUnreadable(_("The folder cannot be listed: %(why)s."), why=str(error.strerror))

@@ -1,4 +1,4 @@
-"""A snapshot in the form in which it is stored: small, and without anything that needs another look."""
+"""A snapshot in the form in which it is stored: compressed, with its events as bytes."""
 
 import hashlib
 import logging
@@ -14,8 +14,10 @@ import zstandard
 
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.stores.parsing import too_much_memory
-from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store, Unreadable
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
+from viewer.stores.errors import ProblemKind, Unreadable
+from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store
+from viewer.stores.snapshots import read_snapshot, too_much_memory
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _compress = zstandard.ZstdCompressor(level=-1)
 
 @dataclass(slots=True)
 class Packed:
-    """One checkpoint that was read. Its snapshot has given its body, events and calls away.
+    """A snapshot without its body, events and calls, and these in their stored form.
 
     ``data`` is the compressed body, ``event_ids`` sixteen bytes for each event, and ``calls`` are
     [position of the event, tokens].
@@ -49,45 +51,41 @@ class Packed:
         return sum(tokens for _event, tokens in self.calls)
 
 
-def read_packed(provider: Store, entry: Entry) -> Packed | ReadProblem:
-    """The checkpoint, or why it cannot be read."""
+def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Packed | ReadProblem:
+    """The checkpoint, redacted and packed, or why it cannot be read."""
     try:
-        return packed(provider.read(entry))
+        return packed(read_snapshot(store, entry, known))
     except Unreadable as error:
-        read = error.entry or entry
-        return ReadProblem(entry.key, error.words, error.kind, read.fingerprint, read.changed_at)
-    except MemoryError:
-        words = too_much_memory(provider.limits).words
-        return ReadProblem(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
+        return problem_with(error.entry or entry, error.kind, error.words)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        if _is_short_of_memory():
-            # A library that is not given what it needs may say so in any way.
-            words = too_much_memory(provider.limits).words
-            return ReadProblem(entry.key, words, "refused", entry.fingerprint, entry.changed_at)
-        # A fault of ours (a library's panic is no Exception) must not cost the others. Without the error's
-        # own text, which may quote what was read.
+        # A library that lacks memory may raise anything, and a panic of one is not an Exception.
+        if isinstance(error, MemoryError) or _is_short_of_memory():
+            return problem_with(entry, "refused", too_much_memory(store.limits).words)
+        # An error of Forkline's own must not stop the import. Its message may quote the checkpoint.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
         logger.error("reading %s: %s\n%s", entry.key, kind, trace)
-        reason = Words(
-            _("Forkline failed to read it (%(kind)s), which is no fault of the file's. Its log tells more."),
-            {"kind": kind},
-        )
-        return ReadProblem(entry.key, reason, "broken", entry.fingerprint, entry.changed_at)
+        reason = _("Forkline failed to read it (%(kind)s). The file is not at fault. See Forkline's log.")
+        return problem_with(entry, "broken", Words(reason, {"kind": kind}))
+
+
+def problem_with(entry: Entry, kind: ProblemKind, reason: Words) -> ReadProblem:
+    """The problem of an entry that cannot be read."""
+    return ReadProblem(entry.key, reason, kind, entry.fingerprint, entry.changed_at)
 
 
 def _is_short_of_memory() -> bool:
-    """Whether this process has come so close to its limit that the next large piece exceeds it."""
-    most, _hard = resource.getrlimit(resource.RLIMIT_AS)
-    if most == resource.RLIM_INFINITY:
+    """Whether this process is so close to its limit that the next large allocation would exceed it."""
+    limit, _hard = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
         return False
-    # Of what was asked for, only that counts which was given.
-    return most_memory(("VmPeak", "VmHWM")) > most // 2
+    # A failed allocation does not count, however large it was.
+    return peak_memory(("VmPeak", "VmHWM")) > limit // 2
 
 
-def most_memory(names: Sequence[str]) -> int:
-    """The largest of these values that the system keeps of this process, in bytes; 0 where it keeps none."""
+def peak_memory(names: Sequence[str]) -> int:
+    """The largest of these values in the process status, in bytes; 0 if the system has none."""
     with suppress(OSError):
         lines = Path("/proc/self/status").read_text().splitlines()
         return max(int(line.split()[1]) for line in lines if line.split(":")[0] in names) * 1024
@@ -95,7 +93,7 @@ def most_memory(names: Sequence[str]) -> int:
 
 
 def packed(snapshot: Snapshot) -> Packed:
-    """The stored form of a snapshot, which is emptied."""
+    """The stored form of a snapshot, whose body, events and calls are emptied."""
     calls: list[list[int]] = []
     if snapshot.calls:
         positions = {event_id: position for position, event_id in enumerate(snapshot.event_ids)}
@@ -106,12 +104,12 @@ def packed(snapshot: Snapshot) -> Packed:
 
 
 def compressed(body: bytes) -> bytes:
-    """The stored form of a redacted JSON text."""
+    """The stored form of a redacted body."""
     return _compress.compress(body)
 
 
 def packed_events(event_ids: Sequence[str]) -> bytes:
-    """Sixteen bytes for each id, in order: the id itself where all are UUIDs, else what it hashes to."""
+    """Sixteen bytes for each id, in order: the id itself if all are UUIDs, else the start of its hash."""
     text = "".join(event_ids).replace("-", "")
     if len(text) == 2 * EVENT_BYTES * len(event_ids):
         try:
@@ -122,5 +120,5 @@ def packed_events(event_ids: Sequence[str]) -> bytes:
 
 
 def unpacked_events(packed: bytes) -> tuple[bytes, ...]:
-    """The sixteen bytes of each event, the same wherever the event is met."""
+    """The sixteen bytes of each event, which are the same in every checkpoint."""
     return tuple(event for (event,) in iter_unpack(f"{EVENT_BYTES}s", packed))

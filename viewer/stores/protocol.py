@@ -1,179 +1,119 @@
-"""The values that every provider yields, and what can go wrong. Plain data: no Django, no engine.
+"""What a store and an engine's store format provide, and the values that they exchange.
 
-Unreadable                   one file or row; its neighbours are unaffected
-├── StillWritten             it does not parse (yet)
-├── Broken                   it never will: damaged
-├── Refused                  reading it takes more than the limits allow
-├── Foreign                  it is something else
-└── Unavailable              its bytes could not be had: nothing is known about them
-LocationUnreadable           the folder or database itself
-├── LocationRefused          reading it takes more than the limits allow
-└── LocationReplaced         something else is at its path than what was added
+A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, later a
+connection. It is open as a context manager, within a reader process if its bytes have to be parsed, and never
+writes. A store
+
+- lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
+- gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are kept in
+  rows: an entry is read again only if its fingerprint differs.
+- reads one entry as the bytes that the engine wrote, as UTF-8 JSON, and the ids that are recorded outside
+  them.
+- enforces ``Limits`` as far as it can before all bytes are in memory.
+- raises ``Unreadable`` for one entry and ``LocationUnreadable`` for the whole location, and nothing else.
+
+A store does not redact. ``snapshots.read_snapshot`` does, before anything leaves the reader process.
+Paths, and the identity by which a location is pinned, are not part of the protocol: ``location_reader`` and
+``safe_open`` handle them for locations that are paths.
 """
 
-import dataclasses
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
-from viewer.messages.message import Worded, Words
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.redaction.texts import redacted_name
-
-# What an SQLite file begins with, and its table of checkpoints.
-SQLITE_MAGIC, TABLE = b"SQLite format 3\x00", "checkpoints"
-
-ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
-
-
-# A name as the engine gives it, in which nothing else fits.
-_PLAIN_NAME = re.compile(
-    r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
-)
-
-
-def redacted_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
-    """A key without secrets, still different for different ones."""
-    folder, _, name = key.rpartition("/")
-    if _PLAIN_NAME.fullmatch(name) and not known.is_in(name.encode()):
-        return f"{_shown_folder(folder, known)}/{name}" if folder else key
-    return redacted_name(key, known)
-
-
-@lru_cache(maxsize=1024)
-def _shown_folder(folder: str, known: KnownSecrets) -> str:
-    return redacted_name(folder, known)
-
-
-class Unreadable(Worded):
-    """One file or row cannot be read. Its words are the reason.
-
-    ``entry`` is what was read, where that is newer than what was listed.
-    """
-
-    kind: ProblemKind = "broken"
-    entry: "Entry | None" = None
-
-
-class StillWritten(Unreadable):
-    """It does not parse. It may still be being written; whoever knows how long it stands decides."""
-
-    kind: ProblemKind = "writing"
-
-
-class Broken(Unreadable):
-    """It is damaged."""
-
-
-class Refused(Unreadable):
-    """It is larger or deeper, or takes more time or memory, than the limits allow."""
-
-    kind: ProblemKind = "refused"
-
-
-class Foreign(Unreadable):
-    """It is whole, and no checkpoint."""
-
-    kind: ProblemKind = "foreign"
-
-
-class Unavailable(Unreadable):
-    """Its bytes could not be had just now. Only content makes it broken, so that is tried again."""
-
-    kind: ProblemKind = "unavailable"
-
-
-class LocationUnreadable(Worded):
-    """Nothing can be read there at all. Its words say why, and what to do."""
-
-
-class LocationRefused(LocationUnreadable):
-    """Listing it takes more than the limits allow. It is not tried again until it changes."""
-
-
-class LocationReplaced(LocationUnreadable):
-    """Its path leads to something else than what was added.
-
-    ``identity`` is that of what is there now; empty where it is not to be opened at all.
-    """
-
-    identity: str = ""
+from viewer.messages.message import Words
+from viewer.stores.errors import ProblemKind
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds for each file or row: bytes, levels of nesting, seconds, and bytes of memory."""
+    """Bounds for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory."""
 
     max_bytes: int = 64 * 1024 * 1024
     max_depth: int = 200
     max_seconds: float = 5
     max_memory: int = 448 * 1024 * 1024
-    # How long to wait where a writer holds a store locked.
+    # How long to wait for a writer that holds the store locked.
     lock_seconds: float = 5
 
     @property
     def mark(self) -> str:
-        """Differs where a file that was refused might be read."""
+        """A text that differs if a file that was refused might be readable now. Stored with problems."""
         return f"{self.max_bytes}:{self.max_depth}:{self.max_seconds:g}:{self.max_memory}"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One checkpoint that stands at a location, not read yet.
+    """One checkpoint of a location, not read yet.
 
-    ``key`` finds it again inside its location (a relative path, or a row's id). ``fingerprint``
-    changes whenever its bytes may have changed, and costs no reading of them.
+    ``key`` identifies it within its location: a relative path, or a row's id. ``fingerprint`` changes
+    whenever its bytes may have changed, and is known without reading them. ``size`` is in bytes.
     """
 
     key: str
     fingerprint: str
     size: int
-    # Seconds since the epoch at which its bytes last changed, where that is known.
+    # When its bytes last changed, in seconds since the epoch, if that is known.
     changed_at: float | None = None
-    # The name by which it is read, where ``key`` hides a secret in it. Kept in memory only.
-    source: str = field(default="", repr=False)
+    # The real key if ``key`` is redacted. Kept in memory only.
+    unredacted_key: str = field(default="", repr=False)
 
     @property
-    def place(self) -> str:
-        """The name by which it is read."""
-        return self.source or self.key
-
-    def shown(self, known: KnownSecrets) -> "Entry":
-        """The same with a key without secrets, still different for different ones."""
-        key = redacted_key(self.key, known)
-        return self if key == self.key else dataclasses.replace(self, key=key, source=self.key)
+    def real_key(self) -> str:
+        """The key by which the store knows it."""
+        return self.unredacted_key or self.key
 
 
 @dataclass(frozen=True, slots=True)
 class ReadProblem:
-    """Something at a location that is not a readable checkpoint, and why."""
+    """A file or row that is not a readable checkpoint, and why.
+
+    ``hides`` says which other entries are missing from a list because of it: those below its key, or any.
+    """
 
     key: str
     reason: Words
-    # writing: it may still become whole. broken: it will not. refused: it is beyond a limit. foreign: it is
-    # something else. unavailable: it could not be opened or read, and is tried again.
     kind: ProblemKind
     fingerprint: str = ""
     changed_at: float | None = None
-    # What stands below this key, or in the whole location, could not be looked at.
-    hides_others: bool = False
+    hides: Literal["nothing", "below", "anything"] = "nothing"
 
-    def shown(self, known: KnownSecrets) -> "ReadProblem":
-        """The same with a key without secrets."""
-        key = redacted_key(self.key, known)
-        return self if key == self.key else dataclasses.replace(self, key=key)
+    def may_hide(self, key: str) -> bool:
+        """Whether the entry with this key may be missing from the list because of this problem."""
+        is_below = key == self.key or key.startswith(f"{self.key}/")
+        return self.hides == "anything" or (self.hides == "below" and is_below)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedIds:
+    """The ids that a store records outside a checkpoint's bytes: in a file's path, or in columns of a row."""
+
+    checkpoint_id: str
+    parent_id: str | None
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawCheckpoint:
+    """What a store reads of one entry. ``data`` is unredacted.
+
+    ``entry`` has another fingerprint than the listed one if the bytes have changed since. ``ids_by`` returns
+    the ids that are recorded outside the bytes, as a format understands them.
+    """
+
+    entry: Entry
+    data: bytes = field(repr=False)
+    ids_by: "Callable[[StoreFormat], RecordedIds]" = field(repr=False)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """One checkpoint, read: what a row of the list needs, and its redacted body.
+    """One checkpoint, parsed and redacted: the columns of its row, and its body.
 
-    ``event_ids`` are all events of the record, oldest first; ``parent_id`` is what was recorded,
-    ``None`` where nothing was. ``calls`` are the tokens of each model call, by event id.
+    ``event_ids`` are all events of the record, oldest first. ``parent_id`` is None if none is recorded.
+    ``calls`` are the tokens of each model call, by event id.
     """
 
     key: str
@@ -186,6 +126,7 @@ class Snapshot:
     subject: str
     created_at: datetime | None
     engine_version: str
+    # A root kind of the engine.
     entity: str
     name: str
     run_key: str
@@ -203,65 +144,55 @@ class Snapshot:
         return sum(self.calls.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What is known of a checkpoint without its JSON: from its file's name and folder, or from its row."""
-
-    checkpoint_id: str
-    parent_id: str | None
-    branch: str
-
-    def shown(self, known: KnownSecrets) -> "Outside":
-        """The same without secrets, still different for different ones."""
-        parent = redacted_name(self.parent_id, known) if self.parent_id else None
-        return Outside(redacted_name(self.checkpoint_id, known), parent, redacted_name(self.branch, known))
-
-
 class StoreFormat(Protocol):
-    """How one engine's checkpoints are recognised and read. Used in a reader process."""
+    """How one engine lays out its checkpoints. Used in reader processes: imports little, runs nothing."""
 
     @property
     def engine(self) -> str:
         """The engine's name."""
 
-    def outside_of_file(self, path: str) -> Outside:
-        """What a file's path, relative to its location, says of the checkpoint in it."""
+    def ids_in_path(self, path: str) -> RecordedIds:
+        """The ids in the relative path of a JSON file."""
 
-    def outside_of_row(self, key: str, parent_id: str | None, branch: str) -> Outside:
-        """What a row's columns say of the checkpoint in it."""
+    def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> RecordedIds:
+        """The ids in the columns of a row."""
 
-    def snapshot_of(self, body: bytes, entry: "Entry", outside: Outside) -> "Snapshot":
-        """The snapshot of a redacted JSON text. Raises Foreign for another engine's, msgspec.DecodeError."""
+    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+        """The snapshot of a redacted body.
+
+        Raises Foreign for JSON that is not a checkpoint of this engine, and msgspec.DecodeError for other
+        text.
+        """
 
 
 class Store(Protocol):
-    """A location that can be read. Used as a context manager, so that nothing stays open."""
-
-    limits: Limits
-    # What is hidden wherever it is.
-    known: KnownSecrets
+    """An open store, as the docstring of this module describes."""
 
     @property
     def kind(self) -> Literal["json", "sqlite"]:
-        """What it is, as a word."""
+        """What rows record as the kind of the store."""
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds that it enforces."""
+
+    @property
+    def formats(self) -> Sequence[StoreFormat]:
+        """The formats of the engines that may have written its checkpoints, tried in this order."""
 
     def __enter__(self) -> Self:
-        """Ready to read. Raises LocationUnreadable."""
+        """Open the store. Raises LocationUnreadable."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what was opened."""
+        """Close the store."""
 
     def entries(self) -> Iterator[Entry | ReadProblem]:
-        """What stands there now, each key once, without reading it. Raises LocationUnreadable."""
+        """Every entry, without reading it. Raises LocationUnreadable."""
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
-        """The one with this key; None where there is none."""
+        """The entry with this real key; None if there is none. Raises LocationUnreadable."""
 
-    def read(self, entry: Entry) -> Snapshot:
-        """The checkpoint itself. Raises Unreadable."""
-
-
-# The redacted checkpoint, decoded for reading: what `info` and the detail panels show.
-Body = dict[str, Any]
+    def read(self, entry: Entry) -> RawCheckpoint:
+        """The bytes of one entry. Raises Unreadable."""

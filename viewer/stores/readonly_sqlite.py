@@ -1,15 +1,15 @@
-"""A connection to somebody else's SQLite file that changes nothing: not the file, not its folder.
+"""A connection to an SQLite file of another program that changes neither the file nor its folder.
 
-A plain read-only connection to a store in WAL mode makes ``-wal`` and ``-shm`` beside it and leaves
-them there. So the way in depends on what stands there:
+A plain read-only connection to a file in WAL mode creates ``-wal`` and ``-shm`` next to it and leaves them
+there. So how the file is opened depends on the files that exist:
 
-no WAL mode             ``mode=ro``, which makes no files
-``-wal`` and ``-shm``   ``mode=ro&readonly_shm=1``: a writer is (or was) there, its files are only read
-``-wal`` alone          a copy of both, opened in a folder of its own
-neither                 ``immutable=1``, and whether the file stayed the same is checked after reading
+no WAL mode             ``mode=ro``, which creates no files
+``-wal`` and ``-shm``   ``mode=ro&readonly_shm=1``: a writer has it open, or had; its files are only read
+``-wal`` alone          a copy of both files, opened in a temporary folder
+neither                 ``immutable=1``; after reading, the file must not have changed
 
-SQLite opens files by their paths. So what it has opened is compared with what was found without following
-links, and a file beside the store that is no plain file is refused before.
+SQLite opens files by their paths. So the files that it has opened are compared with those that were found
+without following links, and a journal that is not a plain file is refused before.
 """
 
 import fcntl
@@ -27,52 +27,54 @@ from urllib.parse import quote
 import apsw
 
 from viewer.messages.message import gettext_noop as _
-from viewer.stores.protocol import SQLITE_MAGIC, Limits, LocationReplaced, LocationUnreadable
+from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import Limits
 from viewer.stores.safe_open import Identity, open_file
+from viewer.stores.sqlite_header import is_in_wal_mode
 
-# File systems date writes this coarsely.
+# The resolution of a file system's modification times.
 CLOCK_TICK_NANOSECONDS = 20_000_000
 # A log longer than this is not read: without its index, SQLite reads all of it before the first row.
 MAX_LOG_BYTES = 1024**3
 _OPTIONS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
-# What one value may have beyond a checkpoint's bytes, for the rest of its row.
+# Bytes that a row may have in addition to the checkpoint's.
 _REST_OF_ROW = 1024 * 1024
 
-# A file's size, times and number; None where there is no file.
-_Mark = tuple[int, int, int, int] | None
+# A file's size, times and inode; None if there is no file.
+_State = tuple[int, int, int, int] | None
 
 
-class Changed(Exception):
-    """The file was written to while it was read without a lock; what was read is not to be trusted."""
+class ChangedWhileReading(Exception):
+    """A writer has changed the file while it was read without a lock, so what was read may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFile:
-    """A store: a descriptor of its folder, and its name there. ``scratch`` is where a copy may be made."""
+    """A file in an open folder, given by a descriptor. A copy may be made in the folder ``scratch``."""
 
     folder: int
     name: str
     scratch: str | None = None
-    # Which file it has to be.
+    # The file that it has to be.
     identity: Identity | None = None
 
 
 class ReadonlyDatabase:
-    """One short connection at a time, bounded by the limits. Does not close the store's folder."""
+    """One short connection at a time, bounded by the limits. Does not close the file's folder."""
 
-    def __init__(self, store: DatabaseFile, limits: Limits) -> None:
-        self._store = store
+    def __init__(self, file: DatabaseFile, limits: Limits) -> None:
+        self._file = file
         self._limits = limits
         self._connection: apsw.Connection | None = None
         self._copy: tempfile.TemporaryDirectory[str] | None = None
-        # What the file looked like when it was opened without a lock; None with one.
-        self._mark: tuple[_Mark, _Mark] | None = None
-        # Which files stood beside it.
-        self._beside: tuple[bool, bool] = (False, False)
+        # The state of the file and its log when it was opened without a lock; None with a lock.
+        self._state: tuple[_State, _State] | None = None
+        # Whether there was a log and a shared index when it was opened.
+        self._companions: tuple[bool, bool] = (False, False)
         self._deadline = 0.0
 
     def open(self) -> None:
-        """Raises LocationUnreadable or apsw.Error."""
+        """Open the file. Raises LocationUnreadable or apsw.Error."""
         try:
             before = _open_descriptors()
             address, writes = self._address()
@@ -100,13 +102,13 @@ class ReadonlyDatabase:
         for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         self._deadline = time.process_time() + self._limits.max_seconds
-        # The files are opened by the first statement that reads.
+        # SQLite opens the files at the first statement that reads.
         connection.execute("PRAGMA schema_version").fetchall()
 
     def _check_opened(self, before: set[int]) -> None:
-        """Raises LocationReplaced where SQLite has opened another file than the one in the folder."""
+        """Raise LocationReplaced if SQLite has opened another file than those of the folder."""
         ends = ("", "-wal", "-shm", "-journal")
-        known = {(mark.st_dev, mark.st_ino) for end in ends if (mark := self._status(end)) is not None}
+        known = {(status.st_dev, status.st_ino) for end in ends if (status := self._status(end)) is not None}
         for descriptor in _open_descriptors() - before:
             with suppress(OSError):
                 status = os.fstat(descriptor)
@@ -118,7 +120,7 @@ class ReadonlyDatabase:
         return self._connection is not None
 
     def reset(self) -> None:
-        """Close it, to be opened again in a moment."""
+        """Close the connection, and wait a moment before it is opened again."""
         self.close()
         time.sleep(0.01)
 
@@ -138,77 +140,77 @@ class ReadonlyDatabase:
         try:
             yield from cursor.execute(statement, values)
         except UnicodeDecodeError:
-            # An error of SQLite's that quotes what stands in the file.
+            # SQLite's message quotes the file.
             raise apsw.CorruptError("The file is damaged.") from None
         finally:
             with suppress(apsw.Error):
                 cursor.close(True)
 
     def is_unchanged(self) -> bool:
-        """Whether an error now would be met again: nobody has opened or closed it, or written to it."""
-        if self._mark is None:
-            return self._beside == self._present_beside()
-        return self._mark == self._present_mark()
+        """Whether an error would occur again: no writer has opened, closed or changed the file."""
+        if self._state is None:
+            return self._companions == self._current_companions()
+        return self._state == self._current_state()
 
     def check_unchanged(self) -> None:
-        """Raises Changed where a writer was at work since the file was opened without a lock."""
-        if self._mark is not None and self._mark != self._present_mark():
-            raise Changed
+        """Raises ChangedWhileReading if a writer has changed the file since it was opened without a lock."""
+        if self._state is not None and self._state != self._current_state():
+            raise ChangedWhileReading
 
     def _is_late(self) -> bool:
         return time.process_time() > self._deadline
 
     def _check_identity(self) -> None:
-        status, expected = self._status(), self._store.identity
+        status, expected = self._status(), self._file.identity
         if status is None:
             raise LocationUnreadable(_("There is nothing at this path."))
         if expected and (status.st_dev, status.st_ino) != (expected.device, expected.inode):
             raise LocationReplaced(_("The file was replaced while it was read."))
 
     def _address(self) -> tuple[str, bool]:
-        """What SQLite is to open, and whether it may write there."""
+        """The URI that SQLite opens, and whether it may write there."""
         self._check_identity()
-        self._mark = None
-        self._beside = has_wal, has_shm = self._present_beside()
-        self._refuse_odd_neighbours()
-        path = str(Path(path_of(self._store.folder)) / self._store.name)
-        if not self._is_in_wal_mode():
+        self._state = None
+        self._companions = has_wal, has_shm = self._current_companions()
+        self._check_journals()
+        path = str(Path(path_of(self._file.folder)) / self._file.name)
+        if not is_in_wal_mode(self._file.name, self._file.folder):
             return _uri(path, "mode=ro"), False
         if has_wal and has_shm:
             return _uri(path, "mode=ro&readonly_shm=1"), False
-        self._mark = self._settled_mark()
-        if self._mark[1] is not None:
-            self._copy = tempfile.TemporaryDirectory(prefix="forkline-", dir=self._store.scratch)
+        self._state = self._stable_state()
+        if self._state[1] is not None:
+            self._copy = tempfile.TemporaryDirectory(prefix="forkline-", dir=self._file.scratch)
             copied = Path(self._copy.name).resolve() / "store.db"
             for end in ("", "-wal"):
                 self._copy_of(end, f"{copied}{end}")
             return _uri(str(copied), "mode=rw"), True
         return _uri(path, "mode=ro&immutable=1"), False
 
-    def _refuse_odd_neighbours(self) -> None:
-        """Raises LocationUnreadable for a log that is no plain file, or too long."""
+    def _check_journals(self) -> None:
+        """Raise LocationUnreadable for a journal that is not a plain file, or is too long."""
         for end in ("-wal", "-shm", "-journal"):
             status = self._status(end)
-            name = self._store.name + end
+            name = self._file.name + end
             if status is not None and not stat.S_ISREG(status.st_mode):
                 raise LocationUnreadable(
-                    _("“%(name)s” beside it is no plain file, so the store is not opened."), name=name
+                    _("“%(name)s” is not a plain file, so the store is not opened."), name=name
                 )
             if end != "-shm" and status is not None and status.st_size > MAX_LOG_BYTES:
                 raise LocationUnreadable(
-                    _("“%(name)s” beside it has %(size)s bytes, more than the %(most)s that are read."),
+                    _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),
                     name=name,
                     size=f"{status.st_size:,}",
                     most=f"{MAX_LOG_BYTES:,}",
                 )
 
     def _copy_of(self, end: str, target: str) -> None:
-        source = open_file(self._store.name + end, self._store.folder)
+        source = open_file(self._file.name + end, self._file.folder)
         try:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LOG_BYTES:
                 raise LocationUnreadable(
-                    _("A writer left its log beside it, and the file is too large to be read with that.")
+                    _("A writer has left its log, and the file is too large to be read with it.")
                 )
             with open(target, "xb") as copy:
                 left = status.st_size
@@ -219,37 +221,29 @@ class ReadonlyDatabase:
 
     def _status(self, end: str = "") -> os.stat_result | None:
         try:
-            return os.stat(self._store.name + end, dir_fd=self._store.folder, follow_symlinks=False)
+            return os.stat(self._file.name + end, dir_fd=self._file.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
-    def _present_beside(self) -> tuple[bool, bool]:
+    def _current_companions(self) -> tuple[bool, bool]:
         return self._status("-wal") is not None, self._status("-shm") is not None
 
-    def _present_mark(self) -> tuple[_Mark, _Mark]:
-        return _mark_of(self._status()), _mark_of(self._status("-wal"))
+    def _current_state(self) -> tuple[_State, _State]:
+        return _state_of(self._status()), _state_of(self._status("-wal"))
 
-    def _settled_mark(self) -> tuple[_Mark, _Mark]:
-        """The mark, once it is old enough that a further write is sure to change it."""
+    def _stable_state(self) -> tuple[_State, _State]:
+        """The current state, once it is old enough that another write certainly changes it."""
         for _attempt in range(100):
-            mark = self._present_mark()
-            newest = max((part[1] for part in mark if part), default=0)
+            state = self._current_state()
+            newest = max((part[1] for part in state if part), default=0)
             if not 0 <= time.time_ns() - newest < CLOCK_TICK_NANOSECONDS:
                 break
             time.sleep(0.005)
-        return mark
-
-    def _is_in_wal_mode(self) -> bool:
-        file = open_file(self._store.name, self._store.folder)
-        try:
-            header = os.read(file, 20)
-        finally:
-            os.close(file)
-        return header[:16] == SQLITE_MAGIC and header[18:20] == b"\x02\x02"
+        return state
 
 
 def path_of(folder: int) -> str:
-    """The path of an open folder, without links. Raises OSError."""
+    """The path of an open folder, with links resolved. Raises OSError."""
     if hasattr(fcntl, "F_GETPATH"):
         return os.fsdecode(fcntl.fcntl(folder, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
     return str(Path(f"/proc/self/fd/{folder}").readlink())
@@ -259,7 +253,7 @@ def _open_descriptors() -> set[int]:
     return {int(path.name) for path in Path("/dev/fd").iterdir()}
 
 
-def _mark_of(status: os.stat_result | None) -> _Mark:
+def _state_of(status: os.stat_result | None) -> _State:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino) if status else None
 
 

@@ -1,7 +1,7 @@
-"""Opening a location without following a link below the folder that it has to stay in.
+"""Open a location without following a link below the root that it has to be in.
 
-A path is resolved when a location is added. Whoever can write to one of its folders can put a link there
-later, so each read walks the path again, one folder at a time, and compares what it reaches with what was
+A path is resolved when a location is added. Later, a link may be created in one of its folders. So each read
+walks the path again, one folder at a time, and the identity of what it reaches is compared with what was
 added.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.messages.message import gettext_noop as _
-from viewer.stores.protocol import LocationReplaced, LocationUnreadable
+from viewer.stores.errors import LocationReplaced, LocationUnreadable
 
-# Permission to pass through a folder is enough for those above the location.
+# The folders above the location need not be readable.
 _PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,7 +23,7 @@ _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which folder or file it is, wherever it is moved to. ``filesystem`` is 0 where that is unknown."""
+    """Identifies a folder or file, even if it is moved. ``filesystem`` is 0 if unknown."""
 
     device: int
     inode: int
@@ -34,13 +34,13 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> "Identity | None":
-        """The identity that ``str`` made this text of. None for any other text."""
+        """The identity whose ``str`` this text is; None for any other text."""
         with suppress(ValueError, TypeError):
             return cls(*map(int, text.split(":")))
         return None
 
     def matches(self, other: "Identity") -> bool:
-        """Whether both are the same object. Device numbers may change when a disk is mounted again."""
+        """Whether both identify the same object. A device number may change when a disk is mounted again."""
         same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem
         return self.inode == other.inode and (self.device == other.device or same_filesystem)
 
@@ -49,7 +49,7 @@ class Identity:
 class Found:
     """What is at a location's path.
 
-    ``folder`` is a descriptor of the folder itself, or of the one that the file is in. ``name`` is the file's
+    ``folder`` is a descriptor of the folder, or of the folder that the file is in. ``name`` is the file's
     name, empty for a folder.
     """
 
@@ -67,7 +67,7 @@ class Found:
 def found_at(path: Path, roots: Sequence[Path] = ()) -> Iterator[Found]:
     """What is at a path. Links are followed only above the root that the path is in.
 
-    A path outside all roots may have no link at all. Raises LocationUnreadable.
+    No link is followed in a path outside all roots. Raises LocationUnreadable.
     """
     with ExitStack() as opened:
         try:
@@ -104,7 +104,7 @@ def identity_of(descriptor: int, status: os.stat_result) -> Identity:
 
 
 def _base_of(path: Path, roots: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The innermost root that the path is in, and what follows it; the root of the file system for none."""
+    """The innermost root of the path and the parts below it; without one, the root of the file system."""
     bases = [base for root in roots for base in (root, root.resolve()) if path.is_relative_to(base)]
     base = max(bases, key=lambda base: len(base.parts), default=Path(path.anchor))
     return base, path.relative_to(base).parts
@@ -135,7 +135,7 @@ def _is_link(part: str) -> LocationReplaced:
     return LocationReplaced(
         _(
             "“%(part)s” in its path is a link now, and links are not followed. "
-            "Add the place that it leads to instead."
+            "Add the path that it leads to instead."
         ),
         part=part.encode("utf-8", "backslashreplace").decode(),
     )

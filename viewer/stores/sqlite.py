@@ -1,78 +1,72 @@
-"""An SQLite file with a table ``checkpoints``, opened so that it and its folder stay as they are."""
+"""An SQLite file with a table of checkpoints, opened so that it and its folder stay as they are."""
 
 import os
-import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import apsw
 
 from viewer.messages.message import Words
 from viewer.messages.message import gettext_noop as _
-from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.stores.parsing import snapshot_of, too_large
-from viewer.stores.protocol import (
-    TABLE,
+from viewer.stores.errors import (
     Broken,
-    Entry,
-    Limits,
     LocationRefused,
     LocationUnreadable,
-    ReadProblem,
     Refused,
-    Snapshot,
-    StoreFormat,
     Unavailable,
     Unreadable,
 )
-from viewer.stores.readonly_sqlite import Changed, DatabaseFile, ReadonlyDatabase
-from viewer.stores.sqlite_errors import HalfDone, is_damage, location_error, row_error
+from viewer.stores.protocol import Entry, Limits, RawCheckpoint, ReadProblem, StoreFormat
+from viewer.stores.readonly_sqlite import ChangedWhileReading, DatabaseFile, ReadonlyDatabase
+from viewer.stores.snapshots import too_large
+from viewer.stores.sqlite_errors import UnfinishedWrite, is_damage, location_error, row_error
 
-NO_ROWS = _(
-    "The table of checkpoints is empty. CrewAI leaves it so where its Python has an SQLite older than 3.45, "
+TABLE = "checkpoints"
+EMPTY_TABLE = _(
+    "The table of checkpoints is empty. CrewAI leaves it empty if its Python has an SQLite older than 3.45, "
     "which cannot store them: it only logs the failure."
 )
-# Rows that a damaged page hides are looked for one by one, this many at most.
+# How many rows that a damaged page hides are looked up one by one.
 MAX_PROBES = 20_000
-# Beside busy writers it is read again so many times.
+# How often a store is read again because a writer has changed it.
 MAX_ATTEMPTS = 50
+# An error that a writer may cause by opening or closing the store is retried this often.
+MAX_PASSING_ERRORS = 5
 _COLUMNS = {"id", "data"}
-# What an id, a date or a branch may have: far more than any has.
+# Far longer than any id, date or branch.
 MAX_SHORT_BYTES = 4096
+MAX_ID_LENGTH = 300
+_Result = TypeVar("_Result")
 
 
 class SqliteStore:
-    """The rows of one store."""
+    """The rows of one file, which is given as a path or an open folder and a name."""
 
     kind: Literal["sqlite"] = "sqlite"
 
-    def __init__(
-        self, store: Path | DatabaseFile, limits: Limits, formats: Sequence[StoreFormat] = ()
-    ) -> None:
-        self.limits = limits
-        self._formats = formats
-        self.known = NONE_KNOWN
-        self._given = store
-        # The store's folder, where only its path was given.
+    def __init__(self, file: Path | DatabaseFile, formats: Sequence[StoreFormat], limits: Limits) -> None:
+        self.formats, self.limits = formats, limits
+        self._given = file
+        # The file's folder, if only a path was given.
         self._folder: int | None = None
         self._database: ReadonlyDatabase
         self._columns: frozenset[str] = frozenset()
         self._rowid = "rowid"
 
     def __enter__(self) -> Self:
-        store = self._given
-        if isinstance(store, Path):
+        file = self._given
+        if isinstance(file, Path):
             try:
-                self._folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
                 raise location_error(error, self.limits) from None
-            store = DatabaseFile(self._folder, store.name)
-        self._database = ReadonlyDatabase(store, self.limits)
+            file = DatabaseFile(self._folder, file.name)
+        self._database = ReadonlyDatabase(file, self.limits)
         try:
-            self._columns = self._retried(self._known_columns)
+            self._columns = self._retried(self._plain_columns)
         except BaseException:
             self._close()
             raise
@@ -93,17 +87,16 @@ class SqliteStore:
         """Each row once, by its id. Raises LocationUnreadable."""
         found = self._retried(self._listed)
         if not found:
-            yield ReadProblem(TABLE, Words(NO_ROWS), "foreign", "empty")
+            yield ReadProblem(TABLE, Words(EMPTY_TABLE), "foreign", "empty")
         yield from found
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
-        """The row with this id; None where there is none."""
+        """The row with this id; None if there is none. Raises LocationUnreadable."""
         rows = self._retried(lambda: self._query(f"{self._select_entry()} WHERE id = ?", key))
-        return self._judged(rows[0]) if rows else None
+        return self._entry_or_problem(rows[0]) if rows else None
 
-    def read(self, entry: Entry) -> Snapshot:
-        """The checkpoint. Raises Unreadable."""
-        started = time.process_time()
+    def read(self, entry: Entry) -> RawCheckpoint:
+        """The bytes of a row. Raises Unreadable."""
         if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
@@ -112,37 +105,36 @@ class SqliteStore:
             raise Refused(error.words.text, **error.words.values) from None
         except LocationUnreadable as error:
             raise Unavailable(error.words.text, **error.words.values) from None
-        return snapshot_of(
-            data,
-            entry,
-            self._formats,
-            lambda one: one.outside_of_row(entry.place, parent_id, branch),
-            self.limits,
-            started,
-            self.known,
+        key = entry.real_key
+        return RawCheckpoint(
+            entry, data, lambda store_format: store_format.ids_in_row(key, parent_id, branch)
         )
 
     def _row(self, entry: Entry) -> tuple[bytes, str | None, str]:
-        parent, branch = self._short_text("parent_id"), self._short_text("branch")
-        # By its row, as the index of ids may be damaged.
+        """The data of a row, its parent's id and its branch."""
+        # By rowid, because the index of ids may be damaged.
         rowid = int(entry.fingerprint.partition(":")[0])
         text = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
-        text = f"CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST({text} AS BLOB) END"
+        columns = (
+            f"CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST({text} AS BLOB) END",
+            *(self._short_text(column) for column in ("parent_id", "branch", "id")),
+        )
         try:
             rows = self._query(
-                f"SELECT {text}, {parent}, {branch}, {self._short_text('id')} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608, E501
+                f"SELECT {', '.join(columns)} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608
                 rowid,
             )
         except (apsw.Error, MemoryError) as error:
             raise row_error(error, self.limits) from None
-        if not rows or _text(rows[0][3]) != entry.place:
-            raise Unavailable(_("The row vanished while it was being read."))
-        data, parent_id, branch_name, _id = rows[0]
+        if not rows or _text(rows[0][3]) != entry.real_key:
+            raise Unavailable(_("The row disappeared while it was being read."))
+        data, parent_id, branch, _id = rows[0]
         if data is None:
             raise Broken(_("Its data are neither JSON nor text."))
-        return data, _text(parent_id) or None, _text(branch_name)
+        return data, _text(parent_id) or None, _text(branch)
 
-    def _known_columns(self) -> frozenset[str]:
+    def _plain_columns(self) -> frozenset[str]:
+        """The columns that are not generated. Finds a name for the rowid, too. Raises LocationUnreadable."""
         kinds = self._query(
             "SELECT type, CAST(sql AS BLOB) FROM sqlite_schema WHERE name = ? AND type IN ('table', 'view')",
             TABLE,
@@ -150,20 +142,16 @@ class SqliteStore:
         if not kinds:
             raise LocationUnreadable(_("It is an SQLite file without a table of checkpoints."))
         if kinds[0][0] != "table" or "virtual" in _text(kinds[0][1]).lower().split("(")[0]:
-            raise LocationUnreadable(
-                _("What is called “checkpoints” in it is not a plain table, so it is not read.")
-            )
+            raise _not_a_plain_table()
         columns = self._query("SELECT CAST(name AS BLOB), hidden FROM pragma_table_xinfo(?)", TABLE)
-        # A generated column is computed as it is read, to whatever it says.
+        # Reading a generated column would evaluate its expression.
         plain = frozenset(_text(name) for name, hidden in columns if not hidden)
         if not plain >= _COLUMNS:
             raise LocationUnreadable(_("Its table of checkpoints has no columns “id” and “data”."))
-        every = {_text(name).lower() for name, _hidden in columns}
-        self._rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in every), "rowid")
-        if "rowid" in every and self._rowid == "rowid":
-            raise LocationUnreadable(
-                _("What is called “checkpoints” in it is not a plain table, so it is not read.")
-            )
+        names = {_text(name).lower() for name, _hidden in columns}
+        self._rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), "")
+        if not self._rowid:
+            raise _not_a_plain_table()
         return plain
 
     def _select_entry(self) -> str:
@@ -171,10 +159,10 @@ class SqliteStore:
         return f"SELECT {self._rowid}, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
 
     def _short_text(self, column: str) -> str:
-        """A column's value, its texts as bytes, and nothing of one that is long or not there."""
+        """The SQL of a column's value, with texts as bytes; NULL if it is long or there is no such column."""
         if column not in self._columns:
             return "NULL"
-        # An expression has no declared type, which may be damaged. Texts may be no UTF-8.
+        # An expression has no declared type, which may be damaged. A text may not be UTF-8.
         return (
             f"CASE WHEN octet_length({column}) > {MAX_SHORT_BYTES} THEN NULL "
             f"WHEN typeof({column}) = 'text' THEN CAST({column} AS BLOB) "
@@ -182,21 +170,20 @@ class SqliteStore:
         )
 
     def _listed(self) -> list[Entry | ReadProblem]:
-        """Every row that can be listed: from both ends, where a page in between is damaged."""
-        rows, whole = self._walk("ASC")
-        if not whole:
+        """Every row that can be listed: from both ends, if a page in between is damaged."""
+        rows, is_complete = self._walk("ASC")
+        if not is_complete:
             rows += self._walk("DESC")[0]
             rows += self._probed({row[0] for row in rows})
-        found: dict[str, Entry | ReadProblem] = {}
-        for row in rows:
-            judged = self._judged(row)
-            found[judged.key] = judged
-        if not whole:
-            reason = Words(_("A part of the table is damaged: rows may be missing."))
-            found[TABLE] = ReadProblem(TABLE, reason, "broken", hides_others=True)
+        listed = [self._entry_or_problem(row) for row in rows]
+        found = {item.key: item for item in listed}
+        if not is_complete:
+            reason = Words(_("Part of the table is damaged: rows may be missing."))
+            found[TABLE] = ReadProblem(TABLE, reason, "broken", hides="anything")
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
+        """The rows in this direction up to a damaged page, and whether there was none."""
         rows: list[tuple[Any, ...]] = []
         try:
             for row in self._database.run(f"{self._select_entry()} ORDER BY {self._rowid} {direction}"):
@@ -210,7 +197,7 @@ class SqliteStore:
         return rows, True
 
     def _probed(self, known: set[int]) -> list[tuple[Any, ...]]:
-        """The rows between those that were found, one by one."""
+        """The rows between those that were found, looked up one by one."""
         rows: list[tuple[Any, ...]] = []
         last = max(known, default=0)
         first = min(known, default=1)
@@ -223,23 +210,23 @@ class SqliteStore:
                         raise
         return rows
 
-    def _judged(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
-        rowid, key, size, kind, written = row
+    def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
+        rowid, row_id, size, kind, written = row
         written = _text(written) if isinstance(written, bytes) else written
-        # Whatever stands in that column, none of it is kept.
-        mark = f"{rowid}:{kind}:{size}:{zlib.crc32(repr(written).encode(errors='backslashreplace')):08x}"
-        name = _text(key)
-        if not name or not name.isprintable() or len(name) > 300:
-            return ReadProblem(
-                f"row {rowid}", Words(_("The row has no id that could be shown.")), "broken", mark
-            )
-        return Entry(name, mark, size or 0)
+        # Only a checksum of that column, whatever it holds.
+        checksum = zlib.crc32(repr(written).encode(errors="backslashreplace"))
+        fingerprint = f"{rowid}:{kind}:{size}:{checksum:08x}"
+        key = _text(row_id)
+        if not key or not key.isprintable() or len(key) > MAX_ID_LENGTH:
+            reason = Words(_("The row has no id that can be shown."))
+            return ReadProblem(f"row {rowid}", reason, "broken", fingerprint)
+        return Entry(key, fingerprint, size or 0)
 
     def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return list(self._database.run(statement, *values))
 
-    def _retried(self, read: Any) -> Any:
-        """What ``read`` returns, read again where a writer was at work meanwhile."""
+    def _retried(self, read: Callable[[], _Result]) -> _Result:
+        """What ``read`` returns, read again as long as a writer changes the file meanwhile."""
         for attempt in range(MAX_ATTEMPTS):
             try:
                 if not self._database.is_open:
@@ -247,18 +234,21 @@ class SqliteStore:
                 result = read()
                 self._database.check_unchanged()
                 return result
-            except Changed:
+            except ChangedWhileReading:
                 self._database.reset()
             except (apsw.Error, MemoryError, LocationUnreadable, Unreadable) as error:
-                told = error
-                if isinstance(error, apsw.Error | MemoryError):
-                    told = location_error(error, self.limits)
-                # A writer that comes or goes just now looks like one that was killed.
-                is_passing = isinstance(told, HalfDone) and attempt < 5
+                is_raw = isinstance(error, apsw.Error | MemoryError)
+                raised = location_error(error, self.limits) if is_raw else error
+                # A writer that opens or closes the file looks like one that was killed.
+                is_passing = isinstance(raised, UnfinishedWrite) and attempt < MAX_PASSING_ERRORS
                 if self._database.is_unchanged() and not is_passing:
-                    raise told from None
+                    raise raised from None
                 self._database.reset()
         raise LocationUnreadable(_("A writer changed it each time it was read. Try again."))
+
+
+def _not_a_plain_table() -> LocationUnreadable:
+    return LocationUnreadable(_("“%(table)s” is not a plain table, so it is not read."), table=TABLE)
 
 
 def _text(value: object) -> str:

@@ -1,22 +1,22 @@
-"""What SQLite's errors say of a store: its bytes are damaged, too much to read, or could not be had."""
+"""What SQLite's errors mean: the bytes are damaged, exceed a limit, or could not be read this time."""
 
 import apsw
 
 from viewer.messages.message import gettext_noop as _
-from viewer.stores.parsing import too_much_memory, too_slow
-from viewer.stores.protocol import (
-    Limits,
+from viewer.stores.errors import (
+    Incomplete,
     LocationRefused,
     LocationUnreadable,
     Refused,
-    StillWritten,
     Unavailable,
     Unreadable,
 )
+from viewer.stores.protocol import Limits
+from viewer.stores.snapshots import too_much_memory, too_slow
 
 _LOCKED = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 _NO_MEMORY = (apsw.NoMemError, MemoryError)
-# The system's doing, or a writer's: the same bytes may be read at the next attempt.
+# Caused by the system or a writer: the next attempt may read the same bytes.
 _PASSING = (
     *_LOCKED,
     apsw.IOError,
@@ -29,51 +29,51 @@ _PASSING = (
 )
 
 
-class HalfDone(LocationUnreadable):
-    """A writer ended, or is, in the middle of its work, and only a writer may put that right."""
+class UnfinishedWrite(LocationUnreadable):
+    """A writer has not finished a transaction, and only a writer can roll it back."""
 
     def __init__(self) -> None:
-        super().__init__(_("A writer left it half done: open it once with the program that wrote it."))
+        super().__init__(_("A writer did not finish. Open the file once with the program that wrote it."))
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the error is about the bytes, so that other rows may be whole."""
+    """Whether the error is about damaged bytes, so that other rows may be readable."""
     return isinstance(error, apsw.Error) and not isinstance(
         error, (*_PASSING, *_NO_MEMORY, apsw.InterruptError)
     )
 
 
 def location_error(error: Exception, limits: Limits) -> LocationUnreadable:
-    """Why the whole store cannot be read."""
+    """The error for a file that cannot be read."""
     if isinstance(error, _LOCKED):
-        return LocationUnreadable(_("Another program holds the file locked. Try again."))
+        return LocationUnreadable(_("Another program has locked the file. Try again."))
     if isinstance(error, apsw.InterruptError):
         return _refused(too_slow(limits))
     if isinstance(error, _NO_MEMORY):
         return _refused(too_much_memory(limits))
     if isinstance(error, apsw.NotADBError):
-        return LocationUnreadable(_("It is no SQLite file, or it is encrypted."))
+        return LocationUnreadable(_("It is not an SQLite file, or it is encrypted."))
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError):
-        return HalfDone()
+        return UnfinishedWrite()
     if isinstance(error, _PASSING):
         return LocationUnreadable(_("The file could not be read: %(why)s. Try again."), why=_why(error))
     return LocationUnreadable(_("The file is damaged: its table cannot be read."))
 
 
 def row_error(error: Exception, limits: Limits) -> Unreadable:
-    """Why one row cannot be read."""
+    """The error for a row that cannot be read."""
     if isinstance(error, apsw.InterruptError):
         return too_slow(limits)
     if isinstance(error, _NO_MEMORY):
         return too_much_memory(limits)
     if isinstance(error, apsw.TooBigError):
-        return Refused(_("The row is larger than SQLite hands out."))
+        return Refused(_("The row exceeds SQLite's limit."))
     if isinstance(error, _PASSING):
         return Unavailable(_("It could not be read: %(why)s."), why=_why(error))
     if "JSON" in str(error):
-        return StillWritten(_("The row's data are no JSON that SQLite can read."))
-    # A writer may be at it; where the row stays so, it will be called broken.
-    return StillWritten(_("The row stands on a damaged page."))
+        return Incomplete(_("SQLite cannot read the row's data as JSON."))
+    # A writer may be active. If the row does not change for a while, it counts as broken.
+    return Incomplete(_("The row is on a damaged page."))
 
 
 def _refused(error: Unreadable) -> LocationRefused:
@@ -81,7 +81,7 @@ def _refused(error: Unreadable) -> LocationRefused:
 
 
 def _why(error: Exception) -> str:
-    """What SQLite says of its own, without what stands in the file."""
+    """SQLite's own description of an error, without anything that quotes the file."""
     if isinstance(error, OSError):
         return str(error.strerror)
     code = getattr(error, "extendedresult", 0)

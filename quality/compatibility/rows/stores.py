@@ -13,6 +13,7 @@ from tests.engine_runs.checkpoints import rows
 from tests.engine_runs.runs import KEY, PRESS, Saved, marks, request_for, saved_in
 from viewer.stores import store_at
 from viewer.stores.protocol import Entry
+from viewer.stores.snapshots import read_snapshot
 
 OLD_STORES = Path(__file__).resolve().parents[3] / "tests/recorded_stores/1.14.1"
 OLD_SQLITE = """\
@@ -96,9 +97,9 @@ def old_store(sandbox: Sandbox) -> None:
 
 def redacted(location: Path, identifier: str, copy: Path) -> Path:
     """Return the stored copy of a checkpoint."""
-    with store_at(location) as provider:
-        entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
-        snapshots = [provider.read(entry) for entry in entries]
+    with store_at(location) as opened:
+        entries = [entry for entry in opened.entries() if isinstance(entry, Entry)]
+        snapshots = [read_snapshot(opened, entry) for entry in entries]
     copy.write_bytes(next(one.body for one in snapshots if one.checkpoint_id == identifier))
     return copy
 

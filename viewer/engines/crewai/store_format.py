@@ -5,7 +5,8 @@ import msgspec
 from viewer.engines.crewai import format, summary
 from viewer.messages.message import gettext_noop as _
 from viewer.redaction.marker import MARKER
-from viewer.stores.protocol import Entry, Foreign, Outside, Snapshot, StoreFormat
+from viewer.stores.errors import Foreign
+from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
 
 FIRST_BRANCH = "main"
 
@@ -15,29 +16,29 @@ class CrewAIFormat:
 
     engine = "crewai"
 
-    def outside_of_file(self, path: str) -> Outside:
+    def ids_in_path(self, path: str) -> RecordedIds:
         """The id and parent in the file's name, and the branch in its folder's."""
         folder, _slash, name = path.rpartition("/")
         checkpoint_id, parent_id = format.id_and_parent(name.removesuffix(".json"))
-        return Outside(checkpoint_id, parent_id, folder)
+        return RecordedIds(checkpoint_id, parent_id, folder)
 
-    def outside_of_row(self, key: str, parent_id: str | None, branch: str) -> Outside:
+    def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
         """The id in the key, and the row's own parent and branch."""
         checkpoint_id, _parent_id = format.id_and_parent(key)
-        return Outside(checkpoint_id, parent_id, branch)
+        return RecordedIds(checkpoint_id, parent_id, branch)
 
-    def snapshot_of(self, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
         try:
             document = format.document_of(body)
         except msgspec.ValidationError:
             raise Foreign(
-                _("It is JSON, but no checkpoint: it has no list of entities and record of events.")
+                _("It is JSON, but not a checkpoint: it has no list of entities and record of events.")
             ) from None
-        return _snapshot(document, body, entry, outside)
+        return _snapshot(document, body, entry, ids)
 
 
-def _snapshot(document: format.Document, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
     root = summary.root_of(document.entities)
     done, total = summary.progress_of(root, document)
     trigger = summary.trigger_of(document)
@@ -45,12 +46,12 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, outside: Out
         key=entry.key,
         fingerprint=entry.fingerprint,
         size=entry.size,
-        checkpoint_id=outside.checkpoint_id,
-        parent_id=_unhidden(document.parent_id, outside.parent_id),
-        branch=_unhidden(document.branch, outside.branch) or FIRST_BRANCH,
+        checkpoint_id=ids.checkpoint_id,
+        parent_id=_unhidden(document.parent_id, ids.parent_id),
+        branch=_unhidden(document.branch, ids.branch) or FIRST_BRANCH,
         trigger=trigger,
         subject=summary.subject_of(document, trigger),
-        created_at=format.created_at(outside.checkpoint_id),
+        created_at=format.created_at(ids.checkpoint_id),
         engine_version=document.crewai_version or "",
         entity=summary.entity_type_of(root),
         name=summary.name_of(root, document),

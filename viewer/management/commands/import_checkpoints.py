@@ -43,8 +43,8 @@ def _imported(path: str) -> dict[str, Any]:
     except UnknownLocation as error:
         raise CommandError(f"{path}: {error}") from None
     summary = import_location(location)
-    if summary.unreadable:
-        raise CommandError(f"{location.path}: {told(summary.unreadable)}")
+    if summary.read_error:
+        raise CommandError(f"{location.path}: {told(summary.read_error)}")
     return {
         "location": location.path,
         "provider": location.provider,

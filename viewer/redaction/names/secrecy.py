@@ -1,4 +1,4 @@
-"""Which names are those of secrets, and which values below them may be one."""
+"""How secret a field is by its name, and which values such a field hides."""
 
 from functools import lru_cache
 from typing import Literal
@@ -7,27 +7,27 @@ import re2
 
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.shapes import is_machine_made, is_path, is_placeholder, is_words
+from viewer.redaction.patterns import words
 from viewer.redaction.rules.keywords import may_hold_secret
 
-# hard: only null, booleans and placeholders stay. soft: numbers stay too. shaped: so do plain words.
-# random: only machine-made texts go.
+# What a field shows: with "hard", only null, booleans and placeholders; with "soft", also numbers; with
+# "shaped", also plain words; with "random", everything but machine-made texts.
 Secrecy = Literal["hard", "soft", "shaped", "random", ""]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(words(text))
 
 
 _MAX_NAME = 200
-# One text for each list, words apart by spaces: shorter to read than as many quoted ones.
-_HARD = _words(
+_HARD = _word_set(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
     " authorization cookie cookies dsn otp totp mnemonic passwort kennwort"
 )
-_SOFT = _words("jwt bearer apikey apikeys apitoken sshkey sessionid sessid phpsessid jsessionid sid2")
-_SHAPED = _words("token auth headers")
-# Owners that make a key or token an ordinary one.
-_HARMLESS_OWNERS = _words(
+_SOFT = _word_set("jwt bearer apikey apikeys apitoken sshkey sessionid sessid phpsessid jsessionid sid2")
+_SHAPED = _word_set("token auth headers")
+# Words before "key" or "token" that make it an ordinary one.
+_HARMLESS_OWNERS = _word_set(
     "cache primary foreign sort public partition crew task agent event run source group index unique"
     " dict map lookup row column item object result output input state memory storage idempotency hot"
     " short arrow translation locale registry checkpoint thread metric feature json data field entity"
@@ -37,8 +37,8 @@ _HARMLESS_OWNERS = _words(
     " tree hash map list sorting grouping composite natural surrogate candidate music major minor"
     " answer_key stream log trace document record query search cursor"
 )
-# A name that ends so tells about a secret, and does not hold it.
-_ABOUT = _words(
+# A field whose name ends with one of these describes a secret, but does not hold it.
+_ABOUT = _word_set(
     "name names type types count usage limit required policy enabled disabled file path url uri"
     " expiry expires ttl provider length process field fields at in source method mode strength score"
     " reset rules rule manager label placeholder changed updated created date time min max level"
@@ -58,28 +58,28 @@ _WHOLE = re2.compile(
     r"|auth_?headers?|auth(?:entication)?_header|session_?(?:cookie|token|key)|ssh_?key|pin_?code|webhook_?url"
     r"|(?:storage|account|sas|shared_?access)_?(?:key|signature|token)|request_headers|default_headers|extra_headers)$"
 )
-# Written as one word.
+# Names that are written as one word.
 _COMPACT = re2.compile(
     r"(?:(?:api|access|secret|private|signing|encryption|ssh|master|auth|license)keys?|password|passwd|passphrase"
     r"|clientsecret|(?:access|auth|api|bearer|session|refresh|csrf|xsrf)token|connectionstring)$"
 )
 _NUMBERED = re2.compile(r"(?i)(?:key|token)[_\-]v?\d+$")
-# What follows a name of a secret without making it another thing: api_key_old, token_value.
+# Suffixes that do not change what a name means: api_key_old, token_value.
 _TRAIL = re2.compile(
     r"(?i)(.)[_\-](?:value|raw|plain|plaintext|old|new|backup|prod|production|staging|dev|test|live|pem|b64|base64|hex"
     r"|str|string|text|here|env|default|main|primary|secondary|v?\d{1,3})$"
 )
 _CAMEL_TRAIL = re2.compile(r"([a-z])(?:Value|Raw|Pem|Base64|Hex|String|Plain|Old|New|Header)$")
-# A key or token of something: api_key_openai, token_github.
+# A key or token of a service: api_key_openai, token_github.
 _OF = re2.compile(r"(?i)(?:api[_\-]?key|access[_\-]?key|secret[_\-]?key|token)[_\-]")
-# Whose "pass" is a password, and whose "pat" a personal access token.
-_PASS_OWNERS = _words(
+# Words before "pass" that make it a password, and before "pat" that make it a personal access token.
+_PASS_OWNERS = _word_set(
     "become sudo vault db database smtp imap user mail email ftp sftp redis pg postgres mysql mongo admin"
     " root login proxy ssh rabbitmq amqp ldap wifi vpn basic http keystore truststore"
 )
-_PAT_OWNERS = _words("github gitlab gh azure ado devops git")
-# Headers that hold nothing secret.
-HARMLESS_HEADERS = _words(
+_PAT_OWNERS = _word_set("github gitlab gh azure ado devops git")
+# Headers that are never secret.
+HARMLESS_HEADERS = _word_set(
     "accept accept-encoding accept-language accept-charset cache-control connection content-encoding"
     " content-length content-type content-language date etag expires host if-none-match last-modified"
     " location origin pragma referer retry-after server transfer-encoding user-agent vary via"
@@ -91,7 +91,7 @@ HARMLESS_HEADERS = _words(
 
 def words_of(name: str) -> list[str]:
     """The words of a name in lower case: apiKeys is [api, keys], OPENAI_API_KEY is [openai, api, key]."""
-    words: list[str] = []
+    found: list[str] = []
     at = start = 0
     size = len(name)
     while at < size:
@@ -99,11 +99,11 @@ def words_of(name: str) -> list[str]:
         if name[at].isupper():
             while at < size and name[at].isupper():
                 at += 1
-            # The last capital of several begins the next word, but for a plural: APIs.
+            # The last of several capitals begins the next word, except in a plural: APIs.
             if at < size and name[at].islower():
                 if at - start > 1 and not (name[at] == "s" and not name[at + 1 : at + 2].isalpha()):
                     at -= 1
-                    words.append(name[start:at].lower())
+                    found.append(name[start:at].lower())
                     start = at
                     at += 1
                 while at < size and name[at].islower():
@@ -114,13 +114,13 @@ def words_of(name: str) -> list[str]:
         else:
             at += 1
             continue
-        words.append(name[start:at].lower())
-    return words
+        found.append(name[start:at].lower())
+    return found
 
 
 @lru_cache(maxsize=8192)
 def secrecy_of(name: str) -> Secrecy:
-    """How secret a field of this name is; empty for one that is not."""
+    """The secrecy of a field with this name; empty if it is not secret."""
     if len(name) > _MAX_NAME or not may_hold_secret(f'{name}"'.encode("utf-8", "surrogatepass")):
         return ""
     name = name.strip()
@@ -128,12 +128,12 @@ def secrecy_of(name: str) -> Secrecy:
         ending = whole[0].lower()
         return "shaped" if ending.endswith("headers") else "hard" if "code" in ending else "soft"
     name = _CAMEL_TRAIL.sub(r"\1", _TRAIL.sub(r"\1", name))
-    words = words_of(name)
-    if not words or words[-1] in _ABOUT:
+    parts = words_of(name)
+    if not parts or parts[-1] in _ABOUT:
         return ""
-    if not _HARD.isdisjoint(words):
+    if not _HARD.isdisjoint(parts):
         return "hard"
-    last, owner = words[-1], words[-2] if len(words) > 1 else ""
+    last, owner = parts[-1], parts[-2] if len(parts) > 1 else ""
     if _COMPACT.search(last) or last in _SOFT:
         return "soft"
     if not (name[-1].isalnum() and (name[-1].isalpha() or _NUMBERED.search(name))):
@@ -142,7 +142,7 @@ def secrecy_of(name: str) -> Secrecy:
 
 
 def _secrecy_of_last(name: str, last: str, owner: str) -> Secrecy:
-    """The same for what the last word and its owner tell."""
+    """The secrecy that the last word of a name and the word before it imply."""
     if (last in ("key", "pass", "pat") and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
     if owner in _HARMLESS_OWNERS:
@@ -156,7 +156,7 @@ def _secrecy_of_last(name: str, last: str, owner: str) -> Secrecy:
 
 
 def is_secret_text(text: str, secrecy: Secrecy) -> bool:
-    """Whether this is what a field of that secrecy hides."""
+    """Whether a field of this secrecy hides this text."""
     if not text or MARKER in text or is_placeholder(text):
         return False
     if secrecy == "random":

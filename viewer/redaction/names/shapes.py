@@ -1,4 +1,4 @@
-"""What a value looks like: a placeholder, plain words, or something only a machine would write."""
+"""The form of a value: a placeholder, plain words, or random characters."""
 
 import math
 from collections import Counter
@@ -9,8 +9,8 @@ import re2
 from viewer.redaction.marker import MARKER
 from viewer.redaction.patterns import words
 
-# Values that stand in for a secret in documentation, schemas and code.
-_STANDINS = frozenset(
+# Placeholders for secrets in documentation, schemas and code.
+_PLACEHOLDER_WORDS = frozenset(
     words(
         "none null nil undefined true false yes no on off empty na n/a tbd todo unset unknown missing"
         " hidden masked redacted secret_here required optional string str text int bytes bool boolean"
@@ -43,7 +43,7 @@ _MOMENT = re2.compile(
     r"^\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T ][\d:.Z+\-]*)?$|^v?\d+(?:\.\d+)+[\w.\-]*$"
     r"|^\d+(?:\.\d+)?(?:%|[a-zA-Z]{1,3})?$"
 )
-# Words joined by signs, with at most a short number: gpt-4o-mini, task_key_12, text-embedding-3-small.
+# Words joined by punctuation, with at most a short number: gpt-4o-mini, task_key_12, text-embedding-3-small.
 _NAME = re2.compile(
     r"^(?:[a-z]+|[A-Z]+|[A-Z][a-z]+|\d{1,4}|[a-z]\d|\d[a-z])"
     r"(?:[_\-./: ](?:[a-z]+|[A-Z]+|[A-Z][a-z]+|v?\d{1,4}|[a-z]\d|\d[a-z]))*$"
@@ -52,84 +52,86 @@ _DIGITS, _BLANKS = frozenset("0123456789"), frozenset(" \t\r\n\f\v")
 _UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LETTERS = _UPPER | frozenset("abcdefghijklmnopqrstuvwxyz")
 _SYMBOLS = frozenset("!@#$%^&*+=~?")
-# Long texts are no placeholders, names or paths.
-_MAX_JUDGED = 200
+# A longer text is not a placeholder, name or path.
+_MAX_LENGTH = 200
 
 
 @lru_cache(maxsize=4096)
 def _is_placeholder(text: str) -> bool:
     plain = text.strip().strip("\"'`").lower()
-    return not plain or plain in _STANDINS or MARKER in text or _PLACEHOLDER.search(plain) is not None
+    return (
+        not plain or plain in _PLACEHOLDER_WORDS or MARKER in text or _PLACEHOLDER.search(plain) is not None
+    )
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether it stands in for a value: None, ${VAR}, <your key>, ****."""
-    return len(text) <= _MAX_JUDGED and _is_placeholder(text)
+    """Whether it is a placeholder: None, ${VAR}, <your key>, ****."""
+    return len(text) <= _MAX_LENGTH and _is_placeholder(text)
 
 
 def is_words(text: str) -> bool:
     """Whether it consists of plain words."""
-    return len(text) <= _MAX_JUDGED and _WORDS.search(text) is not None
+    return len(text) <= _MAX_LENGTH and _WORDS.search(text) is not None
 
 
 def is_path(text: str) -> bool:
     """Whether it is a path of a file or folder."""
-    return len(text) <= _MAX_JUDGED and _PATH.search(text) is not None
+    return len(text) <= _MAX_LENGTH and _PATH.search(text) is not None
 
 
 def is_ordinary(text: str) -> bool:
-    """Whether its shape is that of words, a name, path, plain address, date, version or UUID."""
-    if len(text) > _MAX_JUDGED:
+    """Whether it has the form of words, a name, path, URL without a login, date, version or UUID."""
+    if len(text) > _MAX_LENGTH:
         return False
     shapes = (_WORDS, _NAME, _PATH, _MOMENT, _UUID)
     return any(shape.search(text) for shape in shapes) or (_URL.search(text) is not None and "@" not in text)
 
 
 def looks_random(text: str) -> bool:
-    """Whether a text of eight or more signs is no ordinary word: it mixes letters with other signs."""
+    """Whether it has eight or more characters of several kinds, unlike a word or a number."""
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
 
 
 def has_known_format(text: str) -> bool:
-    """Whether its shape alone says what it is: a date, version, UUID, path or plain address."""
+    """Whether it has the form of a date, version, UUID, path or URL without a login."""
     shapes = (_MOMENT, _UUID, _PATH)
-    return any(shape.search(text[:_MAX_JUDGED]) for shape in shapes) or (
-        _URL.search(text[:_MAX_JUDGED]) is not None and "@" not in text
+    return any(shape.search(text[:_MAX_LENGTH]) for shape in shapes) or (
+        _URL.search(text[:_MAX_LENGTH]) is not None and "@" not in text
     )
 
 
 def is_distinctive(text: str) -> bool:
-    """Whether a secret is telling enough to be looked for elsewhere: no word, path or plain address."""
+    """Whether a secret can be searched in other texts: not a word, a path or a URL without a login."""
     return (
-        looks_random(text) and not is_path(text) and not (_URL.search(text[:_MAX_JUDGED]) and "@" not in text)
+        looks_random(text) and not is_path(text) and not (_URL.search(text[:_MAX_LENGTH]) and "@" not in text)
     )
 
 
 def has_digit(text: str) -> bool:
-    """Whether a digit is in it."""
+    """Whether it contains a digit."""
     return not _DIGITS.isdisjoint(text)
 
 
 def has_upper(text: str) -> bool:
-    """Whether a capital letter is in it."""
+    """Whether it contains a capital letter."""
     return not _UPPER.isdisjoint(text)
 
 
 def is_mixed(text: str) -> bool:
-    """Whether letters stand beside digits or symbols, as in hunter2 or p@ssword."""
+    """Whether it mixes letters with digits or symbols, as in hunter2 or p@ssword."""
     if _LETTERS.isdisjoint(text) and text.isascii():
         return False
     return has_digit(text) or not _SYMBOLS.isdisjoint(text.rstrip("!?*:"))
 
 
 def entropy(text: str) -> float:
-    """The Shannon entropy of its signs, in bits."""
+    """The Shannon entropy of its characters, in bits."""
     counts = Counter(text)
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
 
 
 def is_machine_made(text: str) -> bool:
-    """Whether 16 or more signs look drawn at random: a key, not a name, path, UUID or date."""
+    """Whether it has 16 or more characters that look random: a key, not a name, path, UUID or date."""
     if len(text) < 16 or not _BLANKS.isdisjoint(text) or not looks_random(text):
         return False
-    return has_digit(text) and not is_ordinary(text) and entropy(text[:_MAX_JUDGED]) >= 3
+    return has_digit(text) and not is_ordinary(text) and entropy(text[:_MAX_LENGTH]) >= 3

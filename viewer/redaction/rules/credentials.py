@@ -1,10 +1,10 @@
-"""Credentials in headers, commands and files of logins, told by the words around them."""
+"""Credentials in headers, commands and password files, recognised by the words around them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from viewer.redaction.names.secrecy import is_secret_text
-from viewer.redaction.names.shapes import is_mixed, is_ordinary, is_placeholder, is_words
+from viewer.redaction.names.shapes import has_digit, is_mixed, is_ordinary, is_placeholder, is_words
 from viewer.redaction.patterns import Span, compiled
 
 _SCHEME = compiled(
@@ -29,7 +29,17 @@ _SHADOW = compiled(r"(?:^|\n|\\n)[a-z_][a-z0-9_\-]{0,31}:(\{SHA\}[^\s:]{10,200})
 _IDENTIFIED = compiled(r"\b(?:[Ii]dentified|IDENTIFIED) (?:[A-Za-z_0-9]{1,12} ){1,4}'([^'\n]{3,200})'")
 
 
-_SCHEME_SIGNS = (b"earer", b"EARER", b"oken", b"piKey", b"Bot ", b"enieKey", b"SSWS ", b"plunk ", b"Auth-Key")
+_SCHEME_KEYWORDS = (
+    b"earer",
+    b"EARER",
+    b"oken",
+    b"piKey",
+    b"Bot ",
+    b"enieKey",
+    b"SSWS ",
+    b"plunk ",
+    b"Auth-Key",
+)
 
 
 # A user and a password in a call: auth=("bob", "…"), .login("bob", "…"). gh secret set NAME --body "…".
@@ -42,15 +52,15 @@ _SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\
 
 def credential_spans(data: bytes) -> Iterator[Span]:
     """The spans of credentials."""
-    if any(sign in data for sign in _SCHEME_SIGNS):
+    if any(word in data for word in _SCHEME_KEYWORDS):
         yield from _schemes(data)
     if b"asic " in data or b"ASIC " in data:
         for found in _BASIC.finditer(data):
             if _is_base64(found[1]):
                 yield found.span(1)
-    for pattern, sign in ((_CALLED, b"auth"), (_CALLED, b".login("), (_SET, b"secret set ")):
-        if sign in data:
-            yield from _unless_standing_in(pattern.finditer(data))
+    for pattern, keyword in ((_CALLED, b"auth"), (_CALLED, b".login("), (_SET, b"secret set ")):
+        if keyword in data:
+            yield from _unless_placeholder(pattern.finditer(data))
     if b"-u" in data or b"-a" in data:
         yield from _users(data)
     if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data:
@@ -64,7 +74,7 @@ def credential_spans(data: bytes) -> Iterator[Span]:
         yield from (found.span(1) for found in _SHADOW.finditer(data))
 
 
-def _unless_standing_in(matches: Iterable[Any]) -> Iterator[Span]:
+def _unless_placeholder(matches: Iterable[Any]) -> Iterator[Span]:
     for found in matches:
         if not is_placeholder(found[1].decode("utf-8", "replace")):
             yield found.span(1)
@@ -74,21 +84,17 @@ def _schemes(data: bytes) -> Iterator[Span]:
     for found in _SCHEME.finditer(data):
         text = found[1].decode("latin-1").rstrip(".")
         is_bearer = found[0][:1] in b"bB"
-        if (
-            any(sign.isdigit() for sign in text[:200])
-            and (is_bearer or not is_ordinary(text))
-            and not is_placeholder(text)
-        ):
+        if has_digit(text[:200]) and (is_bearer or not is_ordinary(text)) and not is_placeholder(text):
             if is_bearer and is_words(text):
                 continue
             yield found.start(1), found.start(1) + len(text)
 
 
 def _is_base64(text: bytes) -> bool:
-    """Whether it is more than a word behind “basic”."""
+    """Whether it is Base64 and not only a word after “basic”."""
     plain = text.decode("latin-1")
-    has_both = any(sign.isupper() for sign in plain[1:]) and any(sign.islower() for sign in plain)
-    return plain.endswith("=") or (has_both and (any(sign.isdigit() for sign in plain) or len(plain) >= 12))
+    has_both = any(one.isupper() for one in plain[1:]) and any(one.islower() for one in plain)
+    return plain.endswith("=") or (has_both and (any(one.isdigit() for one in plain) or len(plain) >= 12))
 
 
 def _users(data: bytes) -> Iterator[Span]:

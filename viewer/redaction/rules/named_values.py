@@ -1,6 +1,6 @@
-"""Values that stand behind a secret's name in a longer text: NAME=value, "name": "value", --name value.
+"""Values that follow a secret's name in a longer text: NAME=value, "name": "value", --name value.
 
-Names are found by the word in them that tells of a secret, in one pass over the text.
+Names are found by the word that makes them the name of a secret, in one pass over the text.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from viewer.redaction.names.shapes import (
     looks_random,
 )
 from viewer.redaction.patterns import Span, compiled, words_search
-from viewer.redaction.rules.value_spans import MAX_VALUE, Value, bare_at, value_at, whole
+from viewer.redaction.rules.value_spans import MAX_VALUE, Value, bare_at, complete_span, value_at
 
-# What a name of a secret holds, in lower case. Longer ones come first where several fit.
-TELLING = (
+# Words in the names of secrets, in lower case. The longest that matches counts.
+SECRET_WORDS = (
     *("secret", "passwd", "password", "passwort", "kennwort", "passphrase", "passcode", "pwd"),
     *("token", "authorization", "cookie", "credential", "creds", "dsn", "bearer", "auth"),
     *("jwt", "otp", "sessionid", "sessid", "mnemonic", "_pat", "key", "api key", "access key"),
@@ -31,8 +31,8 @@ TELLING = (
     *("recovery_code", "pin_code", "webhook_url", "session_cookie", "headers", "accountsignature"),
     *("-pass", "signing key"),
 )
-_SEARCH = words_search(TELLING)
-_NAME_SIGNS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
+_SEARCH = words_search(SECRET_WORDS)
+_NAME_CHARACTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
 MAX_BEFORE, MAX_AFTER = 60, 40
 
 _CLOSE = compiled(r"[\\\"'`*_\])]*")
@@ -60,7 +60,7 @@ _CODE_VALUE = compiled(r"^[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*$")
 
 
 class Name(NamedTuple):
-    """A name in a text, and how secret it is."""
+    """A name in a text, and its secrecy."""
 
     start: int
     end: int
@@ -69,36 +69,36 @@ class Name(NamedTuple):
 
 
 def named_spans(data: bytes) -> Iterator[Span]:
-    """The spans of the values behind secrets' names."""
-    behind = 0
+    """The spans of the values that follow secrets' names."""
+    after = 0
     for _number, start, end in _SEARCH.find_matches_as_indexes(data.lower()):
-        if start < behind:
+        if start < after:
             continue
-        name = _name_at(data, start, end, behind)
-        behind = name.end
+        name = _name_at(data, start, end, after)
+        after = name.end
         if not name.secrecy:
             continue
         span = _value_of(data, name)
         if span is not None:
             yield span
-            behind = span[1]
+            after = span[1]
 
 
 def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
     first, last = max(earliest, start - MAX_BEFORE), min(len(data), end + MAX_AFTER)
-    while start > first and data[start - 1] in _NAME_SIGNS:
+    while start > first and data[start - 1] in _NAME_CHARACTERS:
         start -= 1
-    # In a text of JSON inside JSON, the letter behind a backslash is no part of the name.
+    # In JSON inside JSON, the letter after a backslash is not part of the name.
     if data[start - 1 : start] == b"\\" and data[start : start + 1] in (b"n", b"t", b"r"):
         start += 1
-    while end < last and data[end] in _NAME_SIGNS and data[end] != 46:
+    while end < last and data[end] in _NAME_CHARACTERS and data[end] != 46:
         end += 1
     text = data[start:end].decode("latin-1").lstrip("-.$").replace(" ", "_")
     return Name(start, end, text, secrecy_of(text.rpartition(".")[2] or text))
 
 
 def _value_of(data: bytes, name: Name) -> Span | None:
-    """The value behind a name, where it is to be hidden."""
+    """The value after a name, if it is a secret."""
     close = _CLOSE.match(data, name.end)
     at = close.end()
     if data[name.start - 1 : name.start] in (b"<", b":") and (tag := _TAG_END.match(data, name.end)):
@@ -110,7 +110,7 @@ def _value_of(data: bytes, name: Name) -> Span | None:
     quotes = close[0].strip(b"\\*_])")
     if quotes and (comma := _COMMA.match(data, at)):
         return _in_list(data, name, comma.end())
-    if data[name.start : name.start + 2] == b"--" or _is_behind_command(data, name):
+    if data[name.start : name.start + 2] == b"--" or _follows_command(data, name):
         blanks = _BLANKS.match(data, at)
         return _flag(data, name, blanks.end()) if blanks else None
     if prose := _PROSE.match(data, at):
@@ -121,7 +121,7 @@ def _value_of(data: bytes, name: Name) -> Span | None:
 
 
 def _next_word(data: bytes, name: Name, at: int) -> Span | None:
-    """The word behind a name without any sign, as in “password hunter2”, where its shape tells."""
+    """The word after a name without punctuation, as in “password hunter2”, if it looks like a secret."""
     value = value_at(data, at)
     if value is None or name.secrecy == "random":
         return None
@@ -130,13 +130,13 @@ def _next_word(data: bytes, name: Name, at: int) -> Span | None:
         return None
     is_password = name.secrecy == "hard" and len(text) >= 6 and has_digit(text) and not is_ordinary(text)
     is_quoted_key = value.form == "quoted" and len(text) >= 16 and is_mixed(text) and not is_ordinary(text)
-    return whole(data, value) if is_password or is_quoted_key or is_machine_made(text) else None
+    return complete_span(data, value) if is_password or is_quoted_key or is_machine_made(text) else None
 
 
 _SETS = compiled(r"(?i)(?:\bsetx|\bset -[a-zA-Z]{1,3}) $")
 
 
-def _is_behind_command(data: bytes, name: Name) -> bool:
+def _follows_command(data: bytes, name: Name) -> bool:
     if _SETS.search(data[max(0, name.start - 12) : name.start]):
         return True
     if name.text.lower() not in ("password", "passwd"):
@@ -146,7 +146,7 @@ def _is_behind_command(data: bytes, name: Name) -> bool:
 
 
 def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
-    """The value behind a colon or an equals sign."""
+    """The value after a colon or an equals sign."""
     if sign == b"=" and data[at : at + 1] == b"=":
         return _shaped(data, name, at + len(data[at : at + 20]) - len(data[at : at + 20].lstrip(b"= ")), 8)
     if annotation := _ANNOTATION.match(data, at):
@@ -163,13 +163,13 @@ def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
             return (
                 (value.start, value.end)
                 if value and b"(" not in word[0]
-                else _judged(data, name, bare_at(data, at), "=")
+                else _secret_value(data, name, bare_at(data, at), "=")
             )
-    return _judged(data, name, value_at(data, at), sign.decode("latin-1"))
+    return _secret_value(data, name, value_at(data, at), sign.decode("latin-1"))
 
 
 def _rest_of_line(data: bytes, at: int, name: str) -> Span | None:
-    """The whole line behind a header of cookies, or of a scheme with many parts."""
+    """The rest of the line after a header of cookies, or of a scheme with many parts."""
     while data[at : at + 1] in (b'"', b"'", b"\\"):
         at += 1
     if "cookie" in name and b"=" not in data[at : at + 80]:
@@ -189,7 +189,7 @@ def _is_env_line(data: bytes, name: Name) -> bool:
     return _ENV_LINE_START.search(data[max(0, name.start - 24) : name.start]) is not None
 
 
-def _judged(data: bytes, name: Name, value: Value | None, sign: str) -> Span | None:
+def _secret_value(data: bytes, name: Name, value: Value | None, sign: str) -> Span | None:
     if value is None:
         return None
     raw = data[value.start : value.end]
@@ -205,11 +205,11 @@ def _judged(data: bytes, name: Name, value: Value | None, sign: str) -> Span | N
         is_words(text) and (" " in text.strip() or name.secrecy != "hard") and len(text) < 8
     ):
         return None
-    return whole(data, value)
+    return complete_span(data, value)
 
 
-def _is_bare_secret(raw: bytes, name: Name, sign: str, behind: bytes = b"") -> bool:
-    """Whether a value without quotes is one, where code or prose may stand instead."""
+def _is_bare_secret(raw: bytes, name: Name, sign: str, following: bytes = b"") -> bool:
+    """Whether a value without quotes is a secret, and not code or prose."""
     text = raw.decode("utf-8", "replace")
     if name.secrecy == "hard" and text.isdigit():
         return len(text) >= 4
@@ -220,17 +220,17 @@ def _is_bare_secret(raw: bytes, name: Name, sign: str, behind: bytes = b"") -> b
         return False
     is_code = _CODE_VALUE.search(raw) is not None and not is_machine_made(text)
     if sign == "=" and is_code:
-        is_setting = name.text.upper() == name.text or behind in (b";", b"&")
+        is_setting = name.text.upper() == name.text or following in (b";", b"&")
         if "." in text and not is_mixed(text):
             return False
         return is_setting or (is_mixed(text) and (name.secrecy == "hard" or not is_ordinary(text)))
     if sign == "=":
         return True
-    return _is_telling(text, name)
+    return _looks_secret(text, name)
 
 
-def _is_telling(text: str, name: Name) -> bool:
-    """Whether a text that may be prose is a secret: letters mixed with other signs, and no ordinary name."""
+def _looks_secret(text: str, name: Name) -> bool:
+    """Whether a text that may be prose is a secret: mixed characters, and not an ordinary name."""
     if len(text) < 5 or is_words(text):
         return False
     if name.secrecy == "hard":
@@ -239,25 +239,25 @@ def _is_telling(text: str, name: Name) -> bool:
 
 
 def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
-    """A value where prose or anything else may stand: hidden by its shape alone."""
+    """A value where anything may follow: a secret only by its form."""
     value = value_at(data, at)
     if value is None:
         return None
     text = data[value.start : value.end].decode("utf-8", "replace")
     if len(text) < least or " " in text.strip() or not is_secret_text(text, name.secrecy):
         return None
-    return whole(data, value) if _is_telling(text, name) else None
+    return complete_span(data, value) if _looks_secret(text, name) else None
 
 
 def _in_list(data: bytes, name: Name, at: int) -> Span | None:
-    """The quoted value behind a quoted name and a comma: a pair, or two of a list of names."""
+    """The quoted value after a quoted name and a comma: a pair, or two names of a list."""
     if data[at : at + 1].isalnum():
         return None
     return _shaped(data, name, at, 8)
 
 
 def _flag(data: bytes, name: Name, at: int) -> Span | None:
-    """The word behind a flag of a command."""
+    """The word after a flag of a command."""
     if data[at : at + 1] in (b"-", b"$", b"|", b">", b"<", b"["):
         return None
     value = value_at(data, at)
@@ -267,11 +267,11 @@ def _flag(data: bytes, name: Name, at: int) -> Span | None:
     if not is_secret_text(text, name.secrecy) or is_words(text) or len(text) < 4:
         return None
     is_plain = text.isdigit() and name.secrecy != "hard"
-    return None if is_plain or text.startswith(("/", "./", "~")) else whole(data, value)
+    return None if is_plain or text.startswith(("/", "./", "~")) else complete_span(data, value)
 
 
 def _tag_text(data: bytes, at: int, name: Name) -> Span | None:
-    """The text between an XML element's tags."""
+    """The text of an XML element."""
     found = _TAG_TEXT.match(data, at, at + MAX_VALUE)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Values beside a secret's name in a longer text: name and value fields, XML, columns of a table."""
+"""Values that a neighbouring field or column names: name and value fields, XML, columns of a table."""
 
 from collections.abc import Iterator
 
@@ -41,13 +41,13 @@ _ELEMENTS = compiled(
     rf"(?i)<(?:{_FIELD})>\s{{0,20}}([A-Za-z][A-Za-z0-9_.\- ]{{1,60}}?)\s{{0,20}}</[A-Za-z]{{1,20}}>"
     rf"(?:\s|\\n){{0,40}}<(?:{_VALUE}|string|data)>([^<>]{{1,900}})<"
 )
-# Rows of a table under one header that are looked at.
+# Rows of a table that are examined below one header.
 MAX_ROWS = 10_000
 _RULE = compiled(r"^[ \t|:\-+]{3,}$")
 
 
 def pair_spans(data: bytes) -> Iterator[Span]:
-    """The spans of values that a field or column beside them names."""
+    """The spans of values that a neighbouring field or column names."""
     lowered = data.lower()
     if (
         b"val" in lowered
@@ -86,17 +86,17 @@ def _elements(data: bytes) -> Iterator[Span]:
 
 
 def is_paired_secret(text: str, secrecy: Secrecy) -> bool:
-    """Whether the value beside a secret's name is one."""
+    """Whether the value of a secret's name is a secret."""
     return is_secret_text(text, secrecy) and not is_words(text)
 
 
-def _columns(data: bytes, sign: bytes) -> Iterator[Span]:
-    """The cells below the names of secrets, in a Markdown table or in lines of comma-separated values."""
+def _columns(data: bytes, separator: bytes) -> Iterator[Span]:
+    """The cells below the names of secrets, in a Markdown table or in comma-separated values."""
     secret: dict[int, Secrecy] = {}
     count = rows = at = 0
     for line in data.split(b"\n"):
         start, at = at, at + len(line) + 1
-        cells = line.split(sign, 60) if sign in line else []
+        cells = line.split(separator, 60) if separator in line else []
         if len(cells) < 2:
             secret = {}
         elif secret and len(cells) == count and rows < MAX_ROWS:
@@ -110,21 +110,21 @@ def _secret_columns(cells: list[bytes]) -> dict[int, Secrecy]:
     if any(len(cell) > 60 or b":" in cell or b"=" in cell for cell in cells):
         return {}
     names = [cell.strip(b" \t*_`\"'\r").decode("utf-8", "replace").replace(" ", "_") for cell in cells]
-    return {place: secrecy for place, name in enumerate(names) if (secrecy := secrecy_of(name))}
+    return {column: secrecy for column, name in enumerate(names) if (secrecy := secrecy_of(name))}
 
 
 def _cells(cells: list[bytes], start: int, secret: dict[int, Secrecy]) -> Iterator[Span]:
-    for place, cell in enumerate(cells):
-        if place in secret and not _RULE.search(cell):
+    for column, cell in enumerate(cells):
+        if column in secret and not _RULE.search(cell):
             plain = cell.strip(b" \t*_`\"'\r")
             text = plain.decode("utf-8", "replace")
-            if is_paired_secret(text, secret[place]) and _is_telling(text, secret[place]):
+            if is_paired_secret(text, secret[column]) and _looks_secret(text, secret[column]):
                 first = start + cell.find(plain)
                 yield first, first + len(plain)
         start += len(cell) + 1
 
 
-def _is_telling(text: str, secrecy: Secrecy) -> bool:
+def _looks_secret(text: str, secrecy: Secrecy) -> bool:
     if " " in text:
         return False
     if secrecy == "hard":

@@ -1,4 +1,4 @@
-"""Private keys that stand in a text as a block of lines."""
+"""Private keys: blocks of lines in PEM, SSH2 and PuTTY formats."""
 
 from collections.abc import Iterator
 
@@ -13,23 +13,23 @@ _END = compiled(
     r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 ENCRYPTED PRIVATE KEY ----"
     r"|Private-MAC:[ \t]{0,8}[0-9a-f]{0,80}"
 )
-_SIGNS = compiled(r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*")
+_CONTENT = compiled(r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*")
 
 
-def block_spans(data: bytes) -> Iterator[Span]:
-    """The spans of private keys: up to their end, or as far as their letters go."""
+def private_key_spans(data: bytes) -> Iterator[Span]:
+    """The spans of private keys: up to their last line, or as far as they have its characters."""
     if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
         return
     begins = [found.span() for found in _BEGIN.finditer(data)]
     ends = [found.end() for found in _END.finditer(data)]
     following = 0
-    for number, (start, behind) in enumerate(begins):
+    for number, (start, after) in enumerate(begins):
         next_begin = begins[number + 1][0] if number + 1 < len(begins) else len(data)
-        while following < len(ends) and ends[following] <= behind:
+        while following < len(ends) and ends[following] <= after:
             following += 1
-        limit = min(next_begin, behind + MAX_BLOCK)
+        limit = min(next_begin, after + MAX_BLOCK)
         if following < len(ends) and ends[following] <= limit:
             yield start, ends[following]
         else:
-            signs = _SIGNS.match(data, behind, limit) if behind < limit else None
-            yield start, signs.end() if signs else behind
+            content = _CONTENT.match(data, after, limit) if after < limit else None
+            yield start, content.end() if content else after

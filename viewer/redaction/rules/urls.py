@@ -1,4 +1,4 @@
-"""Secrets in addresses: passwords before a host, signatures behind a question mark, and webhooks."""
+"""Secrets in URLs: passwords before a host, signatures in a query, and webhooks."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from viewer.redaction.patterns import Span, compiled
 _LOGIN = compiled(
     r"[A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:([^\s/\"'<>\\]{1,500})@"
 )
-# A token before a host, without a user's name.
+# A token before a host, without a user name.
 _TOKEN_LOGIN = compiled(r"(?:https?|git|ssh):(?://|\\/\\/)([A-Za-z0-9_\-]{20,200})@")
 _SIGNED = compiled(
     r"[?&;](?:amp;)?(?:[sS]ig|SIG|(?:[A-Za-z_\-]{0,12})[sS]ignature|X-Amz-Credential|X-Amz-Security-Token"
@@ -22,8 +22,8 @@ _WEBHOOK = compiled(
 )
 
 
-def address_spans(data: bytes) -> Iterator[Span]:
-    """The spans of the secrets in addresses."""
+def url_spans(data: bytes) -> Iterator[Span]:
+    """The spans of the secrets in URLs."""
     if b"@" in data:
         for found in _LOGIN.finditer(data):
             if not is_placeholder(found[1].decode("latin-1")):
@@ -31,5 +31,5 @@ def address_spans(data: bytes) -> Iterator[Span]:
         yield from (found.span(1) for found in _TOKEN_LOGIN.finditer(data))
     if b"=" in data:
         yield from (found.span(1) for found in _SIGNED.finditer(data))
-    if any(sign in data for sign in (b"hook", b"telegram.org", b"googleapis", b"ifttt")):
+    if any(part in data for part in (b"hook", b"telegram.org", b"googleapis", b"ifttt")):
         yield from (found.span(1) for found in _WEBHOOK.finditer(data))

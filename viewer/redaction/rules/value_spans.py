@@ -1,17 +1,17 @@
-"""Where a value ends that stands behind a name: in quotes, bare, in a call, or in an indented block."""
+"""The span of a value that follows a name: in quotes, bare, in a call, or in an indented block."""
 
 from typing import Literal, NamedTuple
 
 from viewer.redaction.patterns import compiled
 
-# Longer quoted values are judged as far as this, and bare ones as far as that.
+# Bytes of a quoted and of a bare value that are examined.
 MAX_VALUE, MAX_BARE = 8192, 300
 
 Form = Literal["quoted", "bare", "block"]
 
 
 class Value(NamedTuple):
-    """The span of a value without its quotes, and how it was written."""
+    """The span of a value without its quotes, and its form."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ _QUOTE = compiled(r"(?:[rRbBuUfF]{1,2})?(\\*)(\"\"\"|'''|[\"'`])")
 # A YAML anchor or tag before the value.
 _ANCHOR = compiled(r"[&!][A-Za-z_!][\w!\-]{0,40}[ \t]+")
 _CALL = compiled(r"(?:[A-Za-z_][A-Za-z_.]{0,60})\(\s{0,20}(?:[a-z_]{1,20}=)?(\\*[\"'`])")
-# Calls that read a value from elsewhere: what stands in their quotes is a name.
+# Calls that read a value from elsewhere: their argument is a name.
 _READS = compiled(
     r"(?i)(?:env|get|input|prompt|read|load|fetch|config|setting|vault|find|lookup|file|path|open|ask|param|column|field\()"
 )
@@ -34,7 +34,7 @@ _BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
 
 
 def value_at(data: bytes, at: int) -> Value | None:
-    """The value that begins here; None where there is none."""
+    """The value that begins here; None if there is none."""
     if anchor := _ANCHOR.match(data, at, at + 80):
         at = anchor.end()
     quote = _QUOTE.match(data, at, at + MAX_VALUE)
@@ -52,7 +52,7 @@ def value_at(data: bytes, at: int) -> Value | None:
 
 
 def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
-    """The text from here to the closing quote, which is escaped like the opening one."""
+    """The text up to the closing quote, which is escaped like the opening one."""
     limit = min(len(data), start + MAX_VALUE)
     at = start
     while (end := data.find(quote, at, limit)) >= 0:
@@ -68,7 +68,7 @@ def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
 
 
 def bare_at(data: bytes, at: int) -> Value | None:
-    """The word that begins here, with the scheme before a credential; of a long one, only its beginning."""
+    """The word that begins here, after the scheme of a credential. Of a long word, only the beginning."""
     found = _BARE.match(data, at, at + MAX_BARE)
     if found is None:
         return None
@@ -76,8 +76,8 @@ def bare_at(data: bytes, at: int) -> Value | None:
     return Value(at, end, "bare") if end > at else None
 
 
-def whole(data: bytes, value: Value) -> tuple[int, int]:
-    """The span of a value, to its very end."""
+def complete_span(data: bytes, value: Value) -> tuple[int, int]:
+    """The span of a value, including the rest of a long word."""
     is_cut = value.form == "bare" and value.end - value.start >= MAX_BARE - 3
     rest = _REST.match(data, value.end) if is_cut else None
     return value.start, rest.end() if rest else value.end

@@ -1,6 +1,6 @@
-"""Tokens that tell by themselves what they are, wherever they stand: sk-…, ghp_…, a JWT.
+"""Tokens of vendors, recognised by their own form: sk-…, ghp_…, a JWT.
 
-What they begin with is looked for in one pass; a token's pattern is only matched where it may begin.
+One pass finds the prefixes of tokens. A token's pattern is matched only at its prefix.
 """
 
 import tomllib
@@ -15,10 +15,10 @@ from viewer.redaction.names.shapes import has_digit, has_upper, is_ordinary
 from viewer.redaction.patterns import Span, compiled, words
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
-# A token is matched no further than this.
+# Bytes of a token that are matched.
 MAX_TOKEN = 2048
 MAX_JWT = 8192
-# Looser than the vendors' rules: their tokens change their lengths. Behind each of these stands a long word.
+# Prefixes of any long word. The vendors' rules are stricter, but the lengths of tokens change.
 LOOSE = words(
     "sk- gsk_ hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- glrt- xapp- xoxb- xoxa- xoxp- xoxe-"
     " xoxr- xoxs- xoxo- xoxc- xoxd- AIza npm_ sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ lsv2_ SG."
@@ -30,8 +30,8 @@ LOOSE = words(
     " rpa_ mlsn. sl.B FLWSECK xoxe. dckr_oat_ sk_prod_"
 )
 _LOOSE_WORD = compiled(r"[A-Za-z0-9_\-.+=]*[A-Za-z0-9_\-=]")
-# How many letters behind it make it one, where fewer or more than usual do.
-_LEAST = {
+# The least length after a prefix, if it is not the usual one.
+_MIN_LENGTHS = {
     "sk-": 8,
     "AIza": 20,
     "dapi": 20,
@@ -45,7 +45,7 @@ _LEAST = {
 _AWS = compiled(r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,20}")
 _JWT = compiled(r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)*")
 _AWS_STARTS, _JWT_START = ("AKIA", "ASIA", "ABIA", "ACCA"), "eyJ"
-# What is told by its middle or end, and a sign that it may be there at all.
+# Tokens without a prefix, each with a keyword that they contain.
 _OTHERS = (
     (b":AA", compiled(r"\b\d{8,10}:AA[A-Za-z0-9_\-]{20,40}")),
     (b".atlasv1.", compiled(r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9\-_=]{20,80}")),
@@ -58,7 +58,7 @@ _OTHERS = (
 
 @lru_cache(maxsize=1)
 def rules() -> dict[str, list[str]]:
-    """The vendors' patterns, by what their tokens begin with."""
+    """The vendors' patterns by prefix."""
     found: dict[str, list[str]] = {}
     for rule in tomllib.loads(RULES.read_text()).values():
         for prefix in rule["prefixes"]:
@@ -73,7 +73,7 @@ def prefixes() -> list[str]:
 
 @lru_cache(maxsize=1)
 def prefix_search() -> BytesAhoCorasick:
-    """A search for what every token begins with."""
+    """A search for all prefixes."""
     return BytesAhoCorasick([prefix.encode() for prefix in prefixes()], matchkind=MatchKind.Standard)
 
 
@@ -83,34 +83,34 @@ def _patterns(prefix: str) -> list[Any]:
 
 
 def token_spans(data: bytes) -> Iterator[Span]:
-    """The spans of all tokens of vendors."""
-    behind = 0
+    """The spans of vendors' tokens."""
+    last_end = 0
     names = prefixes()
     found_prefixes = prefix_search().find_matches_as_indexes(data, overlapping=True)
-    # The longest first where several begin at one place.
+    # The longest first of those that begin at the same position.
     for start, _, number in sorted((start, -end, number) for number, start, end in found_prefixes):
-        if start < behind or (start and _is_word_sign(data[start - 1]) and not _is_escape(data, start)):
+        if start < last_end or (start and _is_alphanumeric(data[start - 1]) and not _is_escape(data, start)):
             continue
-        end, goes_on = _token_end(data, start, names[number])
+        end, next_start = _token_end(data, start, names[number])
         if end:
             yield start, end
-        behind = max(behind, end, goes_on)
-    for sign, pattern in _OTHERS:
-        if sign in data:
+        last_end = max(last_end, end, next_start)
+    for keyword, pattern in _OTHERS:
+        if keyword in data:
             yield from (found.span() for found in pattern.finditer(data))
 
 
-def _is_word_sign(sign: int) -> bool:
-    return 48 <= sign <= 57 or 65 <= sign <= 90 or 97 <= sign <= 122
+def _is_alphanumeric(byte: int) -> bool:
+    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122
 
 
 def _is_escape(data: bytes, start: int) -> bool:
-    """Whether the letter before belongs to an escaped line break or tab."""
+    """Whether the letter before the token belongs to an escaped line break or tab."""
     return data[start - 2 : start - 1] == b"\\" and data[start - 1] in b"nrt"
 
 
 def _token_end(data: bytes, start: int, prefix: str) -> tuple[int, int]:
-    """Where the token ends that begins here (0 where none does), and where the next may begin."""
+    """The end of the token that begins here (0 if none does), and where the next may begin."""
     if prefix == _JWT_START:
         found = _JWT.match(data, start, start + MAX_JWT)
         return (found.end() if found else 0), 0
@@ -118,14 +118,14 @@ def _token_end(data: bytes, start: int, prefix: str) -> tuple[int, int]:
         found = _AWS.match(data, start, start + 40)
         return (found.end() if found else 0), 0
     if prefix in _LOOSE_SET:
-        behind = start + len(prefix)
-        word = _LOOSE_WORD.match(data, behind, start + MAX_TOKEN)
+        rest = start + len(prefix)
+        word = _LOOSE_WORD.match(data, rest, start + MAX_TOKEN)
         tail = word[0].decode("latin-1") if word else ""
         if _is_loose_token(tail, prefix):
-            return behind + len(tail), 0
+            return rest + len(tail), 0
         if not has_digit(tail) and not has_upper(tail):
-            # Nor is any part of it.
-            return 0, behind + len(tail)
+            # No part of it is a token either.
+            return 0, rest + len(tail)
     for pattern in _patterns(prefix):
         if found := pattern.match(data, start, start + MAX_TOKEN):
             return found.end(), 0
@@ -136,7 +136,7 @@ _LOOSE_SET = frozenset(LOOSE)
 
 
 def _is_loose_token(tail: str, prefix: str) -> bool:
-    """Whether what stands behind a beginning makes a token of it."""
-    if len(tail) < _LEAST.get(prefix, 16) or not (has_digit(tail) or has_upper(tail)):
+    """Whether this is the rest of a token with this prefix."""
+    if len(tail) < _MIN_LENGTHS.get(prefix, 16) or not (has_digit(tail) or has_upper(tail)):
         return False
     return prefix in ("AIza", "ya29.", "SG.") or not is_ordinary(tail)

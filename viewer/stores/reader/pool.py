@@ -1,7 +1,8 @@
-"""The reader processes of this process: started, asked, kept for the next import, replaced.
+"""The reader processes of this process: started, asked, reused for the next import, replaced.
 
-Not a pool of ``multiprocessing`` or pebble: those start a worker by importing the main module again, which is
-Django and seconds, and read its answers as pickles, which run what they name.
+This is not a pool of ``concurrent.futures``, ``multiprocessing`` or pebble: those start a worker by importing
+the main module again, which is Django and takes seconds, and unpickle its answers, which can run code. None
+of them passes a descriptor to a worker, or tells which of its files has ended it.
 """
 
 import atexit
@@ -25,38 +26,42 @@ from viewer.stores.protocol import Entry, Limits
 from viewer.stores.reader.wire import Answer, Answers, Batch, Close, Message, Open, framed
 
 ROOT = Path(__file__).resolve().parents[3]
-# Room for some answers, so that the child need not wait for the parent.
+# Enough for several answers, so that a reader need not wait for this process.
 PIPE_BYTES = 1024 * 1024
-# So many read for one import, or wait for the next: each takes some 60 MB.
+# How many read for one import, or wait for the next. Each takes about 60 MB.
 MAX_READERS = 3
-# How long to wait for an answer: for disks, for locks, and so many times the limit of processor time.
-PATIENCE_SECONDS, PATIENCE_TIMES = 10, 6
+# How long to wait for an answer: for disks and locks, and a multiple of the limit of processor time.
+PATIENCE_SECONDS, PATIENCE_FACTOR = 10, 6
 SECONDS_TO_CLOSE = 2
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
-_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
-# What the system ends a reader with that took too much processor time.
-TOO_LONG = {-signal.SIGPROF, -signal.SIGXCPU}
-# What others end it with: that says nothing about a file.
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
+# Statuses of a reader that the system has ended because it took too much processor time.
+OUT_OF_TIME = {-signal.SIGPROF, -signal.SIGXCPU}
+# Statuses of a reader that another program has ended. They say nothing about a file.
 ENDED_BY_OTHERS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}
 
 
 class ReaderProcess:
-    """The parent's side. ``unanswered`` are the entries that were sent, oldest first."""
+    """One reader process, seen from the process that asks it.
+
+    ``unanswered`` are the entries that it was sent, oldest first. ``silent_since`` is the monotonic time, in
+    seconds, since which it has not answered.
+    """
 
     def __init__(self) -> None:
         self.limits: Limits | None = None
         self.unanswered: deque[Entry] = deque()
-        self.quiet_since: float | None = None
-        self._requests, given = socket.socketpair()
-        with given:
+        self.silent_since: float | None = None
+        self._requests, passed = socket.socketpair()
+        with passed:
             self._child = subprocess.Popen(
                 [sys.executable, "-c", _COMMAND],
                 cwd=ROOT,
-                stdin=given.fileno(),
+                stdin=passed.fileno(),
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-                # A Ctrl-C is the parent's to answer: the child ends with its input.
+                env={name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
+                # Ctrl-C is for this process. The reader ends when its input does.
                 start_new_session=True,
             )
         assert self._child.stdout, "It is a pipe."
@@ -74,76 +79,76 @@ class ReaderProcess:
         return self.answers.pipe.fileno()
 
     def is_ready(self) -> bool:
-        """Whether it lives and owes no answer."""
+        """Whether it is alive and has answered everything."""
         return self._child.poll() is None and not self.unanswered
 
     def open(self, message: Open, folder: int) -> None:
-        """Have it read from this store. Raises OSError where it is gone."""
+        """Have it read from this store. Raises OSError if it has ended."""
         frame = framed(message)
         socket.send_fds(self._requests, [frame[:4]], [folder])
         self._requests.sendall(frame[4:])
         self.limits = message.limits
 
     def send(self, message: Message) -> None:
-        """Raises OSError where it is gone."""
+        """Send a message. Raises OSError if it has ended."""
         if isinstance(message, Batch):
             self.unanswered.extend(message.entries)
         self._requests.sendall(framed(message))
 
     def status(self) -> int:
-        """What it ended with. It is ended where it has not ended yet."""
+        """Its exit status. It is killed if it has not ended yet."""
         with suppress(subprocess.TimeoutExpired):
             return self._child.wait(timeout=1)
         self._child.kill()
         return -signal.SIGKILL
 
     def close(self) -> bool:
-        """Have it close its store. Whether it has."""
+        """Have it close its store. Returns whether it has."""
         with suppress(OSError, EOFError, msgspec.MsgspecError):
             self.send(Close())
             return self.answer(SECONDS_TO_CLOSE) is not None
         return False
 
     def end(self) -> None:
-        """End it. What it had not answered is lost."""
+        """Kill it. What it has not answered is lost."""
         self._requests.close()
         self.answers.pipe.close()
         self._child.kill()
-        # One that hangs in the system's hands ends when that lets it go.
+        # A process that is blocked in the kernel ends later.
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=1)
 
     def answer(self, seconds: float) -> Answer | None:
-        """The next answer, as ``Answers.next`` has it."""
+        """The next answer, as ``Answers.next`` returns it."""
         answer = self.answers.next(seconds)
-        if answer is not None and (answer.read or answer.fault):
+        if answer is not None and (answer.read or answer.problem):
             self.unanswered.popleft()
         return answer
 
 
 def patience(limits: Limits) -> float:
-    """How many seconds an answer may take: a disk may hang, or a lock be held."""
-    return PATIENCE_SECONDS + PATIENCE_TIMES * limits.max_seconds
+    """How many seconds an answer may take. A disk may be slow, or a lock held."""
+    return PATIENCE_SECONDS + PATIENCE_FACTOR * limits.max_seconds
 
 
 _COMMAND = "import checkpoint_site; from viewer.stores.reader.program import serve; serve()"
-# Those that have nothing to do at the moment: a start takes as long as reading hundreds of files.
+# Readers without a store. A start takes as long as reading hundreds of files.
 _idle: list[ReaderProcess] = []
 _lock = threading.Lock()
 
 
 def start_ahead(count: int) -> None:
-    """Start so many readers that will be asked soon, less those that are idle. Does not wait for them."""
+    """Have this many idle readers, for an import that may come soon. Does not wait for them to start."""
     with _lock:
         _idle.extend(_idle_or_new(count, None))
 
 
 def _idle_or_new(count: int, limits: Limits | None) -> list[ReaderProcess]:
-    """So many, taken from those that are idle as long as there are any. Only with the lock."""
+    """This many readers: idle ones first, then new ones. The caller holds the lock."""
     taken: list[ReaderProcess] = []
     while _idle and len(taken) < count:
         reader = _idle.pop()
-        # The limits of a process can only be lowered.
+        # A process can only lower its limits.
         if reader.is_ready() and (limits is None or reader.limits in (None, limits)):
             taken.append(reader)
         else:
@@ -152,21 +157,21 @@ def _idle_or_new(count: int, limits: Limits | None) -> list[ReaderProcess]:
 
 
 class Readers:
-    """The readers of one import, all of them on one store."""
+    """The readers of one import, all with the same store."""
 
     def __init__(self, message: Open, folder: int) -> None:
         self._message, self._folder = message, folder
         self.all: list[ReaderProcess] = []
 
     def want(self, count: int) -> list[ReaderProcess]:
-        """At least so many readers, ready to be asked. Raises OSError where none can be started."""
+        """At least this many readers with the store open. Raises OSError if none can be started."""
         while len(self.all) < count:
             with _lock:
                 reader = _idle_or_new(1, self._message.limits)[0]
             try:
                 reader.open(self._message, self._folder)
             except OSError:
-                # An idle one may have ended this very moment. A new one does not.
+                # An idle reader may just have ended. A new one has not.
                 reader.end()
                 if reader.limits is None:
                     raise
@@ -175,26 +180,26 @@ class Readers:
         return self.all
 
     def drop(self, reader: ReaderProcess) -> None:
-        """End one that is not to be asked again."""
+        """End a reader that must not be used again."""
         self.all.remove(reader)
         reader.end()
 
     def close(self) -> None:
-        """Keep those that can be asked again, and end the others."""
+        """Make the readers idle that can be used again, and end the others."""
         closed = [reader for reader in self.all if reader.is_ready() and reader.close()]
         with _lock:
             ready = [reader for reader in closed if reader.is_ready()]
-            kept = ready[: max(0, MAX_READERS - len(_idle))]
-            _idle.extend(kept)
+            reused = ready[: max(0, MAX_READERS - len(_idle))]
+            _idle.extend(reused)
         for reader in self.all:
-            if reader not in kept:
+            if reader not in reused:
                 reader.end()
         self.all = []
 
 
 @contextmanager
 def readers_on(message: Open, folder: int) -> Iterator[Readers]:
-    """Readers of this store, started as they are wanted."""
+    """Readers of this store, each started when it is first needed."""
     readers = Readers(message, folder)
     try:
         yield readers
@@ -203,21 +208,21 @@ def readers_on(message: Open, folder: int) -> Iterator[Readers]:
 
 
 def wait_for_any(readers: list[ReaderProcess], seconds: float) -> list[ReaderProcess]:
-    """Those that have something to say, waited for as long as this. One that ended has, too."""
-    polled = select.poll()
+    """The readers that have answered or ended, after at most this time."""
+    poll = select.poll()
     by_output = {reader.output: reader for reader in readers}
     for output in by_output:
-        polled.register(output, select.POLLIN)
-    ready = [by_output[output] for output, _event in polled.poll(seconds * 1000)]
+        poll.register(output, select.POLLIN)
+    ready = [by_output[output] for output, _event in poll.poll(seconds * 1000)]
     now = time.monotonic()
     for reader in readers:
-        reader.quiet_since = None if reader in ready else reader.quiet_since or now
+        reader.silent_since = None if reader in ready else reader.silent_since or now
     return ready
 
 
 @atexit.register
 def end_idle_readers() -> None:
-    """End the readers that have nothing to do."""
+    """End the idle readers."""
     with _lock:
         while _idle:
             _idle.pop().end()

@@ -1,6 +1,6 @@
-"""What an import and its reader processes send each other: MessagePack behind its length in four bytes.
+"""The messages between an import and its reader processes: MessagePack after its length in four bytes.
 
-The reader parses hostile bytes, so its answers are decoded by their types, and never as pickles are.
+A reader parses hostile bytes, so its answers are decoded into known types and never unpickled.
 """
 
 import select
@@ -14,16 +14,16 @@ from viewer.messages.message import Words
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, Limits, ReadProblem
 
-# How much of the answers is read at once.
+# Bytes of answers that are read at once.
 CHUNK_BYTES = 1024 * 1024
 
 
 class Open(msgspec.Struct, array_like=True, tag="open"):
-    """The store that everything is read from until ``Close``. A descriptor of its folder comes with it.
+    """Read from this store until ``Close``. A descriptor of its folder comes with the message.
 
-    ``name`` is that of an SQLite file in the folder, empty for a folder of JSON files, and ``identity`` says
-    which file that is. ``scratch`` is a folder for a copy. ``secrets`` are values to be hidden wherever they
-    are; they are never written to disk. ``engines`` are the packages whose formats are tried, in order.
+    ``name`` is that of an SQLite file in the folder, and empty for a folder of JSON files. ``identity`` is
+    that of the file. ``scratch`` is a folder for a copy of it. ``secrets`` are redacted in all texts, and
+    never written to disk.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):
-    """List all rows of the store."""
+    """List all entries of the store."""
 
 
 class Find(msgspec.Struct, array_like=True, tag="find"):
-    """Find the row with this key."""
+    """Find the entry with this key."""
 
     key: str
 
@@ -58,28 +58,28 @@ Message = Open | List | Find | Batch | Close
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
-    """What one entry came to (``read`` or ``fault``), or a part of what was listed, up to ``is_last``.
+    """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``unreadable`` says why nothing could be listed; ``is_refused``, that it exceeds the limits.
+    ``unreadable`` says why nothing could be listed; ``is_refused`` if it exceeds the limits.
     """
 
     read: Packed | None = None
-    fault: ReadProblem | None = None
+    problem: ReadProblem | None = None
     entries: list[Entry] = []
-    faults: list[ReadProblem] = []
+    problems: list[ReadProblem] = []
     is_last: bool = False
     unreadable: Words | None = None
     is_refused: bool = False
 
 
-encoded = msgspec.msgpack.encode
+_encode = msgspec.msgpack.encode
 decode_message = msgspec.msgpack.Decoder(Message).decode
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
 def framed(message: Message | Answer) -> bytes:
-    """The message behind its length."""
-    frame = encoded(message)
+    """The message after its length."""
+    frame = _encode(message)
     return len(frame).to_bytes(4, "big") + frame
 
 
@@ -89,13 +89,13 @@ class Answers:
     def __init__(self, pipe: IO[bytes]) -> None:
         self.pipe = pipe
         self._data = bytearray()
-        self._polled = select.poll()
-        self._polled.register(pipe, select.POLLIN)
+        self._poll = select.poll()
+        self._poll.register(pipe, select.POLLIN)
 
     def next(self, seconds: float) -> Answer | None:
-        """The next answer, waited for as long as this; None where none has come.
+        """The next answer; None if none comes within this time.
 
-        Raises EOFError where there will be none, OSError, and msgspec.MsgspecError for one that is none.
+        Raises EOFError if the pipe is closed, OSError, and msgspec.MsgspecError for an invalid answer.
         """
         end = time.monotonic() + seconds
         while True:
@@ -105,8 +105,8 @@ class Answers:
                     answer = _decode_answer(view[4:size])
                 del self._data[:size]
                 return answer
-            left = max(0.0, end - time.monotonic())
-            if not self._polled.poll(left * 1000):
+            remaining = max(0.0, end - time.monotonic())
+            if not self._poll.poll(remaining * 1000):
                 return None
             if not (data := self.pipe.read(CHUNK_BYTES)):
                 raise EOFError

@@ -1,4 +1,4 @@
-"""A large first import, read by several processes."""
+"""Large imports that several reader processes share."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ from viewer.stores import location_reader
 from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, Limits, ReadProblem
-from viewer.stores.reader import pool
+from viewer.stores.reader import pool, reading
 from viewer.stores.reader.pool import end_idle_readers
 
 COUNT = 90
@@ -28,9 +28,9 @@ COUNT = 90
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of enough checkpoints for several readers, some of them broken."""
-    monkeypatch.setattr(location_reader, "WORTH_READERS", 10)
-    monkeypatch.setattr(location_reader, "ENTRIES_A_BATCH", 3)
+    """A folder with enough checkpoints for several readers, some of them broken."""
+    monkeypatch.setattr(location_reader, "MIN_ENTRIES_FOR_SEVERAL", 10)
+    monkeypatch.setattr(reading, "BATCH_SIZE", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(COUNT):
@@ -45,13 +45,13 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.django_db
-def test_it_comes_to_the_same_as_one_process(many: Path) -> None:
+def test_several_readers_import_everything(many: Path) -> None:
     before = hashes_below(many)
     location = open_location(many)
     summary = import_location(location)
     assert (summary.read, summary.added, summary.problems) == (COUNT, COUNT - 3, 3)
     assert sorted(location.runs.values_list("checkpoint_count", flat=True)) == [9, 9, 9, *([10] * 6)]
-    # Those three may still be being written.
+    # These three may still be being written.
     assert import_location(location).read == 3
     assert hashes_below(many) == before
 
@@ -63,7 +63,7 @@ def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | ReadProblem]:
 
 
 def reader_processes() -> list[psutil.Process]:
-    """The readers of this process, which has other children beside other tests."""
+    """The readers of this process, which may have other children."""
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.Error):
@@ -84,7 +84,7 @@ def test_secrets_do_not_leave_a_reader(many: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_where_a_reader_is_killed_nothing_is_lost(count: int, many: Path) -> None:
+def test_nothing_is_lost_if_a_reader_is_killed(count: int, many: Path) -> None:
     end_idle_readers()
     found: list[Packed | ReadProblem] = []
     for result in read(many, count):
@@ -95,7 +95,7 @@ def test_where_a_reader_is_killed_nothing_is_lost(count: int, many: Path) -> Non
     assert sum(isinstance(result, ReadProblem) for result in found) == 3
 
 
-def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(many: Path) -> None:
+def test_readers_that_are_always_killed_make_files_unavailable(many: Path) -> None:
     end_idle_readers()
     found: list[Packed | ReadProblem] = []
     for result in read(many, 1):
@@ -104,10 +104,10 @@ def test_a_reader_that_is_killed_each_time_costs_one_import_only_what_it_reads(m
             child.kill()
     assert sorted(result.key for result in found) == keys_in(many)
     given_up = [result for result in found if isinstance(result, ReadProblem) and result.kind != "writing"]
-    assert all(fault.kind == "unavailable" for fault in given_up)
+    assert all(problem.kind == "unavailable" for problem in given_up)
 
 
-def test_several_readers_read_everything_once_and_wait_for_the_next_import(many: Path) -> None:
+def test_readers_read_everything_once_and_are_reused(many: Path) -> None:
     end_idle_readers()
     assert sorted(result.key for result in read(many)) == keys_in(many)
     assert len(pool._idle) == 2
@@ -120,7 +120,7 @@ def test_several_readers_read_everything_once_and_wait_for_the_next_import(many:
     assert len({reader.pid for reader in pool._idle} & waiting) == 1
 
 
-def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) -> None:
+def test_an_abandoned_import_ends_the_readers_that_have_not_answered(many: Path) -> None:
     end_idle_readers()
     some = read(many)
     next(some)
@@ -129,7 +129,7 @@ def test_an_import_that_is_left_ends_the_readers_that_owe_an_answer(many: Path) 
     assert not any(psutil.pid_exists(pid) for pid in asked if pid not in {one.pid for one in pool._idle})
 
 
-def test_readers_that_were_started_ahead_are_those_that_read(many: Path) -> None:
+def test_readers_that_were_prepared_are_used(many: Path) -> None:
     end_idle_readers()
     prepare_import()
     prepare_import()
@@ -139,14 +139,14 @@ def test_readers_that_were_started_ahead_are_those_that_read(many: Path) -> None
     assert {reader.pid for reader in pool._idle} == waiting
 
 
-def test_an_idle_reader_ends_with_the_process_that_had_it() -> None:
+def test_an_idle_reader_ends_with_its_parent() -> None:
     code = "from viewer.stores.reader import pool\npool.start_ahead(1); print(pool._idle[0].pid)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(ended.stdout))
     assert ended.stderr == ""
 
 
-def test_a_reader_ends_with_a_process_that_was_killed() -> None:
+def test_a_reader_ends_if_its_parent_is_killed() -> None:
     code = (
         "import os\nfrom viewer.stores.reader import pool\npool.start_ahead(1)\n"
         "print(pool._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
@@ -157,7 +157,7 @@ def test_a_reader_ends_with_a_process_that_was_killed() -> None:
 
 
 @pytest.mark.django_db
-def test_readers_obey_the_limits(many: Path, settings: Settings) -> None:
+def test_readers_enforce_the_limits(many: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_BYTES = 1000
     import_location(open_location(many))
     assert Location.objects.get().problems.count() == COUNT

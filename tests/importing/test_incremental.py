@@ -1,4 +1,4 @@
-"""What changes at a location between two imports, and what is not read again."""
+"""Repeated imports: what is read again and what is not."""
 
 import json
 import os
@@ -31,12 +31,12 @@ def files(location: Location) -> list[Path]:
 
 
 def make_old(path: Path, seconds: int = 60) -> None:
-    """Date a file back, as if it had stood there for a while."""
+    """Date a file back, so that it does not count as being written."""
     at = path.stat().st_mtime - seconds
     os.utime(path, (at, at))
 
 
-def test_what_has_not_changed_is_not_opened(flow: Location) -> None:
+def test_unchanged_files_are_not_opened(flow: Location) -> None:
     with opened_files(flow.path) as opened:
         summary = import_location(flow)
     assert opened == []
@@ -45,7 +45,7 @@ def test_what_has_not_changed_is_not_opened(flow: Location) -> None:
     assert flow.revision == 1
 
 
-def test_only_the_new_one_is_opened(flow: Location) -> None:
+def test_only_new_files_are_opened(flow: Location) -> None:
     new = write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
     with opened_files(flow.path) as opened:
         summary = import_location(flow)
@@ -57,7 +57,7 @@ def test_only_the_new_one_is_opened(flow: Location) -> None:
     assert flow.revision == 2
 
 
-def test_a_file_that_changed_is_read_again(flow: Location) -> None:
+def test_changed_files_are_read_again(flow: Location) -> None:
     path = files(flow)[0]
     body = json.loads(path.read_text())
     body["entities"][0]["checkpoint_state"]["topic"] = "something else"
@@ -69,7 +69,7 @@ def test_a_file_that_changed_is_read_again(flow: Location) -> None:
     assert stored_body(row)["entities"][0]["checkpoint_state"]["topic"] == "something else"
 
 
-def test_what_was_pruned_stays_from_the_stored_copy_and_may_come_back(flow: Location) -> None:
+def test_a_pruned_checkpoint_keeps_its_stored_copy_and_can_be_restored(flow: Location) -> None:
     path = files(flow)[0]
     row = flow.checkpoints.get(source_key=path.relative_to(flow.path).as_posix())
     path.rename(kept := path.parent.parent.parent / "kept")
@@ -85,7 +85,7 @@ def test_what_was_pruned_stays_from_the_stored_copy_and_may_come_back(flow: Loca
     assert row.state == "present"
 
 
-def test_a_pruned_row_of_a_store_stays(tmp_path: Path) -> None:
+def test_a_pruned_sqlite_row_keeps_its_stored_copy(tmp_path: Path) -> None:
     import sqlite3
 
     location = open_location(copy_of("1.14.1/cp.db", tmp_path))
@@ -98,7 +98,7 @@ def test_a_pruned_row_of_a_store_stays(tmp_path: Path) -> None:
     assert sorted(location.checkpoints.values_list("state", flat=True)) == ["present", "present", "pruned"]
 
 
-def test_a_file_that_was_fine_and_breaks_keeps_its_last_good_copy(flow: Location) -> None:
+def test_a_file_that_breaks_keeps_its_last_good_copy(flow: Location) -> None:
     path = files(flow)[1]
     row = flow.checkpoints.get(source_key=path.relative_to(flow.path).as_posix())
     path.write_text("{")
@@ -110,11 +110,11 @@ def test_a_file_that_was_fine_and_breaks_keeps_its_last_good_copy(flow: Location
     row.refresh_from_db()
     assert row.state == "broken"
     assert stored_body(row)["branch"] == "main"
-    assert "no whole JSON" in flow.problems.get().reason
+    assert "Truncated JSON" in flow.problems.get().reason
     assert flow.runs.get().checkpoint_count == 2
 
 
-def test_a_half_written_file_becomes_a_checkpoint_and_is_never_called_broken_meanwhile(
+def test_a_file_being_written_is_never_broken_before_it_is_complete(
     tmp_path: Path,
 ) -> None:
     location = open_location(tmp_path)
@@ -130,11 +130,11 @@ def test_a_half_written_file_becomes_a_checkpoint_and_is_never_called_broken_mea
     assert not location.problems.exists()
 
 
-def test_what_stands_half_written_for_long_is_broken_and_then_not_read_again(flow: Location) -> None:
+def test_an_incomplete_file_becomes_broken_and_is_not_read_again(flow: Location) -> None:
     path = Path(flow.path) / "half.json"
     path.write_text("{")
     import_location(flow)
-    # Time has passed since it was first seen, and its bytes are the same.
+    # Some time after it was first seen, its bytes are the same.
     Problem.objects.update(first_seen_at=timezone.now() - timedelta(minutes=1))
     with opened_files(flow.path) as opened:
         import_location(flow)
@@ -145,7 +145,7 @@ def test_what_stands_half_written_for_long_is_broken_and_then_not_read_again(flo
     assert str(path) not in opened
 
 
-def test_how_long_it_must_stand_is_set_in_the_settings(flow: Location, settings: Settings) -> None:
+def test_the_settings_say_when_an_incomplete_file_is_broken(flow: Location, settings: Settings) -> None:
     settings.CHECKPOINT_UNCHANGED_SECONDS = 3600
     path = Path(flow.path) / "half.json"
     path.write_text("{")
@@ -154,7 +154,7 @@ def test_how_long_it_must_stand_is_set_in_the_settings(flow: Location, settings:
     assert flow.problems.get().kind == Problem.Kind.WRITING
 
 
-def test_a_problem_goes_when_its_file_goes(flow: Location) -> None:
+def test_a_problem_disappears_with_its_file(flow: Location) -> None:
     path = Path(flow.path) / "notes.json"
     path.write_text('{"name": "web"}')
     assert import_location(flow).problems == 1
@@ -164,7 +164,7 @@ def test_a_problem_goes_when_its_file_goes(flow: Location) -> None:
     assert (summary.problems, summary.is_news) == (0, True)
 
 
-def test_limits_come_from_the_settings(tmp_path: Path, settings: Settings) -> None:
+def test_limits_are_taken_from_the_settings(tmp_path: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_BYTES = 11_000
     location = open_location(copy_of("1.15.30/flow", tmp_path))
     import_location(location)
@@ -172,12 +172,12 @@ def test_limits_come_from_the_settings(tmp_path: Path, settings: Settings) -> No
     assert "11,000" in location.problems.get().reason
 
 
-def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Location) -> None:
+def test_a_missing_location_has_a_read_error_and_keeps_its_checkpoints(flow: Location) -> None:
     shutil.move(flow.path, moved := f"{flow.path}-moved")
     summary = import_location(flow)
-    assert summary.unreadable and summary.is_news
+    assert summary.read_error and summary.is_news
     flow.refresh_from_db()
-    assert flow.read_error == str(summary.unreadable)
+    assert flow.read_error == str(summary.read_error)
     assert set(flow.checkpoints.values_list("state", flat=True)) == {"present"}
     shutil.move(moved, flow.path)
     import_location(flow)
@@ -185,7 +185,7 @@ def test_a_location_that_vanished_is_named_and_its_checkpoints_stay(flow: Locati
     assert flow.read_error == ""
 
 
-def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
+def test_importing_one_checkpoint_reads_nothing_else(flow: Location) -> None:
     write_checkpoint(Path(flow.path), "20261120T233050_aaaaaaaa", "20261120T233049_c48bba3d")
     new = write_checkpoint(Path(flow.path), "20261120T233051_bbbbbbbb", "20261120T233050_aaaaaaaa")
     files(flow)[0].unlink()
@@ -198,7 +198,7 @@ def test_importing_one_looks_at_nothing_else(flow: Location) -> None:
     assert import_one(flow, "/etc/passwd").read == 0
 
 
-def test_importing_one_row_of_a_store(tmp_path: Path) -> None:
+def test_importing_one_sqlite_row(tmp_path: Path) -> None:
     location = open_location(copy_of("1.14.2/agent", tmp_path))
     assert location.provider == "json"
     store = open_location(copy_of("1.14.1/cp.db", tmp_path))

@@ -1,4 +1,4 @@
-"""What goes wrong in Forkline itself while one checkpoint is read costs no other."""
+"""An unexpected error while one checkpoint is read does not affect the others."""
 
 import logging
 from pathlib import Path
@@ -12,11 +12,11 @@ from viewer.stores.protocol import Entry, ReadProblem
 
 
 class PanicException(BaseException):
-    """As libraries written in Rust raise."""
+    """A panic of a library that is written in Rust."""
 
 
 class FailingCompressor:
-    """A library that fails for one of its inputs."""
+    """A compressor that fails for one of its inputs."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -28,35 +28,35 @@ class FailingCompressor:
 
 
 def read_in(folder: Path) -> list[Packed | ReadProblem]:
-    """What a reader process makes of the files in a folder."""
-    with store_at(folder) as provider:
-        entries = [entry for entry in provider.entries() if isinstance(entry, Entry)]
-        return [read_packed(provider, entry) for entry in sorted(entries, key=lambda entry: entry.key)]
+    """The results of a reader process for the files of a folder."""
+    with store_at(folder) as store:
+        entries = [entry for entry in store.entries() if isinstance(entry, Entry)]
+        return [read_packed(store, entry) for entry in sorted(entries, key=lambda entry: entry.key)]
 
 
 @pytest.mark.parametrize("error", [KeyError("POISON text"), PanicException("POISON text")])
-def test_an_unexpected_error_is_listed_and_its_neighbours_are_read(
+def test_an_unexpected_error_is_a_problem_of_its_file_only(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for second, trigger in enumerate(["task_started", "POISON", "task_completed"]):
         write_checkpoint(tmp_path, f"20260101T00000{second}_0000000{second}", trigger=trigger)
     monkeypatch.setattr(packing, "_compress", FailingCompressor(error))
     with caplog.at_level(logging.ERROR):
-        first, fault, last = read_in(tmp_path)
+        first, problem, last = read_in(tmp_path)
     assert isinstance(first, Packed) and isinstance(last, Packed)
-    assert isinstance(fault, ReadProblem) and "20260101T000001_00000001" in fault.key
-    assert type(error).__name__ in str(fault.reason)
-    assert fault.key in caplog.text and "POISON" not in caplog.text
+    assert isinstance(problem, ReadProblem) and "20260101T000001_00000001" in problem.key
+    assert type(error).__name__ in str(problem.reason)
+    assert problem.key in caplog.text and "POISON" not in caplog.text
 
 
-def test_memory_that_runs_out_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_exhausts_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
     monkeypatch.setattr(packing, "_compress", FailingCompressor(MemoryError()))
-    (fault,) = read_in(tmp_path)
-    assert isinstance(fault, ReadProblem) and fault.kind == "refused" and "memory" in str(fault.reason)
+    (problem,) = read_in(tmp_path)
+    assert isinstance(problem, ReadProblem) and problem.kind == "refused" and "memory" in str(problem.reason)
 
 
-def test_somebody_who_stops_a_reader_does_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyboard_interrupt_ends_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path, "20260101T000000_00000000", trigger="POISON")
     monkeypatch.setattr(packing, "_compress", FailingCompressor(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):

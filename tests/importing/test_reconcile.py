@@ -1,4 +1,4 @@
-"""Whatever comes in which order, the runs come out the same."""
+"""The runs are the same in whatever order checkpoints are imported."""
 
 import shutil
 import threading
@@ -15,7 +15,7 @@ from viewer.models import Location
 pytestmark = pytest.mark.django_db
 
 
-def test_runs_that_a_late_parent_connects_become_one(tmp_path: Path) -> None:
+def test_a_late_parent_merges_two_runs(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", None, entities=agent("one"))
     write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb", entities=agent("two"))
     location = open_location(tmp_path)
@@ -34,7 +34,7 @@ def agent(run_key: str) -> list[dict[str, Any]]:
     return [{"entity_type": "agent", "role": "Writer", "checkpoint_kickoff_event_id": run_key}]
 
 
-def test_importing_one_by_one_comes_to_the_same_as_importing_all(tmp_path: Path) -> None:
+def test_importing_one_by_one_equals_importing_all(tmp_path: Path) -> None:
     source = copy_of("1.15.30/json", tmp_path / "source")
     whole = open_location(source)
     import_location(whole)
@@ -70,7 +70,7 @@ def settled(location: Location) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_imports_at_once_store_each_checkpoint_once(tmp_path: Path) -> None:
+def test_concurrent_imports_store_each_checkpoint_once(tmp_path: Path) -> None:
     for version in ("1.14.1", "1.14.2", "1.15.30"):
         copy_of(f"{version}/json", tmp_path)
     location = open_location(tmp_path)
@@ -98,7 +98,7 @@ def test_two_imports_at_once_store_each_checkpoint_once(tmp_path: Path) -> None:
     assert location.revision == 1
 
 
-def test_old_and_new_tokens_are_counted_once_over_several_imports(tmp_path: Path) -> None:
+def test_tokens_are_counted_once_over_several_imports(tmp_path: Path) -> None:
     source = STORES / "1.15.30/json"
     location = open_location(tmp_path)
     for path in sorted(source.rglob("*.json"), key=lambda path: path.name):

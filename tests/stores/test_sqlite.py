@@ -1,4 +1,4 @@
-"""SQLite stores: read row by row, and left as they were, with and without a writer beside us."""
+"""SQLite stores are read without changing them, with and without a writer."""
 
 import sqlite3
 import subprocess
@@ -12,11 +12,12 @@ import pytest
 
 import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
 from tests.real_stores import copy_of, hashes_below
+from viewer.stores.errors import LocationRefused, LocationUnreadable
 from viewer.stores.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, LocationRefused, LocationUnreadable, ReadProblem
+from viewer.stores.protocol import Entry, Limits, ReadProblem
 
-# A statement that writes a row with this id, and the data of another.
+# A statement that inserts a row with this id and the data of another row.
 ONE_MORE = (
     "INSERT INTO checkpoints SELECT '{}', created_at, data FROM checkpoints WHERE id LIKE '2026%' LIMIT 1"
 )
@@ -24,7 +25,7 @@ ONE_MORE = (
 
 @contextmanager
 def opened(path: Path, limits: Limits | None = None) -> Iterator[LocationReader]:
-    """The store, read by another process: two libraries of SQLite in one would end each other's locks."""
+    """The store in a reader process: two SQLite libraries in one process release each other's locks."""
     with open_reader(LocationAddress(path.resolve(), limits or Limits())) as store:
         yield store
 
@@ -39,7 +40,7 @@ def read_all(path: Path, limits: Limits | None = None) -> tuple[list[str], dict[
 
 
 def edit(path: Path, *statements: str) -> None:
-    """Change a store, and leave it in the journal mode it had."""
+    """Change a store without changing its journal mode."""
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -58,12 +59,12 @@ def test_reading_leaves_the_file_and_its_folder_as_they_were(
     path = copy_of("1.14.1/cp.db", tmp_path).rename(tmp_path / name)
     prepare(path)
     before = hashes_below(tmp_path)
-    read, faults = read_all(path)
-    assert (len(read), faults) == (3, {})
+    read, problems = read_all(path)
+    assert (len(read), problems) == (3, {})
     assert hashes_below(tmp_path) == before
 
 
-def test_a_log_that_a_killed_writer_left_is_read_and_stays(tmp_path: Path) -> None:
+def test_the_log_of_a_killed_writer_is_read_and_stays(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     killed = (
         f"import sqlite3, os; c = sqlite3.connect({str(path)!r});"
@@ -81,7 +82,7 @@ def test_a_log_that_a_killed_writer_left_is_read_and_stays(tmp_path: Path) -> No
     assert hashes_below(tmp_path) == before
 
 
-def test_what_a_live_writer_has_committed_is_seen_and_it_is_not_disturbed(tmp_path: Path) -> None:
+def test_commits_of_a_live_writer_are_read_without_disturbing_it(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute(ONE_MORE.format("20270101T000000_aaaaaaaa"))
@@ -93,7 +94,7 @@ def test_what_a_live_writer_has_committed_is_seen_and_it_is_not_disturbed(tmp_pa
     assert set(hashes_below(tmp_path)) == {path.relative_to(tmp_path).as_posix()}
 
 
-def test_beside_writers_that_come_and_go_every_committed_row_is_read_and_none_fails(tmp_path: Path) -> None:
+def test_every_committed_row_is_read_while_writers_open_and_close_the_file(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     writing = (
         f"import sqlite3, sys\nfor i, _ in enumerate(sys.stdin):\n"
@@ -105,17 +106,17 @@ def test_beside_writers_that_come_and_go_every_committed_row_is_read_and_none_fa
     with subprocess.Popen([sys.executable, "-c", writing], stdin=subprocess.PIPE, text=True) as writer:
         assert writer.stdin
         for _ in range(30):
-            # Two more rows, each through a connection of its own, while this reads.
+            # Two more rows, each through a separate connection, during the read.
             writer.stdin.write("once\nmore\n")
             writer.stdin.flush()
-            read, faults = read_all(path)
-            assert faults == {}
+            read, problems = read_all(path)
+            assert problems == {}
             assert len(read) >= 3
     assert writer.returncode == 0
     assert len(read_all(path)[0]) == 63
 
 
-def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_read(tmp_path: Path) -> None:
     path = copy_of("1.15.30/cp.db", tmp_path)
     path.chmod(0o444)
     path.parent.chmod(0o555)
@@ -125,7 +126,7 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
         path.parent.chmod(0o755)
 
 
-def test_a_broken_row_does_not_cost_its_neighbours(tmp_path: Path) -> None:
+def test_a_broken_row_does_not_affect_the_others(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     edit(
         path,
@@ -135,11 +136,11 @@ def test_a_broken_row_does_not_cost_its_neighbours(tmp_path: Path) -> None:
         "INSERT INTO checkpoints VALUES ('20270101T000000_dddddddd', '', 17)",
         "INSERT INTO checkpoints VALUES (NULL, '', x'00')",
     )
-    read, faults = read_all(path)
+    read, problems = read_all(path)
     assert len(read) == 3
-    assert set(faults) == {*(f"20270101T000000_{sign * 8}" for sign in "abcd"), "row 8"}
-    assert "no JSON" in faults["20270101T000000_aaaaaaaa"]
-    assert "no checkpoint" in faults["20270101T000000_cccccccc"]
+    assert set(problems) == {*(f"20270101T000000_{sign * 8}" for sign in "abcd"), "row 8"}
+    assert "as JSON" in problems["20270101T000000_aaaaaaaa"]
+    assert "not a checkpoint" in problems["20270101T000000_cccccccc"]
 
 
 def test_rows_written_as_text_are_read(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_rows_written_as_text_are_read(tmp_path: Path) -> None:
     assert len(read_all(path)[0]) == 3
 
 
-def test_damaged_pages_cost_only_the_rows_on_them(tmp_path: Path) -> None:
+def test_damaged_pages_affect_only_their_rows(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     rows_in_plain_mode(path)
     for number in range(40):
@@ -160,13 +161,13 @@ def test_damaged_pages_cost_only_the_rows_on_them(tmp_path: Path) -> None:
     for at in range(len(data) // 2 // page * page, len(data) // 2 // page * page + 2 * page):
         data[at] = 0xA5
     path.write_bytes(data)
-    read, faults = read_all(path)
+    read, problems = read_all(path)
     assert len(read) >= 0.85 * 43
-    assert faults
+    assert problems
 
 
 @pytest.mark.parametrize("column", ["id", "created_at", "parent_id", "branch", "data"])
-def test_a_damaged_byte_in_a_columns_type_costs_no_row(column: str, tmp_path: Path) -> None:
+def test_a_damaged_column_type_affects_no_row(column: str, tmp_path: Path) -> None:
     path = copy_of("1.15.30/cp.db", tmp_path)
     rows_in_plain_mode(path)
     count = len(read_all(path)[0])
@@ -174,11 +175,11 @@ def test_a_damaged_byte_in_a_columns_type_costs_no_row(column: str, tmp_path: Pa
     at = schema.index(f"    {column} ".encode()) + len(column) + 6
     schema[at] = 0xCC
     path.write_bytes(schema)
-    read, faults = read_all(path)
-    assert (len(read), faults) == (count, {}) and count
+    read, problems = read_all(path)
+    assert (len(read), problems) == (count, {}) and count
 
 
-def test_a_schema_that_is_no_text_any_more_is_said_in_words(tmp_path: Path) -> None:
+def test_a_damaged_schema_is_refused_with_a_message(tmp_path: Path) -> None:
     path = copy_of("1.15.30/cp.db", tmp_path)
     rows_in_plain_mode(path)
     path.write_bytes(path.read_bytes().replace(b"NOT NULL", b"NOT \xceULL"))
@@ -186,12 +187,12 @@ def test_a_schema_that_is_no_text_any_more_is_said_in_words(tmp_path: Path) -> N
         read_all(path)
 
 
-def test_an_empty_table_is_said_in_words(tmp_path: Path) -> None:
+def test_an_empty_table_has_a_message(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     edit(path, "DELETE FROM checkpoints")
-    read, faults = read_all(path)
+    read, problems = read_all(path)
     assert read == []
-    assert "3.45" in faults["checkpoints"]
+    assert "3.45" in problems["checkpoints"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_an_empty_table_is_said_in_words(tmp_path: Path) -> None:
         "CREATE TABLE checkpoints (id TEXT, data TEXT AS (hex(zeroblob(400000000))) VIRTUAL)",
     ],
 )
-def test_other_databases_are_refused_in_words(statement: str, tmp_path: Path) -> None:
+def test_other_databases_are_refused_with_a_message(statement: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     edit(path, statement)
     started = time.monotonic()
@@ -215,7 +216,7 @@ def test_other_databases_are_refused_in_words(statement: str, tmp_path: Path) ->
     assert time.monotonic() - started < 10
 
 
-def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
+def test_a_slow_query_is_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000)"
     edit(
@@ -231,14 +232,14 @@ def test_a_query_that_takes_too_long_ends(tmp_path: Path) -> None:
 
 def read_or_refused(path: Path) -> None:
     try:
-        read, faults = read_all(path, Limits(max_seconds=1))
+        read, problems = read_all(path, Limits(max_seconds=1))
     except LocationUnreadable as error:
         assert str(error)
     else:
-        assert read == [] and faults
+        assert read == [] and problems
 
 
-def test_a_hot_journal_is_named_and_kept(tmp_path: Path) -> None:
+def test_a_hot_journal_is_reported_and_not_deleted(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     rows_in_plain_mode(path)
     killed = (
@@ -254,7 +255,7 @@ def test_a_hot_journal_is_named_and_kept(tmp_path: Path) -> None:
     assert hashes_below(tmp_path) == before
 
 
-def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
+def test_a_lock_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
     rows_in_plain_mode(path)
     locking = (
@@ -270,7 +271,7 @@ def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
     assert len(read_all(path)[0]) == 3
 
 
-def test_a_row_is_told_apart_without_reading_its_data(tmp_path: Path) -> None:
+def test_a_fingerprint_is_computed_without_reading_the_data(tmp_path: Path) -> None:
     path = copy_of("1.14.1/cp.db", tmp_path)
 
     def marks() -> dict[str, str]:

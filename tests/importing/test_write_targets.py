@@ -1,4 +1,4 @@
-"""Where a new run may write."""
+"""Write targets of new runs."""
 
 import sqlite3
 from contextlib import closing
@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Project:
     return Project.objects.create(folder=str(folder))
 
 
-def test_a_new_folder_is_made_only_when_it_is_opened(project: Project) -> None:
+def test_a_new_folder_is_created_when_it_is_opened(project: Project) -> None:
     place = write_target_at("runs/new", project, [Path(project.folder)])
     folder = Path(project.folder, "runs/new")
     assert (place.path, place.provider) == (str(folder), "json")
@@ -36,19 +36,19 @@ def test_a_new_folder_is_made_only_when_it_is_opened(project: Project) -> None:
     assert folder.is_dir()
     assert (location.project, location.provider) == (project, "json")
     assert open_write_target(place, project) == location
-    assert import_location(location).unreadable is None
+    assert import_location(location).read_error is None
 
 
-def test_a_new_store_is_an_empty_file_until_its_first_checkpoint(project: Project) -> None:
+def test_a_new_sqlite_file_is_empty_until_its_first_checkpoint(project: Project) -> None:
     place = write_target_at("stores/runs.db", project)
     location = open_write_target(place, project)
     assert location.provider == "sqlite"
     assert Path(location.path).read_bytes() == b""
-    assert "with its first checkpoint" in str(import_location(location).unreadable)
+    assert "until its first checkpoint is written" in str(import_location(location).read_error)
     assert write_target_at("stores/runs.db", project) == place
 
 
-def test_what_stands_there_already_is_left_as_it_is(project: Project) -> None:
+def test_existing_files_are_not_changed(project: Project) -> None:
     folder = Path(project.folder, "mine")
     folder.mkdir()
     (folder / "notes.json").write_text("{}")
@@ -63,18 +63,18 @@ def test_what_stands_there_already_is_left_as_it_is(project: Project) -> None:
             write_target_at(text, project)
 
 
-def test_a_location_that_became_a_link_is_no_place_any_more(project: Project, tmp_path: Path) -> None:
+def test_a_location_that_became_a_link_is_not_a_write_target(project: Project, tmp_path: Path) -> None:
     location = open_write_target(write_target_at("mine", project), project)
     assert write_target_of(location, project).path == location.path
     Path(location.path).rmdir()
     (tmp_path / "elsewhere").mkdir()
     Path(location.path).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnknownLocation, match="by now"):
+    with pytest.raises(UnknownLocation, match="now leads to"):
         write_target_of(location, project)
     assert Location.objects.count() == 1
 
 
-def test_nothing_outside_the_permitted_folders_and_no_others_location(
+def test_paths_outside_the_roots_and_locations_of_other_projects_are_refused(
     project: Project, tmp_path: Path
 ) -> None:
     roots = [Path(project.folder)]

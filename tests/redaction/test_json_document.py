@@ -1,4 +1,4 @@
-"""Cutting secrets out of the bytes comes to what redacting the decoded values comes to."""
+"""Redacting JSON bytes gives the same as redacting the decoded values."""
 
 import json
 import random
@@ -33,11 +33,11 @@ from viewer.redaction.values import redact
         rb'{"headers": {"k": "CANARY-77"}, "emoji": "\ud83d\ude00"}',
     ],
 )
-def test_escapes_and_odd_layouts_hide_nothing(raw: bytes) -> None:
+def test_escapes_and_unusual_layouts_hide_no_secret(raw: bytes) -> None:
     assert b"CANARY" not in redacted_json(raw, scan(raw))
 
 
-def test_what_was_learnt_of_one_document_holds_for_the_next_only_where_all_of_it_was_seen() -> None:
+def test_a_cached_verdict_applies_only_if_all_examined_bytes_are_the_same() -> None:
     values = [
         "",
         *(f"CANARY-7{'x' * more}" for more in range(90)),
@@ -54,13 +54,13 @@ def test_what_was_learnt_of_one_document_holds_for_the_next_only_where_all_of_it
             assert all(json.loads(made) == json.loads(exact) for made in cut), document
 
 
-def test_an_echo_beside_a_key_hides_the_key_no_more() -> None:
+def test_a_repeated_secret_next_to_a_key_does_not_hide_the_key() -> None:
     token = TOKENS["stripe"]
     for made in both_ways({"api_key": "CANARY value 7", "text": f"CANARY value 7{token}"}):
         assert "CANARY" not in made
 
 
-def test_emojis_and_accents_come_through_unharmed() -> None:
+def test_emojis_and_accents_are_not_changed() -> None:
     value = {"text": "déjà vu 😀 日本", "api_key": "CANARY-77"}
     for made in both_ways(value):
         assert json.loads(made) == {"text": "déjà vu 😀 日本", "api_key": MARKER}
@@ -69,7 +69,7 @@ def test_emojis_and_accents_come_through_unharmed() -> None:
 SCRAPS = ["CANARY-77/x", "CANARY value 7", "plain words", "key", "é", "😀", *"\\\"\n/:=' {1"]
 
 
-def test_cutting_the_bytes_gives_what_redacting_the_values_gives() -> None:
+def test_redacting_random_documents_as_bytes_and_as_values() -> None:
     chance = random.Random(7)
     pieces = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), *FIELDS, *HARMLESS, *SCRAPS]
 
@@ -102,7 +102,7 @@ def test_cutting_the_bytes_gives_what_redacting_the_values_gives() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(STORES.rglob("*.json")), ids=lambda path: path.stem)
-def test_real_checkpoints_lose_their_keys_and_nothing_else(path: Path) -> None:
+def test_only_secrets_of_real_checkpoints_are_redacted(path: Path) -> None:
     value = json.loads(path.read_text())
     for made in both_ways(value):
         assert re.search(r"sk-(fake|inline)", made) is None

@@ -1,4 +1,4 @@
-"""Which paths become locations."""
+"""Paths that can become locations."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from viewer.models import Location
 pytestmark = pytest.mark.django_db
 
 
-def test_a_folder_below_a_root_is_opened_once(tmp_path: Path) -> None:
+def test_a_folder_below_a_root_becomes_one_location(tmp_path: Path) -> None:
     (tmp_path / "cp").mkdir()
     first = open_location(str(tmp_path / "cp"), [tmp_path])
     again = open_location(str(tmp_path / "x" / ".." / "cp"), [tmp_path])
@@ -21,7 +21,7 @@ def test_a_folder_below_a_root_is_opened_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["..", "look-alike", "link", "absolute"])
-def test_no_way_leads_out_of_the_roots(way: str, tmp_path: Path) -> None:
+def test_no_path_leads_out_of_the_roots(way: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     outside = tmp_path / "root-of-others"
@@ -41,7 +41,7 @@ def test_no_way_leads_out_of_the_roots(way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["absent", "\0", "x" * 5000, "a.txt"])
-def test_what_is_no_location_is_said_in_words(path: str, tmp_path: Path) -> None:
+def test_other_paths_are_refused_with_a_message(path: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(UnknownLocation) as error:
         open_location(f"{tmp_path}/{path}", [tmp_path])
@@ -50,7 +50,7 @@ def test_what_is_no_location_is_said_in_words(path: str, tmp_path: Path) -> None
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
-def test_our_own_database_is_never_opened_as_a_location(ending: str) -> None:
+def test_forklines_own_database_is_not_a_location(ending: str) -> None:
     Location.objects.create(path="/somewhere", provider="json")
     own = Path(f"{connection.settings_dict['NAME']}{ending}")
     assert own.exists()
@@ -58,11 +58,11 @@ def test_our_own_database_is_never_opened_as_a_location(ending: str) -> None:
         open_location(own)
 
 
-def test_no_roots_allow_nothing(tmp_path: Path) -> None:
+def test_an_empty_list_of_roots_allows_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnknownLocation):
         open_location(tmp_path, [])
 
 
-def test_a_store_is_told_by_its_content(tmp_path: Path) -> None:
+def test_the_kind_of_a_store_is_recognised_by_its_content(tmp_path: Path) -> None:
     store = copy_of("1.15.30/cp.db", tmp_path).rename(tmp_path / "checkpoints.json")
     assert open_location(store).provider == "sqlite"

@@ -1,4 +1,4 @@
-"""How many methods a flow has: each of its checkpoints knows only those that had begun."""
+"""The progress of flows: a checkpoint knows only the methods that have begun."""
 
 import importlib
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ FIRST, SECOND, THIRD, FOURTH = (f"20260101T00000{number}_aaaaaaaa" for number in
 
 
 def flow(done: Sequence[str], begun: Sequence[str] = (), *ends: str, inner: str = "") -> dict[str, Any]:
-    """What a flow's checkpoint holds: methods that are done, others that have begun, then further events.
+    """A flow's checkpoint: finished methods, methods that have begun, then further events.
 
     ``inner`` is what was the last to happen in a flow that it had started itself.
     """
@@ -47,7 +47,7 @@ def flow(done: Sequence[str], begun: Sequence[str] = (), *ends: str, inner: str 
 
 
 def progress(folder: Path) -> list[str]:
-    """That of each checkpoint there, oldest first, after an import."""
+    """The progress of each checkpoint after an import, oldest first."""
     location = open_location(folder)
     import_location(location)
     return shown(location)
@@ -58,11 +58,11 @@ def shown(location: Location) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.14.7"])
-def test_earlier_checkpoints_count_against_what_later_ones_know(version: str, tmp_path: Path) -> None:
+def test_the_total_of_earlier_checkpoints_comes_from_later_ones(version: str, tmp_path: Path) -> None:
     assert progress(copy_of(f"{version}/flow", tmp_path)) == ["1/3", "2/3", "3 done"]
 
 
-def test_a_total_grows_as_the_flow_goes_on(tmp_path: Path) -> None:
+def test_the_total_grows_while_the_flow_runs(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **flow(["a"]))
     assert progress(tmp_path) == ["1 done"]
     write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b"], ["c"]))
@@ -73,14 +73,14 @@ def test_a_total_grows_as_the_flow_goes_on(tmp_path: Path) -> None:
     assert progress(tmp_path) == ["1/3", "2/3", "3/3", "3/3"]
 
 
-def test_another_branch_counts_against_the_same_methods(tmp_path: Path) -> None:
+def test_branches_share_the_total_of_their_run(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **flow(["a"]))
     write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b", "c"], [], "flow_finished"))
     write_checkpoint(tmp_path, THIRD, FIRST, "other", **flow(["a", "b"]))
     assert progress(tmp_path) == ["1/3", "3/3", "2/3"]
 
 
-def test_a_flow_that_has_finished_is_complete_although_another_branch_needed_more(tmp_path: Path) -> None:
+def test_a_finished_flow_is_complete_even_if_another_branch_has_more_methods(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **flow(["a"]))
     write_checkpoint(tmp_path, SECOND, FIRST, **flow(["a", "b"], ["overtaken"], "flow_finished"))
     write_checkpoint(tmp_path, THIRD, FIRST, "other", **flow(["a", "c", "d"]))
@@ -97,17 +97,17 @@ def test_a_flow_that_has_finished_is_complete_although_another_branch_needed_mor
     ],
     ids=["failed", "started again", "a flow inside finished", "a method is to run again"],
 )
-def test_what_has_not_finished_does_not_look_complete(unfinished: dict[str, Any], tmp_path: Path) -> None:
+def test_an_unfinished_flow_is_not_complete(unfinished: dict[str, Any], tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **unfinished)
     assert progress(tmp_path) in (["1 done"], ["1/2"])
 
 
-def test_the_methods_of_a_flow_inside_are_not_the_flows_own(tmp_path: Path) -> None:
+def test_methods_of_a_nested_flow_do_not_count(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **flow(["a"], ["b"], inner="method_execution_finished"))
     assert progress(tmp_path) == ["1/2"]
 
 
-def test_a_data_folder_of_before_gets_the_same_numbers(tmp_path: Path) -> None:
+def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
     folder = tmp_path / "finished"
     write_checkpoint(folder, FIRST, **flow(["a"]))
     write_checkpoint(folder, SECOND, FIRST, **flow(["a", "b"], ["c"]))
@@ -127,7 +127,7 @@ def test_a_data_folder_of_before_gets_the_same_numbers(tmp_path: Path) -> None:
 
 
 def job_that_wrote(checkpoint: Checkpoint) -> Job:
-    """One that has succeeded."""
+    """A job that has succeeded and wrote this checkpoint."""
     job = Job.objects.create(
         kind="run", location=checkpoint.location, run=checkpoint.run, status=Job.Status.SUCCEEDED
     )

@@ -1,4 +1,4 @@
-"""What a project's environment file holds is in nothing that is stored or shown of its locations and jobs."""
+"""The values of a project's environment file are never stored or shown."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project,
 from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets
 
-# No rule would take it for a secret by itself.
+# No rule recognises it as a secret.
 VALUE = "blue whale (north)"
 NUMBER = "40815162342"
 
@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Ten checkpoints with the value in their texts, names and inputs, in each way of writing it."""
+    """Ten checkpoints with the value in their texts, names and inputs, in each of its forms."""
     folder = tmp_path / "checkpoints"
     for number in range(10):
         held = {
@@ -106,14 +106,14 @@ def test_no_import_stores_a_value_of_the_environment_file(folder: Path, project:
     assert stored.count("gpt-4o-mini") >= 10 and "[redacted]" in stored
 
 
-def test_one_checkpoint_of_a_job_is_imported_without_it(folder: Path, project: Project) -> None:
+def test_importing_one_checkpoint_of_a_job_redacts_it(folder: Path, project: Project) -> None:
     location = imported(folder, project)
     path = write_checkpoint(folder, "20260101T000100_00000100", said=VALUE)
     import_one(location, str(path))
     assert location.checkpoints.count() == 11 and found_in(everything_stored()) == []
 
 
-def test_nothing_shows_it(folder: Path, project: Project, client: Client) -> None:
+def test_no_page_shows_it(folder: Path, project: Project, client: Client) -> None:
     location = imported(folder, project)
     client.force_login(teammate("reader"))
     run = location.runs.first()
@@ -134,21 +134,19 @@ def test_nothing_shows_it(folder: Path, project: Project, client: Client) -> Non
     assert {name: found for name, text in shown.items() if (found := found_in(text))} == {}
 
 
-def test_what_was_stored_before_the_project_was_known_is_redacted_again(
-    folder: Path, project: Project
-) -> None:
+def test_rows_stored_before_the_project_was_known_are_redacted(folder: Path, project: Project) -> None:
     location = imported(folder, None)
     assert set(found_in(everything_stored())) >= {VALUE, NUMBER}
     location.project = project
     location.save()
     redact_stored(location)
     assert found_in(everything_stored()) == []
-    # Its rows are still those of the files: nothing is read again but what bears the value in its name.
+    # The rows still match the files: only those with the value in their names are read again.
     assert import_location(location).pruned == 0
     assert location.checkpoints.count() == 10 and found_in(everything_stored()) == []
 
 
-def test_a_changed_environment_file_counts_from_the_next_import_on(folder: Path, project: Project) -> None:
+def test_the_next_import_applies_a_changed_environment_file(folder: Path, project: Project) -> None:
     environment = Path(project.environment_file)
     kept = environment.read_text()
     environment.write_text("MODEL=gpt-4o-mini\n")
@@ -163,7 +161,7 @@ def test_a_changed_environment_file_counts_from_the_next_import_on(folder: Path,
     assert found_in(everything_stored()) == []
 
 
-def test_an_interrupted_redaction_begins_again(
+def test_an_interrupted_redaction_starts_over(
     folder: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location = imported(folder, None)
@@ -171,7 +169,7 @@ def test_an_interrupted_redaction_begins_again(
     location.save()
     monkeypatch.setattr("viewer.importing.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.project_secrets._hide_in_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.importing.project_secrets._redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
     assert Location.objects.get().secrets_mark == ""
@@ -179,9 +177,7 @@ def test_an_interrupted_redaction_begins_again(
     assert found_in(everything_stored()) == [] and VALUE not in Location.objects.get().secrets_mark
 
 
-def test_what_a_job_tells_holds_none_and_earlier_jobs_are_redacted_again(
-    folder: Path, project: Project
-) -> None:
+def test_job_events_are_redacted_and_so_are_those_of_earlier_jobs(folder: Path, project: Project) -> None:
     location = imported(folder, project)
     told = {
         "error": f"cannot reach {VALUE}",
@@ -209,7 +205,7 @@ def test_what_a_job_tells_holds_none_and_earlier_jobs_are_redacted_again(
     assert found_in(text) == [] and "failed at [redacted]" in text
 
 
-def test_confirming_a_project_redacts_what_is_stored(folder: Path, project: Project, client: Client) -> None:
+def test_confirming_a_project_redacts_stored_rows(folder: Path, project: Project, client: Client) -> None:
     location = imported(folder, None)
     client.force_login(teammate("runner", "run"))
     interpreter = Path(project.folder) / ".venv/bin/python"
@@ -248,11 +244,11 @@ def test_confirming_a_project_redacts_what_is_stored(folder: Path, project: Proj
         ("API_TOKEN", "changeme", False),
     ],
 )
-def test_which_values_are_secrets(name: str, value: str, is_secret: bool) -> None:
+def test_values_of_the_environment_file_that_are_secrets(name: str, value: str, is_secret: bool) -> None:
     assert bool(secrets_of({name: value})) == is_secret
 
 
-def test_secrets_are_known_in_each_form_and_never_shown_themselves() -> None:
+def test_secrets_are_found_in_each_form_and_not_in_a_repr() -> None:
     known = known_secrets(('a"b\\c/dé 1',))
     for text in (
         'a"b\\c/dé 1',

@@ -1,0 +1,187 @@
+"""Compare a location with its rows, read what is due, and store it in slices."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from django.db import transaction
+
+from viewer.importing.garbage_collection import only_new_garbage
+from viewer.importing.problems import Problems
+from viewer.importing.reader import reader_count
+from viewer.importing.reconcile import reconcile
+from viewer.importing.rows import KnownRow, known_rows, mark_states
+from viewer.messages.message import Words
+from viewer.models import Checkpoint, Location
+from viewer.stores.location_reader import LocationReader
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, ReadProblem
+
+# Results are stored after this many, or this many bytes of them: that bounds the memory of an import.
+MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
+# From this many on, they are stored where the next run begins, while other processes go on reading. A run
+# that comes in one slice is reconciled once.
+MIN_SLICE = 400
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What one import did.
+
+    ``read`` counts the entries that were opened. ``read_error`` says why the location could not be read.
+    ``unavailable`` are the keys of what could not be read this time and is tried again by the next import.
+    """
+
+    read: int = 0
+    added: int = 0
+    changed: int = 0
+    pruned: int = 0
+    problems: int = 0
+    read_error: Words | None = None
+    unavailable: list[str] = field(default_factory=list)
+    # The identity of what is at the path of a location that was replaced.
+    replaced_by: str = ""
+    # The mark of a location that exceeds the limits.
+    refused_mark: str = ""
+    # Whether a page would show a difference.
+    is_news: bool = False
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What a location lists: all entries, those that have to be read, and the problems."""
+
+    entries: list[Entry] = field(default_factory=list)
+    due: list[Entry] = field(default_factory=list)
+    problems: list[ReadProblem] = field(default_factory=list)
+
+
+def update_all(location: Location, reader: LocationReader) -> ImportSummary:
+    """Update all rows of an open location. Only with the import lock. Raises LocationUnreadable."""
+    known = known_rows(location)
+    problems = Problems(location)
+    listing = _compare(reader.entries(), known, problems)
+    with only_new_garbage(len(listing.due)):
+        summary = _read_and_store(location, reader, listing.due, known, problems)
+    listed = {entry.key for entry in listing.entries}
+    pruned = [
+        key
+        for key, row in known.items()
+        if key not in listed
+        and row.state != Checkpoint.State.PRUNED
+        and not any(problem.may_hide(key) for problem in listing.problems)
+    ]
+    restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
+    for problem in listing.problems:
+        problems.add(problem)
+    summary.unavailable += _unavailable(listing.problems)
+    with transaction.atomic():
+        mark_states(location, pruned, Checkpoint.State.PRUNED)
+        mark_states(location, restored, Checkpoint.State.PRESENT)
+        summary.is_news |= problems.save()
+    summary.pruned, summary.problems = len(pruned), len(problems)
+    summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
+    return summary
+
+
+def update_one(location: Location, reader: LocationReader, key: str) -> ImportSummary:
+    """Update the row of one key of an open location. Only with the import lock. Raises LocationUnreadable."""
+    found = reader.entry(key)
+    # The key of the row is redacted.
+    key = found.key if found else key
+    known = known_rows(location, {key})
+    problems = Problems(location, {key})
+    listing = _compare([found] if found else [], known, problems)
+    summary = _read_and_store(location, reader, listing.due, known, problems)
+    for problem in listing.problems:
+        if problem.kind == "unavailable":
+            problems.add(problem)
+            summary.unavailable.append(problem.key)
+    with transaction.atomic():
+        summary.is_news |= problems.save()
+    summary.problems = len(problems)
+    summary.is_news |= bool(summary.added or summary.changed)
+    return summary
+
+
+def _compare(
+    listed: Iterable[Entry | ReadProblem], known: dict[str, KnownRow], problems: Problems
+) -> _Listing:
+    """What is listed. Due is what differs from its row, and from a problem that is known."""
+    listing = _Listing()
+    for item in listed:
+        if isinstance(item, ReadProblem):
+            listing.problems.append(item)
+            continue
+        listing.entries.append(item)
+        row = known.get(item.key)
+        is_stored = row is not None and row.fingerprint == item.fingerprint
+        if not is_stored and not problems.is_known(item):
+            listing.due.append(item)
+    return listing
+
+
+def _is_restored(row: KnownRow | None, entry: Entry) -> bool:
+    """Whether a checkpoint that was not present is there again with the bytes that were read before."""
+    return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
+
+
+def _unavailable(problems: Iterable[ReadProblem]) -> list[str]:
+    return [problem.key for problem in problems if problem.kind == "unavailable"]
+
+
+def _read_and_store(
+    location: Location,
+    reader: LocationReader,
+    due: list[Entry],
+    known: dict[str, KnownRow],
+    problems: Problems,
+) -> ImportSummary:
+    """Read what is due, and store it slice by slice."""
+    summary = ImportSummary(read=len(due))
+    # Names begin with their time, so that the checkpoints of a run follow each other.
+    due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
+    for results in slices(reader.read_all(due, reader_count())):
+        read = [result for result in results if isinstance(result, Packed)]
+        failed = [result for result in results if isinstance(result, ReadProblem)]
+        for problem in failed:
+            problems.add(problem)
+        summary.unavailable += _unavailable(failed)
+        with transaction.atomic():
+            if read:
+                reconcile(location, read)
+            for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
+                keys = [one.key for one in failed if one.key in known and problems.state_after(one) == state]
+                summary.changed += mark_states(location, keys, state)
+        changed = sum(result.key in known for result in read)
+        summary.changed += changed
+        summary.added += len(read) - changed
+    return summary
+
+
+def slices(results: Iterator[Packed | ReadProblem]) -> Iterator[list[Packed | ReadProblem]]:
+    """The results that are stored together."""
+    current: list[Packed | ReadProblem] = []
+    size, kickoffs, ids = 0, set[str](), set[str]()
+    for result in results:
+        is_full = len(current) >= MAX_SLICE or size >= MAX_SLICE_BYTES
+        if is_full or (len(current) >= MIN_SLICE and _begins_run(result, kickoffs, ids)):
+            yield current
+            current, size = [], 0
+            kickoffs.clear()
+        current.append(result)
+        if isinstance(result, Packed):
+            size += len(result.data)
+            kickoffs.add(result.snapshot.run_key)
+            ids.add(result.snapshot.checkpoint_id)
+    if current:
+        yield current
+
+
+def _begins_run(result: Packed | ReadProblem, kickoffs: set[str], ids: set[str]) -> bool:
+    """Whether a checkpoint has neither a parent among these ids nor one of these kickoffs.
+
+    Old versions record no parents, so that only the kickoff says that checkpoints belong together.
+    """
+    if not isinstance(result, Packed):
+        return False
+    return result.snapshot.parent_id not in ids and result.snapshot.run_key not in kickoffs - {""}

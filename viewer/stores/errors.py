@@ -1,0 +1,76 @@
+"""What can go wrong at a location.
+
+Unreadable                   one file or row; its neighbours are unaffected
+├── Incomplete               it does not parse, and may still be being written
+├── Broken                   it is damaged
+├── Refused                  reading it exceeds a limit
+├── Foreign                  it is not a checkpoint
+└── Unavailable              its bytes could not be read, so nothing is known about them
+LocationUnreadable           the whole location
+├── LocationRefused          reading it exceeds a limit
+└── LocationReplaced         its path leads to something else than what was added
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from viewer.messages.message import Worded
+
+if TYPE_CHECKING:
+    from viewer.stores.protocol import Entry
+
+ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
+
+
+class Unreadable(Worded):
+    """One file or row cannot be read. The message is the reason.
+
+    ``entry`` is the entry that was read if it is newer than the listed one.
+    """
+
+    kind: ProblemKind = "broken"
+    entry: "Entry | None" = None
+
+
+class Incomplete(Unreadable):
+    """It does not parse. It may still be being written, which only its age can decide."""
+
+    kind: ProblemKind = "writing"
+
+
+class Broken(Unreadable):
+    """It is damaged."""
+
+
+class Refused(Unreadable):
+    """It is larger or deeper, or takes more time or memory, than the limits allow."""
+
+    kind: ProblemKind = "refused"
+
+
+class Foreign(Unreadable):
+    """It is complete, but not a checkpoint."""
+
+    kind: ProblemKind = "foreign"
+
+
+class Unavailable(Unreadable):
+    """Its bytes could not be read this time. The next import tries again."""
+
+    kind: ProblemKind = "unavailable"
+
+
+class LocationUnreadable(Worded):
+    """Nothing at the location can be read. The message says why, and what to do."""
+
+
+class LocationRefused(LocationUnreadable):
+    """Listing the location exceeds a limit. It is not tried again until the location changes."""
+
+
+class LocationReplaced(LocationUnreadable):
+    """The path leads to something else than what was added.
+
+    ``identity`` is that of what is there now; empty if it must not be opened at all.
+    """
+
+    identity: str = ""

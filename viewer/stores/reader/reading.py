@@ -1,0 +1,162 @@
+"""Have reader processes list and read a store, whatever happens to those processes."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from viewer.messages.message import Words
+from viewer.messages.message import gettext_noop as _
+from viewer.stores.errors import LocationRefused, LocationUnreadable
+from viewer.stores.packing import Packed, problem_with
+from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.reader.pool import (
+    ENDED_BY_OTHERS,
+    OUT_OF_TIME,
+    ReaderProcess,
+    Readers,
+    patience,
+    wait_for_any,
+)
+from viewer.stores.reader.wire import Batch, Find, List
+from viewer.stores.snapshots import too_slow
+
+# Entries of one message, and entries that a reader is sent before it has answered.
+BATCH_SIZE, MAX_UNANSWERED = 10, 120
+
+
+def answered_list(readers: Readers, message: List | Find, limits: Limits) -> list[Entry | ReadProblem]:
+    """What a reader answers to a request for entries. Raises LocationUnreadable."""
+    for _attempt in range(2):
+        try:
+            reader = readers.want(1)[0]
+        except OSError as error:
+            words = _cannot_start(error)
+            raise LocationUnreadable(words.text, **words.values) from None
+        try:
+            reader.send(message)
+            return _listed(reader, patience(limits))
+        except TimeoutError:
+            readers.drop(reader)
+            raise LocationUnreadable(_("Reading it took too long. Try again.")) from None
+        except (OSError, EOFError, msgspec.MsgspecError):
+            status = reader.status()
+            readers.drop(reader)
+        if status not in ENDED_BY_OTHERS | {0}:
+            words = _why_ended(status, limits)
+            raise LocationRefused(words.text, **words.values)
+    raise LocationUnreadable(_("The process that reads it was ended. Try again."))
+
+
+def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
+    found: list[Entry | ReadProblem] = []
+    while True:
+        answer = reader.answer(seconds)
+        if answer is None:
+            raise TimeoutError
+        if answer.unreadable is not None:
+            kind = LocationRefused if answer.is_refused else LocationUnreadable
+            raise kind(answer.unreadable.text, **answer.unreadable.values)
+        found += answer.entries
+        found += answer.problems
+        if answer.is_last:
+            return found
+
+
+class Reading:
+    """Entries that are read by at most ``max_readers`` processes."""
+
+    def __init__(self, readers: Readers, limits: Limits, entries: Sequence[Entry], max_readers: int) -> None:
+        self._readers, self._limits, self._max_readers = readers, limits, max_readers
+        self._pending = deque(entries)
+        # Keys of the entries at which another program ended a reader.
+        self._ended_at: set[str] = set()
+
+    def results(self) -> Iterator[Packed | ReadProblem]:
+        """One result for each entry."""
+        while self._pending or any(reader.unanswered for reader in self._readers.all):
+            try:
+                yield from self._send()
+            except OSError as error:
+                yield from self._without_new_reader(error)
+                continue
+            busy = [reader for reader in self._readers.all if reader.unanswered]
+            for reader in wait_for_any(busy, 1.0):
+                yield from self._answers(reader)
+            for reader in busy:
+                if reader in self._readers.all:
+                    yield from self._timed_out(reader)
+
+    def _send(self) -> Iterator[ReadProblem]:
+        """Send each reader more entries, in turn. Raises OSError if no reader can be started."""
+        has_sent = True
+        while self._pending and has_sent:
+            has_sent = False
+            # Smaller shares towards the end, so that all readers finish at about the same time.
+            max_unanswered = max(1, min(MAX_UNANSWERED, len(self._pending) // 4))
+            for reader in list(self._readers.want(self._max_readers)):
+                if self._pending and len(reader.unanswered) < max_unanswered:
+                    count = min(BATCH_SIZE, len(self._pending))
+                    entries = [self._pending.popleft() for _ in range(count)]
+                    has_sent = True
+                    try:
+                        reader.send(Batch(entries))
+                    except OSError:
+                        yield from self._lost(reader)
+
+    def _answers(self, reader: ReaderProcess) -> Iterator[Packed | ReadProblem]:
+        try:
+            while reader.unanswered and (answer := reader.answer(0)) is not None:
+                if result := answer.read or answer.problem:
+                    yield result
+        except (OSError, EOFError, msgspec.MsgspecError):
+            yield from self._lost(reader)
+
+    def _lost(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
+        """Give the entries of a reader that has ended to others, except the one that has ended it."""
+        status, unanswered = reader.status(), list(reader.unanswered)
+        self._readers.drop(reader)
+        if status != 0 and unanswered:
+            entry = unanswered.pop(0)
+            if status not in ENDED_BY_OTHERS:
+                yield problem_with(entry, "refused", _why_ended(status, self._limits))
+            elif entry.key in self._ended_at:
+                reason = Words(_("The process that read it was ended twice."))
+                yield problem_with(entry, "unavailable", reason)
+            else:
+                self._ended_at.add(entry.key)
+                unanswered.insert(0, entry)
+        self._pending.extendleft(reversed(unanswered))
+
+    def _timed_out(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
+        """Drop a reader that has not answered for too long."""
+        seconds = patience(self._limits)
+        if reader.silent_since is None or time.monotonic() - reader.silent_since < seconds:
+            return
+        entry, *rest = reader.unanswered
+        self._readers.drop(reader)
+        reason = Words(_("It could not be read within %(most)d seconds."), {"most": int(seconds)})
+        yield problem_with(entry, "unavailable", reason)
+        self._pending.extendleft(reversed(rest))
+
+    def _without_new_reader(self, error: OSError) -> Iterator[ReadProblem]:
+        """Continue with the readers that there are; without any, give up."""
+        if not self._readers.all:
+            while self._pending:
+                yield problem_with(self._pending.popleft(), "unavailable", _cannot_start(error))
+        self._max_readers = len(self._readers.all)
+
+
+def _why_ended(status: int, limits: Limits) -> Words:
+    """Why an entry has ended a reader with this status."""
+    if status in OUT_OF_TIME:
+        return too_slow(limits).words
+    return Words(
+        _("The process that read it crashed, possibly out of memory (%(status)d)."), {"status": status}
+    )
+
+
+def _cannot_start(error: OSError) -> Words:
+    why = str(error.strerror or error)
+    return Words(_("No process could be started to read it: %(why)s."), {"why": why})

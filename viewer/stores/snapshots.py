@@ -1,0 +1,193 @@
+"""From an entry of a store to its snapshot: read, checked, redacted, and decoded by the engine's format.
+
+``snapshot_of`` redacts the bytes and the ids of a checkpoint before anything that keeps, logs or sends them.
+This is the only place where checkpoints are redacted while they are read.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from viewer.messages.message import gettext_noop as _
+from viewer.redaction.json.document import redacted_json
+from viewer.redaction.json.scan import scan
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
+from viewer.redaction.texts import redacted_name
+from viewer.stores.errors import Broken, Foreign, Incomplete, Refused, Unreadable
+from viewer.stores.protocol import Entry, Limits, RawCheckpoint, RecordedIds, Snapshot, Store, StoreFormat
+
+# Python refuses longer numbers.
+MAX_DIGITS = 4000
+# Larger bodies are checked for their depth even if nothing in them suggests it.
+MIN_BYTES_TO_CHECK_DEPTH = 4 * 1024 * 1024
+_DIGIT = re.compile(rb"[0-9]")
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MAX_DIGITS)
+# A string that does not end extends to the end of the data, so that it is matched only once.
+_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_FOREIGN_STARTS = {
+    b"\x1f\x8b": _("It is compressed with gzip."),
+    b"PK\x03\x04": _("It is a ZIP archive."),
+    b"SQLite format 3\x00": _("It is an SQLite file: add it as a location."),
+    b"%PDF": _("It is a PDF."),
+}
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def read_snapshot(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Snapshot:
+    """The snapshot of an entry, redacted. Raises Unreadable."""
+    started = time.process_time()
+    raw = store.read(entry)
+    try:
+        return snapshot_of(raw, store.formats, store.limits, started, known)
+    except Unreadable as error:
+        error.entry = raw.entry
+        raise
+
+
+def snapshot_of(
+    raw: RawCheckpoint,
+    formats: Sequence[StoreFormat],
+    limits: Limits,
+    started: float,
+    known: KnownSecrets = NONE_KNOWN,
+) -> Snapshot:
+    """The snapshot of what a store has read, redacted, by the first format that recognises it.
+
+    Raises Unreadable.
+    ``started`` is the process time, in seconds, at which reading began.
+    """
+    data = checked_text(raw.data, limits)
+    findings = scan(data)
+    if findings.has_deep_nesting or len(data) > MIN_BYTES_TO_CHECK_DEPTH:
+        _check_depth(data, limits, started)
+    try:
+        body = redacted_json(data, findings, known)
+        snapshot = _recognised(body, raw, formats, known)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _not_json(error) from None
+    except RecursionError:
+        raise _too_deep(limits) from None
+    _check_time(limits, started)
+    return snapshot
+
+
+def _recognised(
+    body: bytes, raw: RawCheckpoint, formats: Sequence[StoreFormat], known: KnownSecrets
+) -> Snapshot:
+    """The snapshot of a redacted body. Raises Foreign if no format recognises it."""
+    foreign: Foreign | None = None
+    for store_format in formats:
+        try:
+            ids = _redacted_ids(raw.ids_by(store_format), known)
+            return store_format.snapshot_of(body, raw.entry, ids)
+        except Foreign as error:
+            foreign = foreign or error
+    raise foreign or Foreign(_("It is JSON, but not a checkpoint of a known engine."))
+
+
+def _redacted_ids(ids: RecordedIds, known: KnownSecrets) -> RecordedIds:
+    """The ids without secrets. Different ids stay different."""
+    parent_id = redacted_name(ids.parent_id, known) if ids.parent_id else None
+    return RecordedIds(redacted_name(ids.checkpoint_id, known), parent_id, redacted_name(ids.branch, known))
+
+
+def checked_text(data: bytes, limits: Limits) -> bytes:
+    """The bytes as UTF-8, whatever their encoding is. Raises Unreadable."""
+    if len(data) > limits.max_bytes:
+        raise too_large(len(data), limits)
+    if not data.startswith(b"{"):
+        _check_start(data)
+    _check_numbers(data)
+    return data if data.isascii() else _utf8(data)
+
+
+def _check_start(data: bytes) -> None:
+    """Raise Unreadable if the first bytes show that this is not JSON."""
+    if not data or data.isspace():
+        raise Incomplete(_("It is empty."))
+    for start, reason in _FOREIGN_STARTS.items():
+        if data.startswith(start):
+            raise Foreign(reason)
+    if data.startswith(_BYTE_ORDER_MARKS):
+        raise Broken(_("It starts with a byte order mark, which the engine cannot read."))
+    if data.startswith(b"\0"):
+        raise Incomplete(_("It contains zero bytes where text is expected."))
+
+
+def _utf8(data: bytes) -> bytes:
+    try:
+        data.decode("utf-8")
+        return data
+    except UnicodeDecodeError as error:
+        if error.end >= len(data) and error.reason == "unexpected end of data":
+            raise Incomplete(_("It ends in the middle of a character.")) from None
+    try:
+        # The first versions of CrewAI wrote in the locale's encoding.
+        return data.decode("cp1252").encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Broken(
+            _("Its text is neither UTF-8 nor Windows-1252 (byte %(byte)d)."), byte=error.start
+        ) from None
+
+
+def _check_numbers(data: bytes) -> None:
+    """Raise Broken for a number that is too long to be read. Such a number spans one of the probed bytes."""
+    probed = MAX_DIGITS // 2
+    for digit in _DIGIT.finditer(data[::probed]):
+        step = digit.start() * probed
+        if not data[step : step + 16].isdigit():
+            continue
+        if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
+            raise Broken(_("It contains a number of more than %(most)d digits."), most=MAX_DIGITS)
+
+
+def _check_depth(data: bytes, limits: Limits, started: float) -> None:
+    depth = 0
+    for count, match in enumerate(_STRINGS_AND_BRACKETS.finditer(data)):
+        first = data[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > limits.max_depth:
+                raise _too_deep(limits)
+        elif first in b"]}":
+            depth -= 1
+        if not count % 65536:
+            _check_time(limits, started)
+
+
+def _check_time(limits: Limits, started: float) -> None:
+    if time.process_time() - started > limits.max_seconds:
+        raise too_slow(limits)
+
+
+def too_slow(limits: Limits) -> Refused:
+    """The error for an entry that takes too much processor time."""
+    return Refused(_("Reading it took more than %(most)s seconds."), most=f"{limits.max_seconds:g}")
+
+
+def too_large(size: int, limits: Limits) -> Refused:
+    """The error for an entry of this many bytes."""
+    return Refused(
+        _("It has %(size)s bytes. The limit is %(most)s."),
+        size=f"{size:,}",
+        most=f"{limits.max_bytes:,}",
+    )
+
+
+def too_much_memory(limits: Limits) -> Refused:
+    """The error for an entry that takes too much memory."""
+    return Refused(_("Reading it takes more than %(most)d MB of memory."), most=limits.max_memory // 2**20)
+
+
+def _too_deep(limits: Limits) -> Refused:
+    return Refused(_("It is nested more than %(most)d levels deep."), most=limits.max_depth)
+
+
+def _not_json(error: Exception) -> Incomplete:
+    """The error for data that are not JSON, without the library's message, which may quote them."""
+    match = re.search(r"byte (\d+)", str(error))
+    if match:
+        return Incomplete(_("Invalid JSON at byte %(byte)s."), byte=match[1])
+    return Incomplete(_("Truncated JSON."))
