@@ -23,7 +23,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
 
     ``name`` is that of an SQLite file in the folder, and empty for a folder of JSON files. ``identity`` is
     that of the file. ``scratch`` is a folder for a copy of it. ``secrets`` are redacted in all texts, and
-    never written to disk.
+    never written to disk. ``engines`` are the packages whose store formats are tried, in order.
     """
 
     name: str
