@@ -16,8 +16,10 @@ from viewer.engines import engine_named, packages
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
 from viewer.redaction.json.document import decoded
+from viewer.stores.errors import Unreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.protocol import Entry, Limits, Snapshot, Unreadable
+from viewer.stores.protocol import Entry, Limits, Snapshot
+from viewer.stores.snapshots import read_snapshot
 
 STORES = Path(__file__).resolve().parents[1] / "recorded_stores"
 # Source that no engine may execute.
@@ -51,7 +53,7 @@ def snapshots(sample: Sample) -> Iterator[Snapshot]:
     with JsonFolder(sample.store, Limits(), formats) as folder:
         for entry in folder.entries():
             assert isinstance(entry, Entry)
-            yield folder.read(entry)
+            yield read_snapshot(folder, entry)
 
 
 def contents(sample: Sample) -> list[Any]:
@@ -82,7 +84,7 @@ def test_bytes_that_are_not_a_checkpoint_are_refused(sample: Sample, tmp_path: P
         for entry in store.entries():
             assert isinstance(entry, Entry)
             with pytest.raises(Unreadable):
-                store.read(entry)
+                read_snapshot(store, entry)
 
 
 @pytest.mark.parametrize("body", [{}, {"entities": 1, "units": 1}, {"state": [], "units": {"a": None}}])

@@ -36,14 +36,14 @@ def test_a_system_error_does_not_make_a_file_broken(
     def fail(name: str, folder: int) -> int:
         raise OSError(code, os.strerror(code))
 
-    with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as provider:
+    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         monkeypatch.setattr(json_folder, "open_file", fail)
         problem = read_packed(provider, entry)
         assert isinstance(problem, ReadProblem) and problem.kind == "unavailable" and str(problem.reason)
         monkeypatch.setattr(json_folder, "open_folder", fail)
-        with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as again:
+        with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as again:
             listed = list(again.entries())
     kinds = [problem.kind for problem in listed if isinstance(problem, ReadProblem)]
     assert code == errno.ENOENT or kinds == ["unavailable"]
@@ -51,7 +51,7 @@ def test_a_system_error_does_not_make_a_file_broken(
 
 def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
-    with JsonFolder(tmp_path / "store", [STORE_FORMAT], Limits()) as provider:
+    with JsonFolder(tmp_path / "store", Limits(), [STORE_FORMAT]) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "elsewhere")
@@ -62,7 +62,7 @@ def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_problem_has_the_fingerprint_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    with JsonFolder(tmp_path, [STORE_FORMAT], Limits()) as provider:
+    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as provider:
         (entry,) = provider.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "whole")

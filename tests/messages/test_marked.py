@@ -12,7 +12,7 @@ from viewer.messages.message import MOST_PLACES
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What makes a text one for a person, wherever it is called.
 MAKERS = {
-    *("Words", "StillWritten", "Broken", "Foreign", "LocationUnreadable"),
+    *("Words", "Incomplete", "Broken", "Foreign", "LocationUnreadable"),
     *("EditRefused", "BranchRefused", "NoLayout", "JobRefused"),
     *("Refused", "WrongAnswer", "words", "warn"),
 }

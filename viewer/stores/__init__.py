@@ -23,10 +23,10 @@ def store_at(path: Path, limits: Limits | None = None) -> Store:
     formats = [store_format_in(package) for package in packages()]
     with found_at(path.resolve()) as found:
         if found.is_folder:
-            return JsonFolder(path, formats, limits)
+            return JsonFolder(path, limits, formats)
         check_is_sqlite(found)
     # Imported only if needed: it loads a second SQLite library, and two in one process release each other's
     # locks.
     from viewer.stores.sqlite import SqliteStore
 
-    return SqliteStore(path, formats, limits)
+    return SqliteStore(path, limits, formats)

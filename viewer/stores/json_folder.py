@@ -42,7 +42,7 @@ class JsonFolder:
 
     kind: Literal["json"] = "json"
 
-    def __init__(self, folder: Path | int, formats: Sequence[StoreFormat], limits: Limits) -> None:
+    def __init__(self, folder: Path | int, limits: Limits, formats: Sequence[StoreFormat]) -> None:
         self.formats, self.limits = formats, limits
         self._folder = folder
         # Open descriptors by the folder's key. The key of the location itself is "".

@@ -112,7 +112,7 @@ class LocationReader:
         yield from reading.results()
 
     def _folder(self) -> JsonFolder:
-        return JsonFolder(self._found.folder, (), self._address.limits)
+        return JsonFolder(self._found.folder, self._address.limits, ())
 
     def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
         return answered_list(self._readers, message, self._address.limits)

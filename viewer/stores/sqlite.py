@@ -47,7 +47,7 @@ class SqliteStore:
 
     kind: Literal["sqlite"] = "sqlite"
 
-    def __init__(self, file: Path | DatabaseFile, formats: Sequence[StoreFormat], limits: Limits) -> None:
+    def __init__(self, file: Path | DatabaseFile, limits: Limits, formats: Sequence[StoreFormat]) -> None:
         self.formats, self.limits = formats, limits
         self._given = file
         # The file's folder, if only a path was given.

@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from viewer.stores.protocol import Entry, Foreign, Outside, Snapshot, StoreFormat
+from viewer.stores.errors import Foreign
+from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
 
 
 class Document(msgspec.Struct):
@@ -28,14 +29,14 @@ class CounterFormat:
 
     engine = "counter"
 
-    def outside_of_file(self, path: str) -> Outside:
+    def ids_in_path(self, path: str) -> RecordedIds:
         folder, _slash, name = path.rpartition("/")
-        return Outside(name.removesuffix(".json"), None, folder)
+        return RecordedIds(name.removesuffix(".json"), None, folder)
 
-    def outside_of_row(self, key: str, parent_id: str | None, branch: str) -> Outside:
-        return Outside(key, parent_id, branch)
+    def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
+        return RecordedIds(key, parent_id, branch)
 
-    def snapshot_of(self, body: bytes, entry: Entry, outside: Outside) -> Snapshot:
+    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         try:
             document = _document.decode(body)
         except msgspec.ValidationError:
@@ -45,9 +46,9 @@ class CounterFormat:
             key=entry.key,
             fingerprint=entry.fingerprint,
             size=entry.size,
-            checkpoint_id=outside.checkpoint_id,
+            checkpoint_id=ids.checkpoint_id,
             parent_id=document.parent,
-            branch=outside.branch or "main",
+            branch=ids.branch or "main",
             trigger=document.trigger,
             subject=", ".join(document.units),
             created_at=datetime.fromisoformat(document.at) if document.at else None,

@@ -90,9 +90,9 @@ class Reader:
             if message.name:
                 identity = Identity.parse(message.identity)
                 file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
-                store = SqliteStore(file, formats, message.limits)
+                store = SqliteStore(file, message.limits, formats)
             else:
-                store = JsonFolder(self._folder, formats, message.limits)
+                store = JsonFolder(self._folder, message.limits, formats)
             self._store = store.__enter__()
         return self._store
 
