@@ -2,7 +2,7 @@
 
 This is not a pool of ``concurrent.futures``, ``multiprocessing`` or pebble: those start a worker by importing
 the main module again, which is Django and takes seconds, and unpickle its answers, which can run code. None
-of them passes a descriptor to a worker, or tells which of its files has ended it.
+of them passes a descriptor to a worker, or reports which file has ended it.
 """
 
 import atexit
