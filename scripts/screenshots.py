@@ -45,7 +45,7 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
     return {
         "run": f"{selected.get_absolute_url()}&tab=tasks",
         "fork": reverse("fork", args=[start.pk]),
-        "vary": reverse("vary", args=[start.pk]),
+        "vary": reverse("new-sweep", args=[start.pk]),
     }
 
 

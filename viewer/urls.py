@@ -1,6 +1,6 @@
-"""Every address of the viewer, grouped by screen."""
+"""The URLs of the viewer, grouped by screen."""
 
-from django.urls import path
+from django.urls import URLPattern, path
 
 from viewer.views import (
     checkpoints,
@@ -11,9 +11,16 @@ from viewer.views import (
     new_runs,
     preflight,
     projects,
+    redirects,
     runs,
     sweeps,
 )
+
+
+def moved(route: str, name: str) -> URLPattern:
+    """Return a path that redirects this old address to the URL with this name."""
+    return path(route, redirects.moved, {"name": name}, name=f"moved-{name}")
+
 
 location_urls = [
     path("", locations.index, name="locations"),
@@ -21,10 +28,10 @@ location_urls = [
     path("locations/<uuid:uid>/", locations.show, name="location"),
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
     path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
-    path("locations/<uuid:uid>/forget/", locations.forget, name="location-forget"),
+    path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
-    # ?entry_point=<module:name>&again=<run> is what it begins with.
+    # ?entry_point=<module:name>&again=<run> fills in the form.
     path("locations/<uuid:uid>/run/", new_runs.new, name="new-run"),
     path("locations/<uuid:uid>/run/plan/", new_runs.plan, name="new-run-plan"),
 ]
@@ -43,9 +50,9 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
     path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
-    path("looks/<uuid:pk>/", preflight.show, name="look"),
-    path("checkpoints/<int:pk>/variations/", sweeps.vary, name="vary"),
-    path("checkpoints/<int:pk>/variations/plan/", sweeps.plan, name="vary-plan"),
+    path("preflight/<uuid:pk>/", preflight.show, name="preflight"),
+    path("checkpoints/<int:pk>/sweep/", sweeps.vary, name="new-sweep"),
+    path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),
 ]
 
 job_urls = [
@@ -55,16 +62,28 @@ job_urls = [
     path("jobs/<uuid:pk>/", jobs.show, name="job"),
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
-    path("variations/<uuid:uid>/", sweeps.show, name="variations"),
+    path("sweeps/<uuid:uid>/", sweeps.show, name="sweep"),
     path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
 ]
 
-question_urls = [
-    path("questions/", inbox.index, name="questions"),
-    path("questions/waiting/", inbox.waiting_now, name="questions-waiting"),
-    path("questions/count/", inbox.count, name="questions-count"),
+inbox_urls = [
+    path("inbox/", inbox.index, name="inbox"),
+    path("inbox/waiting/", inbox.waiting_now, name="inbox-waiting"),
+    path("inbox/count/", inbox.count, name="inbox-count"),
     path("jobs/<uuid:job>/questions/<int:number>/", inbox.show, name="question"),
     path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
 ]
 
-urlpatterns = location_urls + run_urls + checkpoint_urls + job_urls + question_urls
+# Addresses of version 0.1.0. Links to them are in terminals, notes and bookmarks.
+moved_urls = [
+    moved("locations/<uuid:uid>/forget/", "location-remove"),
+    moved("looks/<uuid:pk>/", "preflight"),
+    moved("checkpoints/<int:pk>/variations/", "new-sweep"),
+    moved("checkpoints/<int:pk>/variations/plan/", "new-sweep-plan"),
+    moved("variations/<uuid:uid>/", "sweep"),
+    moved("questions/", "inbox"),
+    moved("questions/waiting/", "inbox-waiting"),
+    moved("questions/count/", "inbox-count"),
+]
+
+urlpatterns = location_urls + run_urls + checkpoint_urls + job_urls + inbox_urls + moved_urls

@@ -1,21 +1,21 @@
-// What happens to jobs, said to people who hear a page. Announced once, whatever is sent again.
+// Announces what happens to jobs in the page's one live region. Each change is announced once.
 
 const PROGRESS_MILLISECONDS = 10_000;
-// What was last said of each job, by its id. A page that connects again is sent what it knows already.
+// The last announced state of each job, by its id. A page that reconnects receives known states again.
 const known = new Map();
 let waiting = "";
 let timer = 0;
 
-/** Say it: after what is being read, or at once where it is urgent. */
-export function announce(text, isUrgent = false) {
-  const region = document.getElementById(isUrgent ? "announced-now" : "announced");
+/** Announces the text after what a screen reader is reading. */
+export function announce(text) {
+  const region = document.getElementById("announcements");
   if (!region || !text) return;
-  // The same words again are words, too.
+  // Clearing first makes a screen reader read the same text again.
   region.textContent = "";
   requestAnimationFrame(() => (region.textContent = text));
 }
 
-/** Progress comes often: the latest of it is said every ten seconds. */
+/** Progress changes often: only the latest is announced, every ten seconds. */
 function announceProgress(text) {
   waiting = text;
   timer ||= setTimeout(() => {
@@ -27,7 +27,7 @@ function announceProgress(text) {
 
 const textOf = (element) => element?.textContent.replace(/\s+/g, " ").trim() ?? "";
 
-/** What the page shows of a job: its status, its question, how far it is, and all that in words. */
+/** Returns what the page shows of a job: its status, question, progress and sentence. */
 function stateOf(progress) {
   const sentence = textOf(progress.querySelector(".job-sentence"));
   return {
@@ -40,25 +40,25 @@ function stateOf(progress) {
   };
 }
 
-function tellOf(progress) {
+function announceChange(progress) {
   const job = progress.dataset.job;
   const now = stateOf(progress);
   const before = known.get(job);
   known.set(job, now);
-  if (now.asks && now.asks !== before?.asks) announce(`${now.sentence}. ${now.asks}`, true);
+  if (now.asks && now.asks !== before?.asks) announce(`${now.sentence}. ${now.asks}`);
   else if (now.status !== before?.status) {
-    // What was to be said of its progress is no longer true.
+    // Progress that is not announced yet is out of date.
     waiting = "";
     const hasFailed = now.status === "is-failed" || now.status === "is-interrupted";
-    announce(hasFailed ? `${now.sentence}. ${now.reason}` : now.words, hasFailed);
+    announce(hasFailed ? `${now.sentence}. ${now.reason}` : now.words);
   } else if (now.done !== before.done || now.sentence !== before.sentence) announceProgress(now.words);
 }
 
 const shown = () => document.querySelectorAll("[data-job]");
 for (const progress of shown()) known.set(progress.dataset.job, stateOf(progress));
-document.addEventListener("htmx:wsAfterMessage", () => shown().forEach(tellOf));
+document.addEventListener("htmx:wsAfterMessage", () => shown().forEach(announceChange));
 
-// The page that a start leads to says that it has begun, and the keyboard goes on there.
+// After a start, the page announces the job and moves the focus to it.
 const begun = new URLSearchParams(location.search).get("job");
 const bar = begun && document.querySelector(`[data-job="${CSS.escape(begun)}"]`);
 if (bar && performance.getEntriesByType("navigation")[0]?.type === "navigate") {

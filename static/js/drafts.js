@@ -61,7 +61,7 @@ function keepDraft(form) {
   const isChoice = (control) => ["checkbox", "radio"].includes(control.type);
   const isPrivate = (control) => control.closest("[data-undrafted]") || SECRET_NAME.test(control.name);
   const isLeftOut = (control) =>
-    !control.name || NEVER.has(control.name) || control.type === "hidden" || control.closest("#look") || isPrivate(control);
+    !control.name || NEVER.has(control.name) || control.type === "hidden" || control.closest("#preflight") || isPrivate(control);
   const controls = () => [...form.elements].filter((control) => control.matches("input, textarea, select") && !isLeftOut(control));
 
   function isChanged(control) {

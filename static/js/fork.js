@@ -40,8 +40,8 @@ function say(words) {
   if (state) state.textContent = words;
 }
 
-// A look that is waited for asks by itself; that tells nothing of the plan.
-const isOfTheForm = (event) => event.target.id !== "look-wait";
+// A running preflight check polls for its result; that does not update the plan.
+const isOfTheForm = (event) => event.target.id !== "preflight-wait";
 
 if (form.hasAttribute("hx-post")) {
   form.classList.add("is-live");

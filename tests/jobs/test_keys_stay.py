@@ -68,7 +68,7 @@ def test_no_key_that_a_run_tells_is_kept_shown_or_sent(
     follower = Thread(target=follow)
     follower.start()
     wait_until(lambda: job.questions.exists())
-    pages = ["jobs", "questions", "questions-count"]
+    pages = ["jobs", "questions", "inbox-count"]
     shown = {name: client.get(reverse(name)).content.decode() for name in pages}
     shown["question"] = client.get(reverse("question", args=[job.pk, 1])).content.decode()
     call_command("checkpoints", "answer", "--json")

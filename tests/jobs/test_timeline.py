@@ -5,7 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from viewer.models import JobEvent
-from viewer.presentation.jobs.timeline import Timeline, tell
+from viewer.presentation.jobs.timeline import Timeline, add_events
 
 
 def event(seq: int, kind: str, **data: Any) -> JobEvent:
@@ -14,7 +14,7 @@ def event(seq: int, kind: str, **data: Any) -> JobEvent:
 
 def told(*events: JobEvent) -> Timeline:
     timeline = Timeline()
-    tell(timeline, events)
+    add_events(timeline, events)
     return timeline
 
 
@@ -36,11 +36,13 @@ def test_streamed_text_is_one_row_until_something_else_happens() -> None:
 
 def test_text_for_a_row_that_is_shown_already_is_told_apart() -> None:
     timeline = told(event(1, "text", text="The ", agent="Writer"))
-    assert [row.words for row in timeline.take_new().rows] == ["The "]
-    tell(timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")])
-    new = timeline.take_new()
+    assert [row.words for row in timeline.pop_new().rows] == ["The "]
+    add_events(
+        timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")]
+    )
+    new = timeline.pop_new()
     assert (new.rows, new.added_to, new.added) == ([], 1, "end.")
-    assert timeline.take_new().added_to is None
+    assert timeline.pop_new().added_to is None
 
 
 def test_each_kind_has_words_and_failures_say_why() -> None:
@@ -63,4 +65,4 @@ def test_each_kind_has_words_and_failures_say_why() -> None:
 
 
 def test_an_event_without_its_data_is_told_all_the_same() -> None:
-    assert told(event(1, "tool_started")).rows[0].words == "Used the tool "
+    assert told(event(1, "tool_started")).rows[0].words == "Called the tool "

@@ -155,7 +155,7 @@ async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> 
     await socket.receive_from()
     await event(job, 1, "task_started", task="a", position=1, agent="Researcher").asave()
     message = await socket.receive_from(timeout=30)
-    assert "Forking to <strong>what-if</strong></a>: Research" in message
+    assert "Forking to <strong>what-if</strong></a>: Research" in " ".join(message.split())
     assert "job-event" not in message
     assert "pinned" in NOT_RUN
 

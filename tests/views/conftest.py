@@ -1,8 +1,10 @@
 """Somebody who is logged in, real stores that were imported, and runs of any length."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,6 +16,29 @@ from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Run
 
 STORES = Path(__file__).resolve().parent.parent / "recorded_stores"
+
+
+def compact(html: str) -> str:
+    """Return the HTML without line breaks and indentation, except in ``pre`` and ``textarea``."""
+    parts = re.split(r"(<(?:pre|textarea)\b.*?</(?:pre|textarea)>)", html, flags=re.S)
+    parts[::2] = [re.sub(r"\s*\n\s*", "\n", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(?<=>)\n|\n(?=[<>])", "", part).replace("\n", " ") for part in parts[::2]]
+    return "".join(parts)
+
+
+class CompactClient(Client):
+    """A test client that returns compact HTML, so that tests do not depend on a template's layout."""
+
+    def request(self, **request: Any) -> Any:
+        response = super().request(**request)
+        if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
+            response.content = compact(response.content.decode()).encode()
+        return response
+
+
+@pytest.fixture
+def client() -> Client:
+    return CompactClient()
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
     client.force_login(teammate("reader"))
     answer = client.post(reverse("location-add"), {"path": "/"})
     assert answer.status_code == 403
-    assert "The form was not sent" in answer.content.decode()
+    assert "The form was not submitted" in answer.content.decode()
 
 
 @pytest.mark.parametrize("method", ["put", "delete", "patch"])

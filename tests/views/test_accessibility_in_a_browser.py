@@ -52,7 +52,7 @@ def test_each_address(open_page: Open, location: Location) -> None:
     client = Client()
     client.force_login(teammate("ada", "run"))
     pages = {name: at for name, at in addresses.items() if is_page(client, at)}
-    assert {"locations", "run", "fork", "new-run", "vary", "job", "jobs", "questions"} <= set(pages)
+    assert {"locations", "run", "fork", "new-run", "new-sweep", "job", "jobs", "inbox"} <= set(pages)
     assert faults_of(open_page("/"), pages) == ""
 
 
@@ -64,7 +64,7 @@ def is_page(client: Client, address: str) -> bool:
 
 
 def test_pages_without_anything_on_them(open_page: Open, location: Location) -> None:
-    names = ("locations", "jobs", "questions")
+    names = ("locations", "jobs", "inbox")
     pages = {name: reverse(name) for name in names} | {"location": location.get_absolute_url()}
     assert faults_of(open_page("/"), pages) == ""
     Location.objects.all().delete()
@@ -135,12 +135,12 @@ def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) ->
             pages |= {
                 f"question {number}": reverse("question", args=[job.pk, number]) for number in (1, 2, 3)
             }
-    pages |= {name: reverse(name) for name in ("jobs", "questions")}
-    pages |= {"run": checkpoint.run.get_absolute_url(), "variations": group.get_absolute_url()}
+    pages |= {name: reverse(name) for name in ("jobs", "inbox")}
+    pages |= {"run": checkpoint.run.get_absolute_url(), "sweep": group.get_absolute_url()}
     assert faults_of(open_page("/"), pages) == ""
 
 
-@pytest.mark.parametrize("name", ["fork", "vary", "resume"])
+@pytest.mark.parametrize("name", ["fork", "new-sweep", "resume"])
 def test_a_form_that_was_refused(open_page: Open, checkpoint: Checkpoint, name: str) -> None:
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
     looked(checkpoint, components=[part])
@@ -177,7 +177,7 @@ def test_a_project_that_cannot_be_confirmed(open_page: Open, location: Location)
 
 def test_who_may_only_look(browser: Browser, live_server: LiveServer, location: Location) -> None:
     addresses = addresses_at(location)
-    names = ("locations", "location", "run", "jobs", "job", "questions", "question", "fork", "project")
+    names = ("locations", "location", "run", "jobs", "job", "inbox", "question", "fork", "project")
     with opening(browser, live_server.url, "look") as open_page:
         assert faults_of(open_page("/"), {name: addresses[name] for name in names}) == ""
 

@@ -115,7 +115,7 @@ def test_a_new_run_that_wrote_nothing_is_in_its_locations_list(runner: Client, l
     )
     page = runner.get(location.get_absolute_url()).content.decode()
     assert job.get_absolute_url() in page and "no key" in page
-    assert "No checkpoints here yet" not in page
+    assert "No checkpoints yet" not in page
     assert f"{reverse('new-run', args=[location.uid])}?retry={job.pk}" in page
     Job.objects.update(status="running")
     assert job.get_absolute_url() not in re.sub(

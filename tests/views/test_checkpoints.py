@@ -31,7 +31,7 @@ def test_the_overview_tells_what_it_is_and_where_it_stands(reader: Client, forke
     assert forked.source in detail
     assert forked.parent and f"?at={forked.parent.checkpoint_id}" in detail.replace("&amp;", "&")
     assert "Researcher on AI" in detail and "gpt-4o-mini" in detail
-    assert "executors of its agents" in detail
+    assert "agent executors" in detail
 
 
 def test_tasks_tell_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:
@@ -39,7 +39,7 @@ def test_tasks_tell_what_a_fork_edited_and_ran_again(reader: Client, forked: Che
     words = [word for word in ("edited", "ran again", "not run yet") if f">{word}</span>" in detail]
     assert words == ["edited", "ran again", "not run yet"]
     assert "EDITED RESEARCH OUTPUT" in detail
-    assert "Its output was made for: Research AI trends for 2026" in detail
+    assert "Output of an earlier prompt: Research AI trends for 2026" in detail
 
 
 def test_tasks_of_a_run_that_left_nothing_have_no_such_words(reader: Client, crew_run: Run) -> None:
@@ -61,12 +61,12 @@ def test_a_flows_state_and_methods_are_shown(reader: Client, imported: Imported)
 
 
 def test_a_crew_says_that_it_has_no_state(reader: Client, forked: Checkpoint) -> None:
-    assert "Only a flow has a state" in tab_of(reader, forked, "state")
+    assert "Only flows have a state" in tab_of(reader, forked, "state")
 
 
 def test_a_lone_agent_is_led_to_its_events(reader: Client, imported: Imported) -> None:
     agent = imported("1.14.7/agent").checkpoints.latest("row")
-    assert "A lone agent has no tasks" in tab_of(reader, agent, "tasks")
+    assert "A single agent has no tasks" in tab_of(reader, agent, "tasks")
 
 
 def test_events_are_a_timeline_with_messages_and_tokens(reader: Client, forked: Checkpoint) -> None:

@@ -34,11 +34,11 @@ def deep(request: pytest.FixtureRequest, location: Location) -> Checkpoint:
 def test_its_tabs_say_so(client: Client, person: User, deep: Checkpoint, tab: str) -> None:
     page = client.get(f"{deep.run.get_absolute_url()}?at={deep.checkpoint_id}&tab={tab}")
     assert page.status_code == 200
-    assert "too large, or nested too deep" in page.content.decode()
+    assert "too large or too deeply nested" in page.content.decode()
     assert client.get(reverse("checkpoint-raw", args=[deep.pk])).status_code == 200
 
 
-@pytest.mark.parametrize("form", ["fork", "resume", "vary"])
+@pytest.mark.parametrize("form", ["fork", "resume", "new-sweep"])
 def test_it_is_not_run(client: Client, person: User, deep: Checkpoint, form: str) -> None:
     address = reverse(form, args=[deep.pk])
     assert client.get(address).status_code == 200
@@ -54,7 +54,7 @@ def test_the_terminal_tells_what_its_row_holds(deep: Checkpoint, capsys: pytest.
 def test_its_neighbours_are_shown(client: Client, person: User, deep: Checkpoint) -> None:
     beside = stored(deep.location, CREW)
     page = client.get(f"{beside.run.get_absolute_url()}?at={beside.checkpoint_id}&tab=inputs")
-    assert "too large, or nested too deep" not in page.content.decode() and "topic" in page.content.decode()
+    assert "too large or too deeply nested" not in page.content.decode() and "topic" in page.content.decode()
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -64,7 +64,7 @@ def test_what_is_too_large_to_show_is_said_and_can_be_downloaded(
     large = stored(location, {**CREW, "checkpoint_inputs": {"topic": "word " * 10_000}})
     settings.CHECKPOINT_MAX_SHOWN_BYTES = 20_000
     page = client.get(f"{large.run.get_absolute_url()}?at={large.checkpoint_id}&tab={tab}").content.decode()
-    assert "too large, or nested too deep" in page and "word word word" not in page
+    assert "too large or too deeply nested" in page and "word word word" not in page
     answer = client.get(reverse("checkpoint-raw", args=[large.pk]))
     assert answer.content.count(b"word ") == 10_000
 
@@ -75,4 +75,4 @@ def test_what_has_too_many_values_to_be_decoded_is_not(
     many = stored(location, {**CREW, "checkpoint_inputs": {"topic": [{}] * 10_000}})
     monkeypatch.setattr(stored_module, "MOST_MEMORY_OF_VALUES", 1_000_000)
     page = client.get(f"{many.run.get_absolute_url()}?at={many.checkpoint_id}").content.decode()
-    assert "too large, or nested too deep" in page
+    assert "too large or too deeply nested" in page

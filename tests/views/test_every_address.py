@@ -18,25 +18,25 @@ from viewer.routing import websocket_urlpatterns
 
 # What these show is only looked at: they take no POST at all.
 READ = {
-    *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "look"),
-    *("jobs", "jobs-waiting", "job", "job-wait", "variations", "questions", "questions-count", "question"),
-    "questions-waiting",
+    *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "preflight"),
+    *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
+    "inbox-waiting",
 }
 # Whoever is logged in may look, and have a location read again. All else needs the right to run.
-FOR_READERS = READ - {"look", "run-again"} | {"location-refresh"}
+FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh"}
 # Forms: asking for them shows them and changes nothing, sending them does.
-FORMS = {"project", "new-run", "fork", "resume", "vary"}
+FORMS = {"project", "new-run", "fork", "resume", "new-sweep"}
 # What only a form is sent to.
 SENT = {
     *(
         "location-add",
         "location-refresh",
-        "location-forget",
+        "location-remove",
         "location-replaced",
         "project-limits",
         "fork-plan",
         "resume-plan",
-        "vary-plan",
+        "new-sweep-plan",
     ),
     "new-run-plan",
     *("day-limits", "job-start", "job-cancel", "question-answer"),
@@ -45,6 +45,11 @@ SENT = {
 LOGIN = {"login", "login-link", "logout"}
 # For programs that watch over the server: they have no login, and are told only whether it works.
 PUBLIC = {"health"}
+# Redirects from addresses of earlier versions; see test_moved_addresses.py.
+MOVED = {
+    *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),
+    *("moved-inbox", "moved-inbox-waiting", "moved-inbox-count"),
+}
 # What a page leads to: pages, and not what is fetched for them.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
 SOCKETS = {"ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
@@ -79,17 +84,16 @@ def addresses_at(location: Location) -> dict[str, str]:
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,
-        ("uid", "variations"): group.pk,
+        ("uid", "sweep"): group.pk,
         ("pk", "checkpoint"): checkpoint.pk,
         ("pk", "job"): job.pk,
-        ("pk", "look"): look.pk,
+        ("pk", "preflight"): look.pk,
     }
     found = {}
     for name, pattern in ALL.items():
-        if name in LOGIN | PUBLIC:
+        if name in LOGIN | PUBLIC | MOVED:
             continue
         kind = str(pattern.pattern).split("/")[0].removesuffix("s")
-        kind = "variations" if kind == "variation" else kind
         given = {
             part: 1 if part == "number" else job.pk if part == "job" else of[part, kind]
             for part in pattern.pattern.converters
@@ -105,7 +109,7 @@ def rows() -> dict[str, int]:
 
 
 def test_each_address_is_classed() -> None:
-    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC
+    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | MOVED
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 
@@ -128,7 +132,7 @@ def test_looking_starts_nothing_and_each_page_keeps_its_policy(
         answer = client.get(address)
         shown = {405} if name in SENT else {302} if name in {"run-again", "checkpoint"} else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
-        assert answer.status_code != 405 or b"A form is sent to this address" in answer.content, name
+        assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name
         policy = answer["Content-Security-Policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy, name
         assert answer["X-Frame-Options"] == "DENY", name
@@ -155,7 +159,7 @@ def test_who_may_only_look_is_refused_everything_else(reader: Client, addresses:
     for name, address in addresses.items():
         for answer in (reader.get(address), reader.post(address, {"key": str(uuid.uuid4()), "text": "yes"})):
             assert (answer.status_code == 403) == (name not in FOR_READERS), (name, answer.status_code)
-            assert answer.status_code != 403 or b"You may not do that here" in answer.content, name
+            assert answer.status_code != 403 or b"Permission denied" in answer.content, name
     assert rows() == before
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 

@@ -13,7 +13,7 @@ from viewer.models import Checkpoint, CheckpointBody, Job, Location
 
 def forget(runner: Client, location: Location) -> str:
     """The page that is led to."""
-    answer = runner.post(reverse("location-forget", args=[location.uid]), follow=True)
+    answer = runner.post(reverse("location-remove", args=[location.uid]), follow=True)
     return answer.content.decode()
 
 
@@ -22,9 +22,9 @@ def test_it_goes_with_its_rows_and_copies_and_can_be_added_again(
 ) -> None:
     path, address = Path(crew_location.path), crew_location.runs.get().get_absolute_url()
     before = marks(path)
-    assert "Take it off" in runner.get(crew_location.get_absolute_url()).content.decode()
+    assert "Remove location" in runner.get(crew_location.get_absolute_url()).content.decode()
     page = forget(runner, crew_location)
-    assert f"{path} is off the list." in page
+    assert f"Removed {path}." in page
     assert not Location.objects.exists()
     assert not Checkpoint.objects.exists()
     assert not CheckpointBody.objects.exists()
@@ -53,7 +53,7 @@ def test_where_jobs_ran_it_stays_and_says_so_before(runner: Client, crew_locatio
     Job.objects.create(kind="fork", location=crew_location, branch="x", status=Job.Status.FAILED)
     page = runner.get(crew_location.get_absolute_url()).content.decode()
     assert "Jobs ran here" in page
-    assert reverse("location-forget", args=[crew_location.uid]) not in page
+    assert reverse("location-remove", args=[crew_location.uid]) not in page
     assert "Jobs ran here" in forget(runner, crew_location)
     assert Location.objects.filter(pk=crew_location.pk).exists()
 

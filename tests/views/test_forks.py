@@ -19,8 +19,8 @@ def test_the_form_shows_each_input_by_its_type_and_no_secret(
     text = client.get(page(checkpoint)).content.decode()
     assert 'name="input:year" value="2026"' in text and "whole number" in text
     assert "The research" in text and "&quot;holds&quot;: true" in text
-    assert "nothing has run yet" in text
-    assert SECRET not in text and "A secret, kept as it is" in text
+    assert "Nothing has run yet" in text
+    assert SECRET not in text and "Secret. Leave empty to use the stored value" in text
     assert not Job.objects.exists()
 
 
@@ -78,7 +78,7 @@ def test_the_plan_says_what_is_kept_edited_and_run_and_starts_nothing(
     text = answer.content.decode()
     assert answer.status_code == 200 and "<html" not in text
     assert re.findall(r"step is-(\w+)", text) == ["edited", "again", "runs"]
-    assert "your text is used as its output" in text and "keep it as it is" in text
+    assert "your text is used as its output" in text and "Hold output" in text
     assert "<ins>new </ins>" in text
     assert 'data-changed="input-0 output-1"' in text
     assert not Job.objects.exists()

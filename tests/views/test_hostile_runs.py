@@ -69,7 +69,7 @@ def job(checkpoint: Checkpoint) -> Job:
 def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Job) -> None:
     assert job.run and job.sweep
     addresses = [
-        *(reverse(name) for name in ("jobs", "jobs-waiting", "questions", "questions-count")),
+        *(reverse(name) for name in ("jobs", "jobs-waiting", "inbox", "inbox-count")),
         *(reverse("question", args=[job.pk, number]) for number in (1, 2, 3)),
         job.get_absolute_url(),
         f"{job.run.get_absolute_url()}?job={job.pk}",
@@ -103,7 +103,7 @@ def test_no_script_of_a_look_becomes_markup(client: Client, person: User, checkp
         python_version=SCRIPT,
         checkpoint_version=SCRIPT,
     )
-    for name in ("fork", "resume", "vary"):
+    for name in ("fork", "resume", "new-sweep"):
         text = client.get(page(checkpoint, name)).content.decode()
         assert "&lt;script&gt;" in text and markup_in(text) == [], name
         typed = {"branch": SCRIPT, "entry_point": "crew:build", "vary-input:topic": SCRIPT, "key": SCRIPT}

@@ -90,7 +90,7 @@ def test_nothing_that_is_made_for_a_reader_is_stored(
         runner.get(crew_run.get_absolute_url()),
         runner.get(reverse("run-rows", args=[crew_run.uid]), headers={"HX-Request": "true"}),
         runner.get(reverse("checkpoint-raw", args=[checkpoint.pk])),
-        runner.get(reverse("questions-count")),
+        runner.get(reverse("inbox-count")),
         runner.get("/nowhere/"),
         runner.get(reverse("location-add")),
         runner.get(f"/login/link/?sesame=wrong&next={crew_run.get_absolute_url()}"),

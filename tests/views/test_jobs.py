@@ -67,7 +67,7 @@ def test_who_is_not_logged_in_sees_and_cancels_nothing(job: Job, name: str) -> N
 
 
 def test_no_jobs_say_what_to_do_first(runner: Client) -> None:
-    assert "Nothing has been run from here yet" in runner.get("/jobs/").content.decode()
+    assert "No jobs yet" in runner.get("/jobs/").content.decode()
 
 
 def test_the_list_says_what_each_job_does(runner: Client, job: Job) -> None:
@@ -138,7 +138,7 @@ def test_a_job_that_is_not_there_is_not_found(runner: Client) -> None:
 
 def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(runner: Client, job: Job) -> None:
     Run.objects.all().delete()
-    assert "a checkpoint that is gone" in page(runner, job)
+    assert "a removed checkpoint" in page(runner, job)
 
 
 def test_a_jobs_bar_has_the_colour_of_its_branch(runner: Client, job: Job) -> None:

@@ -18,7 +18,7 @@ Imported = Callable[[str], Location]
 
 def test_an_empty_list_says_what_to_do_next(runner: Client) -> None:
     page = runner.get(reverse("locations")).content.decode()
-    assert "No location yet" in page
+    assert "No locations yet" in page
     assert 'name="path"' in page
 
 
@@ -76,7 +76,7 @@ def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew
 
 def test_a_location_without_checkpoints_says_how_they_come(runner: Client, tmp_path: Path) -> None:
     location = Location.objects.create(path=str(tmp_path), provider=Location.Provider.JSON)
-    assert "No checkpoints here yet" in runner.get(location.get_absolute_url()).content.decode()
+    assert "No checkpoints yet" in runner.get(location.get_absolute_url()).content.decode()
 
 
 def test_an_open_page_asks_for_its_contents_alone(runner: Client, crew_location: Location) -> None:
@@ -129,7 +129,7 @@ def test_refreshing_reads_what_is_new_and_says_so(runner: Client, crew_location:
     text = newest.read_text()
     newest.unlink()
     address = reverse("location-refresh", args=[crew_location.uid])
-    assert "Nothing new." in runner.post(address, follow=True).content.decode()
+    assert "Up to date." in runner.post(address, follow=True).content.decode()
     (fork / newest.name.replace("b537f2f3", "b537f2f4")).write_text(text)
     assert "1 new checkpoint." in runner.post(address, follow=True).content.decode()
 
@@ -150,13 +150,13 @@ def test_another_folder_at_the_path_is_offered_to_who_may_run_alone(
     path.rename(path.with_name("moved"))
     shutil.copytree(STORES / "1.15.30/flow", path)
     page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
-    assert "replaced since it was added" in page and "Read what is there now" in page
+    assert "replaced since it was added" in page and "Accept the replacement" in page
     crew_location.refresh_from_db()
     address = reverse("location-replaced", args=[crew_location.uid])
     page = runner.post(address, {"identity": "1:2:3"}, follow=True).content.decode()
-    assert "Nothing was accepted" in page and "Read what is there now" in page
+    assert "Nothing was accepted" in page and "Accept the replacement" in page
     page = runner.post(address, {"identity": crew_location.replaced_by}, follow=True).content.decode()
-    assert "Read what is there now" not in page and "could not be read" not in page
+    assert "Accept the replacement" not in page and "could not be read" not in page
     assert crew_location.checkpoints.filter(state="present").count() == 2
     assert crew_location.checkpoints.filter(state="pruned").count() == 6
 
@@ -166,7 +166,7 @@ def test_a_reader_is_not_offered_another_folder(reader: Client, crew_location: L
     path.rename(path.with_name("moved"))
     path.mkdir()
     page = reader.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
-    assert "replaced since it was added" in page and "Read what is there now" not in page
+    assert "replaced since it was added" in page and "Accept the replacement" not in page
 
 
 def test_refreshing_is_no_link(runner: Client, crew_location: Location) -> None:
@@ -176,4 +176,4 @@ def test_refreshing_is_no_link(runner: Client, crew_location: Location) -> None:
 def test_an_unknown_location_is_not_found(runner: Client) -> None:
     answer = runner.get(reverse("location", args=[uuid4()]))
     assert answer.status_code == 404
-    assert "There is nothing at this address" in answer.content.decode()
+    assert "Page not found" in answer.content.decode()

@@ -38,7 +38,7 @@ def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
 ) -> None:
     looked(checkpoint, components=[GUARDRAIL, part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
-    assert "task 3: guardrail no_shouting" in text and "1 part comes from the project" in text
+    assert "task 3: guardrail no_shouting" in text and "1 component from the project" in text
     assert "CrewAI 1.15.30, Python 3.11.7" in text and not is_startable(text)
     sent = filled(client, checkpoint, name)
     accepted = sent.pop("accepted")
@@ -61,7 +61,7 @@ def test_where_nothing_is_lost_nothing_is_asked(
 ) -> None:
     looked(checkpoint, components=[part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
-    assert "Nothing is lost." in text and is_startable(text) and 'name="accepted"' not in text
+    assert "Everything restores." in text and is_startable(text) and 'name="accepted"' not in text
     assert client.post(page(checkpoint, name), filled(client, checkpoint, name)).status_code == 302
     # Its child refuses what the look has not seen.
     assert Job.objects.get().request["options"]["accepted"] == []
@@ -88,7 +88,7 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     sent = filled(client, checkpoint, name)
     look = PreflightCheck.objects.get()
     text = client.get(page(checkpoint, name)).content.decode()
-    assert reverse("look", args=[look.pk]) in text and not is_startable(text)
+    assert reverse("preflight", args=[look.pk]) in text and not is_startable(text)
     unknown = sent.pop("accepted")
     assert client.post(page(checkpoint, name), sent).status_code == 422
     look.fail(Words("It took longer than 60 seconds, and was ended."))
@@ -143,18 +143,18 @@ def test_another_entry_point_has_a_look_of_its_own(
     sent = filled(client, checkpoint)
     for name in ("fork", "resume"):
         text = client.post(page(checkpoint, f"{name}-plan"), sent | {"entry_point": ""}).content.decode()
-        assert 'id="look-wait"' in text and not is_startable(text)
+        assert 'id="preflight-wait"' in text and not is_startable(text)
     assert set(PreflightCheck.objects.values_list("entry_point", flat=True)) == {"crew:build", ""}
 
 
 def test_the_page_is_told_when_the_look_is_back(client: Client, person: User, checkpoint: Checkpoint) -> None:
     filled(client, checkpoint)
     look = PreflightCheck.objects.get()
-    waiting = client.get(reverse("look", args=[look.pk]))
+    waiting = client.get(reverse("preflight", args=[look.pk]))
     assert (waiting.status_code, waiting.get("HX-Trigger")) == (204, None)
     looked(checkpoint)
-    assert client.get(reverse("look", args=[look.pk]))["HX-Trigger"] == "looked"
-    assert Client().get(reverse("look", args=[look.pk])).status_code == 302
+    assert client.get(reverse("preflight", args=[look.pk]))["HX-Trigger"] == "preflight"
+    assert Client().get(reverse("preflight", args=[look.pk])).status_code == 302
 
 
 def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
@@ -171,7 +171,7 @@ def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
     assert PreflightCheck.objects.get().status == PreflightCheck.Status.WAITING
 
 
-@pytest.mark.parametrize("name", ["fork", "resume", "vary"])
+@pytest.mark.parametrize("name", ["fork", "resume", "new-sweep"])
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none", ""])
 def test_opening_the_form_starts_nothing_and_checks_itself_only_from_our_pages(
     client: Client, person: User, checkpoint: Checkpoint, name: str, site: str
@@ -206,12 +206,12 @@ def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
     assert look.status == PreflightCheck.Status.WAITING
     looked(checkpoint, effects=[module])
     text = client.get(page(checkpoint)).content.decode()
-    assert is_startable(text) and "1 effect already accepted" in text
+    assert is_startable(text) and "1 accepted effect" in text
     assert client.post(page(checkpoint), filled(client, checkpoint)).status_code == 302
     looked(checkpoint, effects=[module, host], is_complete=False)
     text = client.get(page(checkpoint)).content.decode()
     assert "New effects of this checkpoint" in text and not is_startable(text)
-    shown = text[text.index('id="accept-effects"') : text.index("1 effect already accepted")]
+    shown = text[text.index('id="accept-effects"') : text.index("1 accepted effect")]
     assert "search.example" in shown and "tools.search" not in shown
 
 

@@ -84,7 +84,7 @@ def test_one_form_of_variations_starts_each_of_them_once(
 ) -> None:
     form = {"key": "11111111-2222-4333-8444-555555555555", "branch": "tone", "entry_point": "crew:build"}
     form["vary-input:topic"] = "tea\nmilk"
-    answers = clicked(person, reverse("vary", args=[checkpoint.pk]), form, 40)
+    answers = clicked(person, reverse("new-sweep", args=[checkpoint.pk]), form, 40)
     assert answers == {(302, Sweep.objects.get().get_absolute_url())}
     jobs = {str(job.pk) for job in Job.objects.all()}
     assert len(jobs) == DBTaskResult.objects.count() == 2

@@ -47,7 +47,7 @@ def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[st
         reverse("locations"),
         reverse("jobs"),
         job.get_absolute_url(),
-        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "vary")),
+        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "new-sweep")),
         group.get_absolute_url(),
         reverse("project", args=[crew_location.uid]),
         crew_location.get_absolute_url(),
@@ -72,7 +72,7 @@ def test_login_and_missing_pages_are_valid_html(client: Client, reader: Client, 
 def test_the_page_of_a_fault_is_valid_html_and_needs_nothing_that_may_be_at_fault() -> None:
     answer = server_error(RequestFactory().get("/"))
     assert answer.status_code == 500
-    assert "Your checkpoints are untouched" in answer.content.decode()
+    assert "Your checkpoints are unchanged" in answer.content.decode()
     assert errors_in(answer.content.decode()) == []
 
 

@@ -209,7 +209,7 @@ def test_a_stranger_sees_and_confirms_nothing(location: Location, folder: Path) 
 def test_what_the_folder_says_of_itself_is_shown_as_a_claim(client: Client, page: str, folder: Path) -> None:
     (folder / ".venv/pyvenv.cfg").write_text("version = 3.99.1\n")
     text = client.get(page).content.decode()
-    assert "Its folder claims:" in text and "Python 3.99.1" in text and "nothing of it has been run" in text
+    assert "Found in its folder:" in text and "Python 3.99.1" in text and "nothing was executed" in text
     assert "It links to /" in text
 
 
@@ -233,4 +233,4 @@ def test_an_interpreter_outside_the_allowed_folders_is_flagged(
     settings.CHECKPOINT_ROOTS = [folder]
     assert "is outside the folders" not in client.get(page).content.decode()
     settings.CHECKPOINT_ROOTS = [folder / ".checkpoints"]
-    assert "is outside the folders that this server allows" in client.get(page).content.decode()
+    assert "is outside the allowed folders of this server" in client.get(page).content.decode()

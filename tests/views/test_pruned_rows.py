@@ -36,7 +36,7 @@ def page_of(client: Client, run: Run, query: str = "") -> str:
 
 def test_a_stretch_of_pruned_checkpoints_is_one_line(reader: Client, pruned_run: Run) -> None:
     page = page_of(reader, pruned_run)
-    assert "7 checkpoints pruned at their location, kept here" in page
+    assert "7 pruned checkpoints (stored copies)" in page
     assert page.count('<li class="row') == 12 - 7 + 1
 
 
@@ -50,7 +50,7 @@ def test_its_line_goes_on_dotted_and_is_as_high_as_the_list(pruned_run: Run) -> 
 def test_each_of_them_is_shown_on_request(reader: Client, pruned_run: Run) -> None:
     page = page_of(reader, pruned_run, "pruned=shown")
     assert page.count('<li class="row') == 12
-    assert "Fold pruned checkpoints into one line" in page
+    assert "Collapse pruned checkpoints" in page
 
 
 def test_a_link_to_one_of_them_opens_it(reader: Client, pruned_run: Run) -> None:

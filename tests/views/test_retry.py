@@ -83,8 +83,8 @@ def test_what_may_be_a_secret_is_not_kept_and_named(
     held = str(job.request)
     assert not any(secret in held for secret in (KEY, ENVIRONMENT_VALUE, "plain words"))
     text = client.get(retry_link(client, job)).content.decode()
-    assert "Not kept, as it may be secret" in text
-    named = re.search(r'<span class="mono">([^<]*)</span>\. Type it again', text)
+    assert "Not saved because they may be secrets" in text
+    named = re.search(r'<span class="mono">([^<]*)</span>\. Enter them again', text)
     assert named and set(named[1].split(", ")) == {"api_key", "topic", "note"}
     assert field(text, "input:year") == "2031"
 
@@ -144,4 +144,4 @@ def test_a_new_run_is_repeated_with_its_inputs(client: Client, person: User, che
     text = client.get(link).content.decode()
     assert "tea" in text and field(text, "limit_steps") == "3"
     assert field(text, "model:*") == "openai/gpt-5" and field(text, "checkpoint_most") == "4"
-    assert "api_key" in text and "Type it again" in text
+    assert "api_key" in text and "Enter them again" in text

@@ -57,10 +57,10 @@ def test_the_right_counts_from_the_next_request_on(
 
 def test_a_page_says_that_it_can_only_be_read(reader: Client, crew_run: Run) -> None:
     page = reader.get(crew_run.get_absolute_url()).content.decode()
-    assert "read only" in page and "Run again" not in page
+    assert "Read-only" in page and "Run again" not in page
     teammate("reader", "run")
     page = reader.get(crew_run.get_absolute_url()).content.decode()
-    assert "read only" not in page and "Run again" in page
+    assert "Read-only" not in page and "Run again" in page
 
 
 def test_an_open_page_is_sent_no_buttons_that_its_reader_may_not_press(location: Location) -> None:

@@ -97,7 +97,7 @@ def test_selecting_sends_the_detail_alone_and_the_page_the_same(reader: Client, 
 
 
 def test_a_selection_that_is_not_there_is_said(reader: Client, crew_run: Run) -> None:
-    assert "That checkpoint is not in this run" in page_of(reader, crew_run, "at=20990101T000000_00000000")
+    assert "Checkpoint not found" in page_of(reader, crew_run, "at=20990101T000000_00000000")
 
 
 def test_an_unknown_run_is_not_found(reader: Client) -> None:
@@ -106,7 +106,7 @@ def test_an_unknown_run_is_not_found(reader: Client) -> None:
 
 
 def test_failures_can_be_picked_out(reader: Client, crew_run: Run) -> None:
-    assert "No checkpoint of this run was written by a failure." in page_of(reader, crew_run, "only=failed")
+    assert "No failed checkpoints." in page_of(reader, crew_run, "only=failed")
     failed = crew_run.checkpoints.earliest("row")
     Checkpoint.objects.filter(pk=failed.pk).update(trigger="task_failed")
     page = page_of(reader, crew_run, "only=failed")
@@ -195,7 +195,7 @@ def test_without_dot_the_list_is_shown_instead(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     page = page_of(reader, crew_run, "view=graph")
-    assert "The overview cannot be drawn" in page
+    assert "The graph cannot be drawn" in page
     assert page.count('class="row"') == 6
 
 
@@ -268,4 +268,4 @@ def test_a_run_of_a_location_that_cannot_be_read_says_so(reader: Client, crew_ru
     path = Path(crew_run.location.path)
     path.rename(path.with_name("elsewhere"))
     import_location(crew_run.location)
-    assert "The location could not be read: There is nothing at this path" in page_of(reader, crew_run)
+    assert "This location cannot be read: There is nothing at this path" in page_of(reader, crew_run)

@@ -83,7 +83,7 @@ def test_an_error_of_the_database_is_told_in_words(
     client.raise_request_exception = False
     answer = client.get(reverse("locations"))
     assert answer.status_code == 503 and "SQLite" not in answer.content.decode()
-    assert "Forkline cannot use its data right now" in answer.content.decode()
+    assert "Forkline cannot access its data" in answer.content.decode()
 
 
 def test_health_is_told_to_anybody_and_nothing_else(

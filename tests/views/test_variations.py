@@ -26,7 +26,7 @@ def checkpoint(location: Location) -> Checkpoint:
     return made
 
 
-def vary(checkpoint: Checkpoint, part: str = "vary") -> str:
+def vary(checkpoint: Checkpoint, part: str = "new-sweep") -> str:
     return reverse(part, args=[checkpoint.pk])
 
 
@@ -118,11 +118,13 @@ def test_the_plan_of_each_is_shown_and_stale_work_can_be_run_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="AI\ntea")
-    text = client.post(vary(checkpoint, "vary-plan"), form, headers={"HX-Request": "true"}).content.decode()
+    text = client.post(
+        vary(checkpoint, "new-sweep-plan"), form, headers={"HX-Request": "true"}
+    ).content.decode()
     assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs"] * 2
     assert text.count('class="step-stale"') == 2 and "Start 2 forks" in text
     again = form | {"again-stale": "1"}
-    text = client.post(vary(checkpoint, "vary-plan"), again).content.decode()
+    text = client.post(vary(checkpoint, "new-sweep-plan"), again).content.decode()
     assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs", "again", "again", "runs"]
     assert not Job.objects.exists()
 

@@ -29,7 +29,7 @@ def vary_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if "Policy" in message.text else None)
-    page.goto(live_server.url + reverse("vary", args=[checkpoint.pk]))
+    page.goto(live_server.url + reverse("new-sweep", args=[checkpoint.pk]))
     yield page
     context.close()
     assert errors == []

@@ -73,7 +73,7 @@ def test_the_list_and_the_page_tell_what_waits_and_until_when(client: Client, la
         text = text_of(client, address)
         assert "until" in text
         assert shown in text
-        assert "no worker is up" in text
+        assert "No worker is running" in text
         assert "Start now" in text
     assert "until" in text_of(client, reverse("job-wait", args=[later.pk]))
 
@@ -97,7 +97,7 @@ def test_a_waiting_job_is_started_now_or_put_off(client: Client, later: Job) -> 
 def test_a_time_that_was_missed_is_left_to_a_person(client: Client, later: Job) -> None:
     Job.objects.update(start_at=timezone.now() - TOMORROW)
     text = text_of(client, reverse("jobs"))
-    assert "no worker was up" in text
+    assert "no worker was running" in text
     assert "Start now" in text
 
 
@@ -128,7 +128,7 @@ def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
     )
     Job.objects.filter(pk=used.pk).update(status="succeeded", ended_at=timezone.now())
     folded = text_of(client, reverse("jobs"))
-    assert "for room: the limit of 1 step a day" in folded and ' open id="day-limits"' not in folded
+    assert "for a limit: the daily limit of 1 step" in folded and ' open id="day-limits"' not in folded
     led = re.search(r'href="([^"]+)#day-limits"', folded)
     assert led
     assert ' open id="day-limits"' in text_of(client, led[1])

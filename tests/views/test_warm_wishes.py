@@ -24,7 +24,7 @@ def location(db: None, tmp_path: Path, settings: Settings) -> Location:
 def forms(location: Location) -> list[str]:
     checkpoint = stored(location, CREW)
     return [
-        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "vary")),
+        *(reverse(name, args=[checkpoint.pk]) for name in ("fork", "resume", "new-sweep")),
         reverse("new-run", args=[location.uid]),
     ]
 

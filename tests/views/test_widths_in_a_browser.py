@@ -141,13 +141,13 @@ def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
         "checkpoint": checkpoint.get_absolute_url(),
         "fork": reverse("fork", args=[checkpoint.pk]),
         "resume": reverse("resume", args=[checkpoint.pk]),
-        "vary": reverse("vary", args=[checkpoint.pk]),
+        "vary": reverse("new-sweep", args=[checkpoint.pk]),
         "new run": reverse("new-run", args=[location.uid]),
         "project": reverse("project", args=[location.uid]),
         "jobs": reverse("jobs"),
         "job": job.get_absolute_url(),
         "failed job": failed.get_absolute_url(),
-        "inbox": reverse("questions"),
+        "inbox": reverse("inbox"),
         "question": reverse("question", args=[job.pk, 1]),
     }
 

@@ -16,7 +16,7 @@ from django.utils.translation import get_language
 from viewer.engines import unit_subjects
 from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
-from viewer.presentation.jobs.timeline import Timeline, tell
+from viewer.presentation.jobs.timeline import Timeline, add_events
 
 # A message holds no more events than this: a page that was away for long is given them piece by piece.
 MOST_EVENTS = 200
@@ -75,8 +75,8 @@ def begin(feed: JobFeed) -> None:
     shown = JobEvent.objects.filter(job=feed.pk, seq__lte=feed.after)
     for event in shown.iterator(chunk_size=1000):
         advance(feed.progress, event.seq, event.kind, event.data)
-        tell(feed.timeline, [event])
-        feed.timeline.take_new()
+        add_events(feed.timeline, [event])
+        feed.timeline.pop_new()
     feed.progress.seq = feed.after
     feed.has_begun = True
 
@@ -137,7 +137,7 @@ def make(known: JobFeed) -> Made | None:
     feed = replace(known, progress=known.progress.copy(), timeline=timeline, has_more=has_more)
     for event in events:
         advance(feed.progress, event.seq, event.kind, event.data)
-    tell(feed.timeline, events)
+    add_events(feed.timeline, events)
     asked, answered = questions_in(job, events, everything=is_news and job.has_ended)
     moving = ("steps", *(f"{subject}_" for subject in unit_subjects()))
     moved = is_news or any(event.kind.startswith(moving) or event.kind in ASKING for event in events)
@@ -148,7 +148,7 @@ def make(known: JobFeed) -> Made | None:
     context = {
         "job": job,
         "progress": feed.progress,
-        "timeline": feed.timeline.take_new(),
+        "timeline": feed.timeline.pop_new(),
         "whole": feed.whole,
         "can_run": feed.can_run,
         "is_news": is_news,
@@ -157,4 +157,4 @@ def make(known: JobFeed) -> Made | None:
         "answered": answered,
         "oob": True,
     }
-    return Made(render_to_string("jobs/_update.html", context), state, feed)
+    return Made(render_to_string("live/_job_update.html", context), state, feed)

@@ -46,4 +46,4 @@ def next_message(feed: LocationFeed) -> str | None:
         "can_run": feed.can_run,
         "oob": True,
     }
-    return render_to_string("jobs/_location_update.html", context)
+    return render_to_string("live/_location_update.html", context)

@@ -33,4 +33,4 @@ class Sweep(models.Model):
         return self.name
 
     def get_absolute_url(self) -> str:
-        return reverse("variations", args=[self.id])
+        return reverse("sweep", args=[self.id])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 from django import template
 from django.utils import timezone
 from django.utils.formats import number_format
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
 from viewer.presentation.markdown import as_html
 from viewer.presentation.run.triggers import trigger_words
+from viewer.presentation.text_diff import Piece
 
 register = template.Library()
 register.filter("event_words", trigger_words)
@@ -56,6 +58,13 @@ def short_size(value: int) -> str:
 def bar_marks(bars: tuple[str, ...]) -> SafeString:
     """A bar for each of a line's tasks. A page has hundreds of them, and few that differ."""
     return format_html_join("", '<i class="bar {}"></i>', ((bar,) for bar in bars))
+
+
+@register.filter
+def marked(pieces: Iterable[Piece], tag: str) -> SafeString:
+    """The text of the pieces, with the changed ones in this HTML element."""
+    marks = {True: format_html("<{0}>{{}}</{0}>", tag), False: "{}"}
+    return format_html_join("", "{}", ((format_html(marks[piece.changed], piece.text),) for piece in pieces))
 
 
 @register.filter

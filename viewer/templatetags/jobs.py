@@ -44,7 +44,7 @@ register.filter("action_word", labels.action_word)
 register.filter("reason_words", labels.reason_words)
 
 
-@register.inclusion_tag("jobs/_live.html", takes_context=True)
+@register.inclusion_tag("live/_location.html", takes_context=True)
 def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
     """The place of a page that follows its location: its jobs' bars, and word of new checkpoints."""
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")

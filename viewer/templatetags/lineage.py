@@ -1,9 +1,10 @@
-"""What the lineage's templates need beside plain variables."""
+"""Filters for the lineage templates."""
 
 from collections.abc import Mapping
 
 from django import template
 
+from viewer.models import Checkpoint
 from viewer.presentation.run.triggers import title_of
 
 register = template.Library()
@@ -11,6 +12,12 @@ register.filter("checkpoint_title", title_of)
 
 
 @register.filter
+def checkpoint_heading(checkpoint: Checkpoint) -> str:
+    """The branch and the title: ``main, task 2 of 4 completed``."""
+    return f"{checkpoint.branch}, {title_of(checkpoint)}"
+
+
+@register.filter
 def colour_in(branch: str, colours: Mapping[str, int]) -> int:
-    """The branch's colour, 0 to 7."""
+    """Return the index of the branch's colour, 0 to 7."""
     return colours.get(branch, 0)

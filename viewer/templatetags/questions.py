@@ -1,4 +1,4 @@
-"""What pages say of questions."""
+"""Tags and filters for the questions that runs ask."""
 
 from django import template
 from django.utils.translation import gettext as _
@@ -11,7 +11,7 @@ register = template.Library()
 
 @register.simple_tag
 def questions_waiting() -> int:
-    """How many wait for an answer."""
+    """Return the number of questions that wait for an answer."""
     return Question.objects.waiting().count()
 
 
@@ -19,40 +19,46 @@ register.filter("answer_shown", redacted_answer)
 
 
 @register.filter
+def html_mark(question: Question) -> str:
+    """Return what distinguishes the question's element ids: the job's id and the question's number."""
+    return f"{question.job_id}-{question.number}"
+
+
+@register.filter
 def asker(question: Question) -> str:
-    """Who asks, in a few words: a task with its agent, or a flow's method."""
+    """Return who asks: a task and its agent, a flow's method, or the run."""
     about = question.context
     words = ""
     if about.get("position"):
         words = _("Task %(position)s") % {"position": about["position"]}
     elif about.get("method"):
-        words = _("The step %(method)s") % {"method": about["method"]}
+        words = _("Method %(method)s") % {"method": about["method"]}
     agent = str(about.get("agent") or "")
     return f"{words}, {agent}" if words and agent else words or agent or _("The run")
 
 
 @register.filter
-def wish(question: Question) -> str:
-    """What is wanted of the person who answers, as a sentence."""
+def answer_hint(question: Question) -> str:
+    """Return what the person who answers should do, as a sentence."""
     if question.kind == Question.Kind.HUMAN_INPUT:
-        return _("Look over what came out. Say what should be better, and it is done again; or accept it.")
+        return _("Review the output. Describe what to improve and the task runs again, or accept it.")
     if question.kind == Question.Kind.FLOW_INPUT:
-        return _("The run asks for your words.")
+        return _("The flow asks for text input.")
     if question.kind == Question.Kind.PROGRAM_INPUT:
-        return _("The project's program waits for a line of input, as it would in a terminal.")
+        return _("The program waits for a line of input, as in a terminal.")
     if question.choices:
-        return _("Choose how it goes on, or say it in your own words: then a model picks the outcome.")
-    return _("Say what you think of it. What you say is handed to the next step.")
+        return _("Choose an outcome, or write feedback and a model chooses the outcome.")
+    return _("Write feedback. It is passed to the next step.")
 
 
 @register.filter
-def meaning_of_nothing(question: Question) -> str:
-    """What an empty answer does, as the words of its button."""
+def empty_answer_label(question: Question) -> str:
+    """Return the label of the button that sends an empty answer."""
     if question.kind == Question.Kind.HUMAN_INPUT:
-        return _("Accept as it is")
+        return _("Accept")
     if question.kind == Question.Kind.PROGRAM_INPUT:
         return _("Send an empty line")
     outcome = str(question.context.get("empty_means") or "")
     if outcome:
-        return _("Say nothing, which means “%(outcome)s”") % {"outcome": outcome}
-    return _("Say nothing")
+        return _("No feedback (“%(outcome)s”)") % {"outcome": outcome}
+    return _("No feedback")

@@ -49,10 +49,10 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
         return render(request, "inbox/_question.html", context)
     if not is_first:
         messages.warning(
-            request, _("Your answer was not used: somebody was there before, or the run has ended.")
+            request, _("Your answer was not used: another one arrived first, or the run has ended.")
         )
         return redirect(question)
-    messages.success(request, _("Answered. The run goes on."))
+    messages.success(request, _("Answered. The run continues."))
     return redirect(question.job)
 
 

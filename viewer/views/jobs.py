@@ -40,7 +40,7 @@ def day_limits(request: HttpRequest) -> HttpResponse:
         context = _listed(request) | {"day": limits_of_day(part), "shows_limits": True}
         return render(request, "jobs/list.html", context, status=422)
     DayLimits.current().change(part.values)
-    messages.success(request, _("These limits hold from now on."))
+    messages.success(request, _("Limits saved."))
     return redirect("jobs")
 
 
@@ -48,7 +48,7 @@ def day_limits(request: HttpRequest) -> HttpResponse:
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """The part of the list that says what waits, and for what."""
-    return render(request, "jobs/_waiting.html", {"waiting": waiting()})
+    return render(request, "queue/_waiting.html", {"waiting": waiting()})
 
 
 @viewer_allowed
@@ -59,7 +59,7 @@ def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     waits = wait_of(job) if job.status == Job.Status.QUEUED else None
     if waits is None:
         return HttpResponse()
-    return render(request, "jobs/_wait_status.html", {"job": job, "wait": waits})
+    return render(request, "queue/_status.html", {"job": job, "wait": waits})
 
 
 @require_POST
@@ -70,7 +70,7 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
     if timing.error:
         messages.error(request, timing.error)
     elif not move_start(job, timing.at):
-        messages.info(request, _("It waits no more."))
+        messages.info(request, _("This job is no longer waiting."))
     return redirect(job)
 
 
@@ -106,5 +106,5 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
     if not asked:
-        messages.info(request, _("There was nothing to cancel."))
+        messages.info(request, _("Nothing to cancel."))
     return redirect(job)

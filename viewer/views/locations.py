@@ -90,12 +90,12 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     found = location.checkpoints.count() - before
     if location.read_error:
         reason = told(location.read_error_message)
-        messages.error(request, _("The location could not be read: %(reason)s") % {"reason": reason})
+        messages.error(request, _("This location cannot be read: %(reason)s") % {"reason": reason})
     elif found > 0:
         words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
         messages.success(request, words % {"count": found})
     else:
-        messages.info(request, _("Nothing new."))
+        messages.info(request, _("Up to date."))
     return redirect(location)
 
 
@@ -104,19 +104,19 @@ def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Read what is at the location's path now instead of what was added, as a person who saw it says."""
     location = get_object_or_404(Location, uid=uid)
     if not location.accept_replacement(request.POST.get("identity", "")):
-        messages.error(request, _("It has changed since this page was loaded. Nothing was accepted."))
+        messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
     import_location(location)
     return redirect(location)
 
 
 @require_POST
-def forget(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Take a location off the list, where nothing is lost by it."""
+def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Remove a location, unless something would be lost."""
     location = get_object_or_404(Location, uid=uid)
     try:
         remove_location(location)
     except WouldBeLost as refused:
         messages.error(request, str(refused))
         return redirect(location)
-    messages.success(request, _("%(path)s is off the list.") % {"path": location.path})
+    messages.success(request, _("Removed %(path)s.") % {"path": location.path})
     return redirect("locations")

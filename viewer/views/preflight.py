@@ -11,6 +11,6 @@ from viewer.models import PreflightCheck
 
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Nothing; once the look has ended, with the news that has the form asked for anew."""
+    """Return nothing; once the check has ended, trigger an update of the form's plan."""
     look = get_object_or_404(PreflightCheck, pk=pk)
-    return HttpResponse(status=204, headers={"HX-Trigger": "looked"} if look.has_ended else {})
+    return HttpResponse(status=204, headers={"HX-Trigger": "preflight"} if look.has_ended else {})

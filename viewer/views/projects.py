@@ -58,7 +58,7 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     if part.errors:
         return _page(request, location, propose_project(Path(location.path)), None, part)
     project.change_limits(part.values)
-    messages.success(request, _("These limits hold from now on."))
+    messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
 

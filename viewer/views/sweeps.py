@@ -81,5 +81,8 @@ def _page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
 
 def _context(page: SweepPage) -> dict[str, Any]:
     pk = page.checkpoint.pk
-    addresses = {"address": reverse("vary", args=[pk]), "plan_address": reverse("vary-plan", args=[pk])}
+    addresses = {
+        "address": reverse("new-sweep", args=[pk]),
+        "plan_address": reverse("new-sweep-plan", args=[pk]),
+    }
     return context_of(page) | addresses | {"group": page, "varying": page.varying}

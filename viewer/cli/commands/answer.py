@@ -41,7 +41,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
 def given(question: Question, text: str) -> Answer:
     """The answer is given, or somebody was there before."""
     is_first = questions.answer(question, text.strip(), None)
-    words = _("Answered. The run goes on.") if is_first else _("Somebody was there before.")
+    words = _("Answered. The run continues.") if is_first else _("Somebody was there before.")
     document = {
         **question_document(question),
         "answered": is_first,

@@ -1,4 +1,4 @@
-"""A job as its page, its bar and its row show it, from its events."""
+"""What the pages of a job show: its progress, its timeline and its next steps."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from django.utils.translation import gettext as _
 from viewer.jobs.limits.usage import limits_in, seconds_of, usage_label
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
-from viewer.presentation.jobs.timeline import Timeline, tell
+from viewer.presentation.jobs.timeline import Timeline, add_events
 
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """``timeline`` holds all its rows."""
+    """A job with its progress. ``timeline`` has all rows."""
 
     job: Job
     progress: Progress
@@ -21,11 +21,11 @@ class ShownJob:
 
 
 def shown_job(job: Job) -> ShownJob:
-    """The job as it stands now."""
+    """Return the job with the progress that its events add up to."""
     progress, timeline = progress_of(job.plan), Timeline()
     for event in job.events.iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
-        tell(timeline, [event])
+        add_events(timeline, [event])
     if job.has_ended:
         halt(progress, job.status == Job.Status.FAILED)
     return ShownJob(job, progress, timeline)
@@ -33,16 +33,16 @@ def shown_job(job: Job) -> ShownJob:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What a person can do about a job that has not succeeded."""
+    """A link to continue a job that did not succeed."""
 
     url: str
     words: str
 
 
 def next_step(job: Job) -> NextStep | None:
-    """Where what it has not finished can be run: from its last checkpoint.
+    """Return a link that resumes the job from its last checkpoint.
 
-    None where it has succeeded, or has written no checkpoint.
+    None if it succeeded or wrote no checkpoint.
     """
     if not job.has_ended or job.status == Job.Status.SUCCEEDED:
         return None
@@ -54,7 +54,7 @@ def next_step(job: Job) -> NextStep | None:
 
 
 def retry_url(job: Job) -> str:
-    """The form that is filled in as the job's was; empty where it succeeded, or can start from nothing."""
+    """Return the address of the job's form, filled in; empty if it succeeded or cannot be repeated."""
     if not job.has_ended or job.status == Job.Status.SUCCEEDED:
         return ""
     if job.kind == Job.Kind.RUN:
@@ -63,7 +63,7 @@ def retry_url(job: Job) -> str:
 
 
 def limits_shown(job: Job) -> list[str]:
-    """The job's own limits, each behind what it has used of it."""
+    """Return the job's own limits with their usage, one sentence each."""
     waits = [
         (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
     ]
@@ -72,7 +72,7 @@ def limits_shown(job: Job) -> list[str]:
 
 
 def branch_url(job: Job) -> str:
-    """Where the job's branch is seen: at its newest checkpoint. Empty where it has none."""
+    """Return the address of the newest checkpoint of the job's branch; empty if there is none."""
     if job.run is None:
         return ""
     newest = job.run.checkpoints.filter(branch=job.branch).select_related("run").order_by("-row").first()
@@ -80,5 +80,5 @@ def branch_url(job: Job) -> str:
 
 
 def start_url(job: Job) -> str:
-    """The checkpoint that the job started from, in its run's list. Empty where it is gone."""
+    """Return the address of the checkpoint that the job started from; empty if it is gone."""
     return job.checkpoint.get_absolute_url() if job.checkpoint else ""

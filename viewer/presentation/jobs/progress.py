@@ -1,4 +1,4 @@
-"""How far a run has come, folded from its events. Pure."""
+"""The progress of a job, computed from its events. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,17 +8,17 @@ from viewer.engines import unit_subjects
 from viewer.engines.titles import short_title
 from viewer.jobs.event_values import positive_integer
 
-# What happens to a step without its being run.
+# Actions that do not run the step.
 NOT_RUN = frozenset({"kept", "edited", "pinned"})
-# The streamed text that is kept for the one line that shows it.
-MOST_TEXT = 400
+# Maximum length of the streamed text in the progress bar, in characters.
+MAX_TEXT = 400
 
 
 @dataclass(slots=True)
 class ShownStep:
-    """One line of the plan as it is carried out.
+    """One step of the plan.
 
-    ``state``: kept, waiting, running, done or failed; stopped or unrun once the run has ended without it.
+    ``state`` is kept, waiting, running, done or failed; if the job ended first, stopped or unrun.
     """
 
     unit: str
@@ -35,13 +35,13 @@ class ShownStep:
 
     @property
     def shown_reason(self) -> str:
-        """Why it does what it does, as long as that is true: what has begun is no longer unfinished work."""
+        """The reason of the action; empty for unfinished work that has started meanwhile."""
         return "" if self.reason == "unfinished" and self.state != "waiting" else self.reason
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the bar shows. ``seq`` is the last event that is counted in."""
+    """The progress of a job up to the event ``seq``."""
 
     steps: list[ShownStep] = field(default_factory=list)
     running: str = ""
@@ -49,11 +49,11 @@ class Progress:
     speaker: str = ""
     tokens: int = 0
     seq: int = 0
-    # The questions that wait for an answer, by their numbers.
+    # The prompts of unanswered questions, by number.
     asks: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> "Progress":
-        """The same, to be advanced by itself."""
+        """Return an independent copy."""
         return replace(self, steps=[replace(step) for step in self.steps], asks=dict(self.asks))
 
     @property
@@ -66,12 +66,12 @@ class Progress:
 
 
 def progress_of(plan: Sequence[Mapping[str, Any]]) -> Progress:
-    """A run that has not begun, from what was promised."""
+    """Return the progress of a job that has not started, from its plan."""
     return Progress(steps=steps_from(plan))
 
 
 def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
-    """The promised steps (plan.Step as plain values), before anything ran."""
+    """Return the steps of a stored plan, before anything ran."""
     return [
         ShownStep(
             unit=str(step.get("unit", "")),
@@ -87,7 +87,7 @@ def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
 
 
 def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) -> None:
-    """Count one event in. Events come in their order; one that is counted already changes nothing."""
+    """Apply one event. Events must be in order; one that was applied before is ignored."""
     if seq <= progress.seq:
         return
     progress.seq = seq
@@ -109,19 +109,19 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
 
 
 def halt(progress: Progress, has_failed: bool) -> None:
-    """Nothing runs any more, whether it said so or was cut off: what was under way has stopped.
+    """Mark the steps of an ended job.
 
-    Where the run has failed and no step says that it was the one, what was under way has failed.
+    Running steps are stopped, or failed if the job has failed and no step has.
     """
     progress.running = ""
-    is_told = any(step.state == "failed" for step in progress.steps)
-    ends = {"running": "failed" if has_failed and not is_told else "stopped", "waiting": "unrun"}
+    has_failed_step = any(step.state == "failed" for step in progress.steps)
+    ends = {"running": "failed" if has_failed and not has_failed_step else "stopped", "waiting": "unrun"}
     for step in progress.steps:
         step.state = ends.get(step.state, step.state)
 
 
 def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
-    """Add the steps that nobody could promise and only the runner knows."""
+    """Add steps that only the runner knows."""
     known = {step.unit for step in progress.steps}
     for step in steps_from([entry for entry in found if isinstance(entry, Mapping)]):
         if step.unit not in known:
@@ -130,7 +130,7 @@ def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def move_step(progress: Progress, subject: str, happened: str, data: Mapping[str, Any]) -> None:
-    """A unit has started, completed or failed."""
+    """Update the step of a unit that started, completed or failed."""
     unit = str(data.get(subject) or "")
     step = next((step for step in progress.steps if step.unit == unit), None)
     if step is None:
@@ -146,7 +146,7 @@ def move_step(progress: Progress, subject: str, happened: str, data: Mapping[str
 
 
 def add_text(progress: Progress, text: str, agent: str) -> None:
-    """The end of what is being streamed, on one line."""
+    """Append streamed text, on one line, up to the maximum length."""
     before = progress.text if agent == progress.speaker else ""
-    progress.text = f"{before}{text}".replace("\n", " ")[-MOST_TEXT:]
+    progress.text = f"{before}{text}".replace("\n", " ")[-MAX_TEXT:]
     progress.speaker = agent

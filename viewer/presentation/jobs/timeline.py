@@ -1,4 +1,4 @@
-"""A job's events as the rows of its page, in words. Streamed text is one row until something else happens."""
+"""The rows of a job's page, from its events. Streamed text is one row until another event follows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,35 +15,38 @@ from viewer.messages.labels import told
 from viewer.messages.message import words_from
 from viewer.models import JobEvent
 
-# Events that the page shows elsewhere: the plan, and how the job ended.
+# Events that other parts of the page show: the plan, and how the job ended.
 NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
 FAILED = "failed"
-# What is folded under a row.
+# What a row shows when it is unfolded.
 DETAILS = {
     "tool_started": "arguments",
     "question": "prompt",
 }
 WORDS: dict[str, str | Promise] = {
     "started": _("Started %(engine)s %(engine_version)s"),
-    "model_started": _("Asked %(model)s"),
+    "model_started": _("Called %(model)s"),
     "model_completed": _("%(model)s answered"),
     "model_failed": _("%(model)s failed"),
-    "tool_started": _("Used the tool %(tool)s"),
+    "tool_started": _("Called the tool %(tool)s"),
     "tool_completed": _("%(tool)s returned"),
     "tool_failed": _("%(tool)s failed"),
     "checkpoint": _("Checkpoint written"),
-    "checkpoint_failed": _("A checkpoint could not be written"),
+    "checkpoint_failed": _("Writing a checkpoint failed"),
     "cache_warmed": _("Warmed the prompt cache"),
-    "limit": _("Reached a limit, and begins nothing more"),
-    "question": _("Asked a person, question %(number)s"),
+    "limit": _("Reached a limit, and starts nothing more"),
+    "question": _("Asked question %(number)s"),
     "answered": _("Question %(number)s was answered"),
-    "withdrawn": _("Went on without an answer to question %(number)s"),
+    "withdrawn": _("Continued without an answer to question %(number)s"),
 }
 
 
 @dataclass(slots=True)
 class Row:
-    """One row. ``detail`` is folded, ``checkpoint`` an id to link to; ``tone``: plain, good, bad or warn."""
+    """One row.
+
+    ``detail`` is shown on request, ``checkpoint`` is an id to link to, ``tone`` is plain, good, bad or warn.
+    """
 
     seq: int
     kind: str
@@ -58,35 +61,35 @@ class Row:
 
 @dataclass(slots=True)
 class Timeline:
-    """Rows that are new, and text that goes on in a row that is there already."""
+    """New rows, and text to append to a row that was already sent."""
 
     rows: list[Row] = field(default_factory=list)
-    # The row that streamed text goes into, by its seq, while nothing else has happened.
+    # The seq of the row that streamed text is appended to, until another event follows.
     open_text: int | None = None
     open_agent: str = ""
-    # What is to be added to a row that was shown before.
+    # Text to append to a row that was already sent.
     added_to: int | None = None
     added: str = ""
 
-    def take_new(self) -> "Timeline":
-        """What is new since the last call, which is then counted as shown."""
+    def pop_new(self) -> "Timeline":
+        """Return what is new since the last call, and forget it."""
         new = Timeline(self.rows, self.open_text, self.open_agent, self.added_to, self.added)
         self.rows, self.added_to, self.added = [], None, ""
         return new
 
 
-def tell(timeline: Timeline, events: Iterable[JobEvent]) -> None:
-    """Add these events, in their order, to what is new."""
+def add_events(timeline: Timeline, events: Iterable[JobEvent]) -> None:
+    """Add the events, in order."""
     for event in events:
         if event.kind == "text":
-            tell_text(timeline, event)
+            add_text(timeline, event)
         elif event.kind not in NOT_SHOWN:
             timeline.open_text = None
             timeline.rows.append(row_of(event))
 
 
-def tell_text(timeline: Timeline, event: JobEvent) -> None:
-    """Streamed text goes on in its row, or begins one."""
+def add_text(timeline: Timeline, event: JobEvent) -> None:
+    """Append streamed text to its row, or start one."""
     text, agent = str(event.data.get("text") or ""), str(event.data.get("agent") or "")
     if timeline.open_text is None or timeline.open_agent != agent:
         timeline.rows.append(Row(event.seq, "text", event.at, text, agent=agent))
@@ -99,7 +102,7 @@ def tell_text(timeline: Timeline, event: JobEvent) -> None:
 
 
 def row_of(event: JobEvent) -> Row:
-    """One event in words."""
+    """Return the row of one event."""
     data = event.data
     failed = event.kind.endswith(FAILED)
     return Row(
@@ -116,7 +119,7 @@ def row_of(event: JobEvent) -> Row:
 
 
 def tone_of(kind: str) -> str:
-    """How a row of this kind looks: plain, good, bad or warn."""
+    """Return plain, good, bad or warn."""
     if kind.endswith(FAILED):
         return "bad"
     if kind.endswith("completed"):
@@ -125,23 +128,23 @@ def tone_of(kind: str) -> str:
 
 
 def words_of(kind: str, data: Mapping[str, Any]) -> str:
-    """What happened, in a few words; the kind itself where it is a newer one."""
+    """Return what happened, in a few words; the kind itself if it is unknown."""
     if kind == "warning":
         return told(words_from(data.get("words"), str(data.get("message") or "")))
     if kind in WORDS:
-        return str(WORDS[kind]) % Known(data)
+        return str(WORDS[kind]) % EventValues(data)
     label = next((one.event_labels[kind] for one in all_engines() if kind in one.event_labels), "")
-    return gettext(label) % Known(data) if label else kind
+    return gettext(label) % EventValues(data) if label else kind
 
 
 def detail_name(kind: str) -> str:
-    """The part of an event's data that is folded under its row; empty if none is."""
+    """Return the name of the event's value that is shown on request; empty if there is none."""
     found = (one.event_details[kind] for one in all_engines() if kind in one.event_details)
     return DETAILS.get(kind) or next(found, "")
 
 
-class Known(dict[str, Any]):
-    """The values of an event, with nothing where one is missing."""
+class EventValues(dict[str, Any]):
+    """The values of an event; a missing one is an empty string."""
 
     def __missing__(self, key: str) -> str:
         return ""

@@ -1,4 +1,4 @@
-"""What waits, and for what, in words."""
+"""Why jobs wait, as sentences."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,10 @@ from viewer.models import Job
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """``kind``: answer, person, time, room, cache, worker, place or moment. ``url``: what one can change."""
+    """Why a job waits.
+
+    ``kind`` is answer, person, time, limit, cache, worker, slot or moment. ``url`` is where to change that.
+    """
 
     job: Job
     kind: str
@@ -28,7 +31,7 @@ class Wait:
 
 
 def waiting() -> list[Wait]:
-    """All that wait, those that need a person first, then in the order in which they may start."""
+    """Return every waiting job: first those that need a person, then in the order they may start."""
     asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
     related = jobs.select_related("run", "location", "project", "sweep", "requested_by")
@@ -37,12 +40,12 @@ def waiting() -> list[Wait]:
 
 
 def wait_of(job: Job) -> Wait | None:
-    """What the job waits for; None where it does not wait."""
+    """Return what the job waits for; None if it does not wait."""
     if job.is_waiting_for_an_answer:
         return Wait(job, "answer", _("for an answer"), job.get_absolute_url())
     if job.status != Job.Status.QUEUED:
         return None
-    return _for_its_time(job) or _for_room(job) or _for_the_cache(job) or _for_a_place(job)
+    return _for_its_time(job) or _for_a_limit(job) or _for_the_cache(job) or _for_a_slot(job)
 
 
 def _for_its_time(job: Job) -> Wait | None:
@@ -50,24 +53,26 @@ def _for_its_time(job: Job) -> Wait | None:
         return None
     at = short_time(job.start_at)
     if job.is_missed:
-        words = _("for you: at %(at)s, when it was to start, no worker was up. By itself it starts no more.")
+        words = _("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", words % {"at": at})
     if not locks.worker_is_up():
-        return Wait(job, "time", _("until %(at)s; no worker is up, and one has to be by then") % {"at": at})
+        return Wait(
+            job, "time", _("until %(at)s. No worker is running; one must be running by then") % {"at": at}
+        )
     return Wait(job, "time", _("until %(at)s") % {"at": at})
 
 
-def _for_room(job: Job) -> Wait | None:
+def _for_a_limit(job: Job) -> Wait | None:
     limit = reached_shared_limit(job)
-    return None if limit is None else Wait(job, "room", room_words(limit), _url_of(limit, job))
+    return None if limit is None else Wait(job, "limit", limit_words(limit), _url_of(limit, job))
 
 
-def room_words(limit: Limit) -> str:
-    """Which limit is used up, and until when."""
+def limit_words(limit: Limit) -> str:
+    """Return which limit is reached, and until when."""
     words = {
-        "sweep": _("for room: the limit of %(amount)s for all its variations is reached"),
-        "project": _("for room: the project's limit of %(amount)s a day is reached until %(until)s"),
-        "day": _("for room: the limit of %(amount)s a day for all jobs is reached until %(until)s"),
+        "sweep": _("for a limit: the sweep's limit of %(amount)s is reached"),
+        "project": _("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),
+        "day": _("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
     }
     until = short_time(next_midnight())
     return words[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
@@ -76,7 +81,7 @@ def room_words(limit: Limit) -> str:
 def _for_the_cache(job: Job) -> Wait | None:
     if job.sweep is None or not waits_for_cache_warmup(job):
         return None
-    words = _("for the first of its variations, which warms the prompt cache for all")
+    words = _("for the first variation, which warms the prompt cache for all of them")
     return Wait(job, "cache", words, job.sweep.get_absolute_url())
 
 
@@ -88,11 +93,11 @@ def _url_of(limit: Limit, job: Job) -> str:
     return f"{reverse('jobs')}?show=limits#day-limits" if limit.whose == "day" else ""
 
 
-def _for_a_place(job: Job) -> Wait:
+def _for_a_slot(job: Job) -> Wait:
     if not locks.worker_is_up():
-        return Wait(job, "worker", _("for a worker: none is up"))
-    busy, places = Job.objects.under_way().count(), locks.slots()
-    if places and busy >= places:
-        words = _("for a free place: %(busy)d of %(places)d are busy")
-        return Wait(job, "place", words % {"busy": min(busy, places), "places": places})
-    return Wait(job, "moment", _("for a moment: it is about to start"))
+        return Wait(job, "worker", _("for a worker: none is running"))
+    busy, slots = Job.objects.under_way().count(), locks.slots()
+    if slots and busy >= slots:
+        words = _("for a free slot: %(busy)d of %(slots)d are busy")
+        return Wait(job, "slot", words % {"busy": min(busy, slots), "slots": slots})
+    return Wait(job, "moment", _("a moment: it is about to start"))

@@ -1,4 +1,4 @@
-"""What a job's run warned about."""
+"""The warnings of a job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ MAX_WARNINGS = 20
 
 
 def warnings_of(job: Job) -> list[str]:
-    """Each warning of the run once, in the order they came, as sentences; at most ``MAX_WARNINGS``."""
-    # Where it ran to its end, its outcome counts the checkpoints that could not be written.
+    """Return the distinct warnings of the job, in order, as at most ``MAX_WARNINGS`` sentences."""
+    # If it succeeded, its outcome counts the checkpoints that could not be written.
     kinds = ["warning"] if job.status == Job.Status.SUCCEEDED else ["warning", "checkpoint_failed"]
     events = job.events.filter(kind__in=kinds).order_by("seq").values_list("kind", "data")
     sentences = [_sentence(kind, data) for kind, data in events]
@@ -23,5 +23,5 @@ def warnings_of(job: Job) -> list[str]:
 
 def _sentence(kind: str, data: Mapping[str, Any]) -> str:
     if kind == "checkpoint_failed":
-        return _("A checkpoint could not be written: %(error)s") % {"error": data.get("error") or ""}
+        return _("Writing a checkpoint failed: %(error)s") % {"error": data.get("error") or ""}
     return told(words_from(data.get("words"), str(data.get("message") or "")))

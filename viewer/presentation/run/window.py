@@ -52,6 +52,11 @@ class Window:
     # The run's newest row, which need not be among these.
     newest: int = 0
 
+    @property
+    def query(self) -> str:
+        """The parameters that ask for the same rows again."""
+        return f"to={self.bottom}" + ("" if self.top is None else f"&from={self.top}")
+
 
 def window_of(run: Run, wanted: Wanted) -> Window:
     """The rows that are asked for, newest first."""
