@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import one_line
-from viewer.importing import NotLocal, UnknownLocation, import_location, key_of, open_location, path_of
+from viewer.importing import NotLocal, UnknownLocation, import_location, open_location, path_of, stored_key
 from viewer.messages.labels import told
 from viewer.models import Checkpoint, Location
 
@@ -70,7 +70,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
-    key = key_of(location, file.relative_to(location.path).as_posix())
+    key = stored_key(location, file.relative_to(location.path).as_posix())
     row = (
         location.checkpoints.select_related("location__project", "run", "body").filter(source_key=key).first()
     )

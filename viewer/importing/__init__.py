@@ -3,7 +3,7 @@
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.importing import import_location, import_one, redact_stored
 from viewer.importing.locations import UnknownLocation, open_location
-from viewer.importing.project_secrets import key_of
+from viewer.importing.project_secrets import stored_key
 from viewer.importing.reader import prepare_import
 from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.stored import stored_body, stored_bytes, stored_contents
@@ -20,7 +20,6 @@ __all__ = [
     "WriteTarget",
     "import_location",
     "import_one",
-    "key_of",
     "open_location",
     "open_write_target",
     "path_of",
@@ -31,6 +30,7 @@ __all__ = [
     "stored_body",
     "stored_bytes",
     "stored_contents",
+    "stored_key",
     "unredacted_source",
     "write_target_at",
     "write_target_of",

@@ -53,7 +53,7 @@ def secrets_for(project: Project | None) -> tuple[str, ...]:
     return _last_read.get(path, ())
 
 
-def key_of(location: Location, key: str) -> str:
+def stored_key(location: Location, key: str) -> str:
     """The key as the rows of a location store it: redacted."""
     return redacted_key(key, known_secrets(secrets_for(location.project)))
 

@@ -43,10 +43,10 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     if known and known.project and known.project.folder != project.folder:
         raise UnknownLocation(_("The runs at this location belong to another project."))
     _check_writable(found)
-    is_store = found.suffix.casefold() in SQLITE_SUFFIXES
+    is_sqlite = found.suffix.casefold() in SQLITE_SUFFIXES
     if known:
-        is_store = known.provider == Location.Provider.SQLITE
-    if found.exists() and not (is_store and found.is_file() and found.stat().st_size == 0):
+        is_sqlite = known.provider == Location.Provider.SQLITE
+    if found.exists() and not (is_sqlite and found.is_file() and found.stat().st_size == 0):
         try:
             # A database without a table of checkpoints is not a write target: nothing is added to it.
             with open_reader(address_at(found)) as reader:
@@ -54,7 +54,7 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
                 return WriteTarget(str(found), Location.Provider(reader.kind))
         except LocationUnreadable as error:
             raise UnknownLocation(told(error)) from None
-    return WriteTarget(str(found), Location.Provider.SQLITE if is_store else Location.Provider.JSON)
+    return WriteTarget(str(found), Location.Provider.SQLITE if is_sqlite else Location.Provider.JSON)
 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
