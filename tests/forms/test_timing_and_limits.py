@@ -13,7 +13,7 @@ from viewer.launching.option_values import parse_start_time
 def test_an_empty_form_starts_at_once_and_without_limits() -> None:
     assert read_timing({"start": "now", "start_at": ""}).at is None
     assert read_limits({}).values == {}
-    assert read_timing(None).summary == "as soon as it can"
+    assert read_timing(None).summary == "now"
 
 
 def test_a_time_without_a_zone_is_the_servers() -> None:

@@ -40,7 +40,7 @@ class Timing:
     @property
     def summary(self) -> str:
         """What is chosen, in a few words."""
-        return short_time(self.at) if self.at else _("as soon as it can")
+        return short_time(self.at) if self.at else _("now")
 
 
 def read_timing(sent: Sent) -> Timing:

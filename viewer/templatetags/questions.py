@@ -58,6 +58,8 @@ def empty_answer_label(question: Question) -> str:
         return _("Accept")
     if question.kind == Question.Kind.PROGRAM_INPUT:
         return _("Send an empty line")
+    if question.kind == Question.Kind.FLOW_INPUT:
+        return _("Send an empty answer")
     outcome = str(question.context.get("empty_means") or "")
     if outcome:
         return _("No feedback (“%(outcome)s”)") % {"outcome": outcome}
