@@ -135,9 +135,9 @@ def start_variations(page: Page, address: str) -> str:
     """Start a sweep over three years. Return the URL of its page."""
     page.goto(address)
     page.get_by_label("year", exact=True).fill("2027\n2028\n2029")
-    page.get_by_label("Branches below", exact=True).fill("years")
+    page.get_by_label("Branch prefix", exact=True).fill("years")
     page.get_by_role("button", name="Start 3 forks").click(timeout=120_000)
-    page.wait_for_url("**/variations/*-*/")
+    page.wait_for_url("**/sweeps/*-*/")
     return page.url
 
 

@@ -65,7 +65,7 @@ if (form.hasAttribute("hx-post")) {
   }
 }
 
-// A time that is typed is meant, and "as soon as it can" takes it back.
+// A time that is typed is meant, and "Now" clears it.
 form.addEventListener("input", ({ target }) => {
   const time = form.elements.start_at;
   if (target === time) form.elements.start.value = "later";

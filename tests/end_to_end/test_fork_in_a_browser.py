@@ -38,7 +38,7 @@ def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
     # A look at what the project's code restores comes first, and nothing of the demo's crew is lost.
     start = page.get_by_role("button", name="Start fork")
     expect(start).to_be_enabled(timeout=RUN_MILLISECONDS)
-    expect(page.locator("#look")).to_contain_text("Nothing is lost.")
+    expect(page.locator("#preflight")).to_contain_text("Everything restores.")
     start.click()
 
     bar = page.locator(".job-bar")
@@ -48,7 +48,7 @@ def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
     expect(head).to_contain_text("crew completed")
     expect(page.locator(".row", has_text="edited: Draft the article, year")).to_be_visible()
 
-    bar.get_by_role("link", name="Show the branch").click()
+    bar.get_by_role("link", name="Show branch").click()
     expect(page.locator("#detail")).to_contain_text("year-2031")
     page.locator("#detail").get_by_role("link", name="Tasks").click()
     expect(page.locator("#detail")).to_contain_text("Nobody copies folders any more.")
@@ -73,7 +73,7 @@ def select_second_task_of_main(page: Page) -> None:
 
 def edit_an_input_and_an_output(page: Page) -> None:
     page.get_by_label("year", exact=True).fill("2031")
-    page.locator("summary", has_text="show and edit").nth(1).click()
+    page.locator("summary", has_text="Edit").nth(1).click()
     page.locator('textarea[name^="output:"]').nth(1).fill("Nobody copies folders any more.")
 
 

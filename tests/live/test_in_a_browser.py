@@ -205,7 +205,7 @@ def test_a_page_whose_reader_was_logged_out_says_so_and_asks_no_more(page: Page,
         page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
         session = Session.objects.get()
         Session.objects.all().delete()
-        expect(page.get_by_text("Logged out. This page is no longer updated.")).to_be_visible()
+        expect(page.get_by_text("You are logged out. This page no longer updates.")).to_be_visible()
         asked.clear()
         page.wait_for_timeout(1500)
         assert asked == []
@@ -235,7 +235,7 @@ def test_buttons_go_with_the_right_and_come_with_it(page: Page, job: Job) -> Non
     expect(cancel).to_be_visible()
     teammate("runner", "look")
     expect(cancel).to_have_count(0)
-    expect(page.get_by_text("read only")).to_be_visible()
+    expect(page.get_by_text("Read-only")).to_be_visible()
     teammate("runner", "run")
     expect(cancel).to_be_visible()
 

@@ -18,7 +18,7 @@ def findings(page: Page) -> str:
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(AXE)
     # What is about to be replaced is no longer the page.
-    page.wait_for_function("() => !document.querySelector('.htmx-request, #look-wait')")
+    page.wait_for_function("() => !document.querySelector('.htmx-request, #preflight-wait')")
     found = []
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")

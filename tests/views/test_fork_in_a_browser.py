@@ -88,10 +88,10 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     with LocalJobStorage(made_folder(look)).following():
         fork_page.reload()
-        expect(fork_page.locator("#look")).to_contain_text("Nothing runs.")
+        expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
         expect(fork_page.locator("#start-button")).to_be_disabled()
         look.finish(look.report)
-        expect(fork_page.locator("#look")).to_contain_text("task 3: guardrail no_shouting")
+        expect(fork_page.locator("#preflight")).to_contain_text("task 3: guardrail no_shouting")
     fork_page.fill("#branch", "mine")
     expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
     expect(fork_page.locator("#start-button")).to_be_disabled()
@@ -160,7 +160,7 @@ def test_what_may_be_a_secret_is_never_in_a_draft(fork_page: Page) -> None:
     assert "2030" in drafts(fork_page)
     assert "nobody may read" not in drafts(fork_page) and "sk-abc" not in drafts(fork_page)
     fork_page.reload()
-    expect(fork_page.get_by_text("What may be a secret was not kept")).to_be_visible()
+    expect(fork_page.get_by_text("Secrets are not saved in drafts")).to_be_visible()
     expect(fork_page.locator("#input-2")).to_have_value("")
 
 
@@ -221,10 +221,10 @@ def test_the_check_starts_with_a_button_unless_a_page_of_ours_led_to_the_form(
 ) -> None:
     PreflightCheck.objects.all().delete()
     fork_page.reload()
-    expect(fork_page.get_by_role("button", name="Run the preflight check")).to_be_visible()
+    expect(fork_page.get_by_role("button", name="Run preflight check")).to_be_visible()
     expect(fork_page.locator("#start-button")).to_be_disabled()
     assert not PreflightCheck.objects.exists()
-    fork_page.get_by_role("button", name="Run the preflight check").click()
+    fork_page.get_by_role("button", name="Run preflight check").click()
     expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
     PreflightCheck.objects.all().delete()
     fork_page.goto(live_server.url + Checkpoint.objects.get().get_absolute_url())

@@ -54,7 +54,7 @@ def form(browser: Browser, live_server: LiveServer, client: Client, look: Prefli
 def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(
     form: Page, look: PreflightCheck
 ) -> None:
-    expect(form.locator("#look")).to_contain_text("It need not be waited for")
+    expect(form.locator("#preflight")).to_contain_text("You need not wait")
     expect(form.locator("#start-button")).to_be_enabled()
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It fails."]})
     expect(form.locator("#start")).to_contain_text("It fails.")
@@ -63,7 +63,7 @@ def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(
     form.locator("#checkpoints > summary").click()
     form.check('input[value="*"]')
     expect(form.locator("#checkpoints-summary")).to_contain_text("This writes many checkpoints")
-    expect(form.locator("#look")).to_contain_text("Nothing speaks against a start.")
+    expect(form.locator("#preflight")).to_contain_text("Ready to start.")
     form.fill("#checkpoint-most", "5")
     expect(form.locator("#checkpoints-summary")).not_to_contain_text("This writes many checkpoints")
     form.locator(".models > summary").click()

@@ -46,7 +46,7 @@ def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary
     expect(vary_page.locator(".varied-name").first).to_have_text("tone/tea")
     assert not Job.objects.exists()
     vary_page.dblclick("#start-button")
-    vary_page.wait_for_url("**/variations/*/")
+    vary_page.wait_for_url("**/sweeps/*/")
     assert Sweep.objects.count() == 1 and Job.objects.count() == 2
     # What has ended is seen without a reload.
     for job in Job.objects.all():

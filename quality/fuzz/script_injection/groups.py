@@ -106,4 +106,4 @@ def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iter
     looked(crew, **look_report(texts))
     looked(flow, "flow:Desk", **look_report(texts))
     for checkpoint in (crew, flow):
-        yield from (f"/checkpoints/{checkpoint.pk}/{form}/" for form in ("fork", "resume", "variations"))
+        yield from (f"/checkpoints/{checkpoint.pk}/{form}/" for form in ("fork", "resume", "sweep"))

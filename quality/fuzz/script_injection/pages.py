@@ -33,7 +33,7 @@ PAGES_AT_ONCE = 2
 FRAMES_A_PAGE = 60
 # The first tab is open initially.
 TABS = ("tasks", "inputs", "state", "events", "raw", "overview")
-LISTS = ("/", "/jobs/", "/jobs/waiting/", "/questions/", "/questions/waiting/")
+LISTS = ("/", "/jobs/", "/jobs/waiting/", "/inbox/", "/inbox/waiting/")
 # Contexts without escaping: in text, and in an attribute with either kind of quotes.
 UNESCAPED = (
     "<!doctype html><body>{}",
