@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +19,7 @@ from pytest_django.live_server_helper import LiveServer
 from scripts.served_demo import ServedDemo, served_demo, started_demo
 from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
-from tests.engine_runs.runs import environment
+from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
 
 # How long a page may take to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
@@ -81,6 +82,8 @@ def engine_python() -> Path:
 @pytest.fixture(scope="session")
 def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
     """Return the same interpreter with a process that has imported CrewAI and forks for each run."""
+    # A run writes no bytecode: without it, each of them would compile the runner.
+    subprocess.run([engine_python, "-m", "compileall", "-q", RUNNER.parent], check=True)
     folder = tmp_path_factory.mktemp("warm")
     with model_server() as model, warm_python(engine_python, environment(model, folder), folder) as python:
         yield python
@@ -127,6 +130,7 @@ def engine_variables(model: OfflineModel) -> dict[str, str]:
         "OPENAI_BASE_URL": model.url,
         "CREWAI_TRACING_ENABLED": "false",
         "CREWAI_DISABLE_TELEMETRY": "true",
+        "SSL_CERT_FILE": str(ROOT_CERTIFICATE),
     }
 
 

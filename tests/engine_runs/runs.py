@@ -25,6 +25,8 @@ PRESS = Path(__file__).resolve().parent / "projects/press"
 # Projects that are declared in files.
 DESK, LINE = PRESS.parent / "desk", PRESS.parent / "line"
 Child = subprocess.Popen[bytes] | Copy
+# The engine loads all root certificates twice for each model client. One takes a fiftieth of the time.
+ROOT_CERTIFICATE = Path(__file__).resolve().parent / "root_certificate.pem"
 KEY = "sk-test-press-000001"
 
 
@@ -83,6 +85,7 @@ def environment(model: TestModel, home: Path) -> dict[str, str]:
         "CREWAI_TRACING_ENABLED": "false",
         "CREWAI_TESTING": "true",
         "OTEL_SDK_DISABLED": "true",
+        "SSL_CERT_FILE": str(ROOT_CERTIFICATE),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 

@@ -43,30 +43,39 @@ class Proxy:
 
 
 class Served(NamedTuple):
+    folder: Path
     port: int
     link: str
     environment: dict[str, str]
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Return `up` behind a proxy, served until the module's tests are done."""
+    folder = tmp_path_factory.mktemp("proxy")
     port = free_port()
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(tmp_path / "data"),
+        "DATA_DIR": str(folder / "data"),
         "PORT": str(port),
         "ALLOWED_HOSTS": "forkline.example.org",
         "ALLOWED_ORIGINS": SITE,
-        "CHECKPOINT_ROOTS": str(tmp_path),
+        "CHECKPOINT_ROOTS": str(folder),
     }
     command = [sys.executable, "manage.py", "up"]
     up = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     assert up.stdout
     up.stdout.readline()
-    yield Served(port, up.stdout.readline().strip(), environment)
+    yield Served(folder, port, up.stdout.readline().strip(), environment)
     up.terminate()
     up.communicate()
+
+
+@pytest.fixture(scope="module")
+def browser(served: Served) -> Proxy:
+    """Return the browser that used the printed link."""
+    return logged_in(served.port, served.link)
 
 
 def logged_in(port: int, link: str) -> Proxy:
@@ -77,13 +86,12 @@ def logged_in(port: int, link: str) -> Proxy:
     return browser
 
 
-def test_forms_are_taken_from_the_proxys_origin_and_from_no_other(served: Served, tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").mkdir()
-    browser = logged_in(served.port, served.link)
+def test_forms_are_taken_from_the_proxys_origin_and_from_no_other(served: Served, browser: Proxy) -> None:
+    (served.folder / "checkpoints").mkdir()
     _, _, page = browser.send("GET", "/")
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
     assert token
-    fields = {"csrfmiddlewaretoken": token[1], "path": str(tmp_path / "checkpoints")}
+    fields = {"csrfmiddlewaretoken": token[1], "path": str(served.folder / "checkpoints")}
     add = re.search(r'action="([^"]*add[^"]*)"', page)
     assert add
     for origin in (
@@ -96,8 +104,7 @@ def test_forms_are_taken_from_the_proxys_origin_and_from_no_other(served: Served
     assert (status, leads_to[:11]) == (302, "/locations/")
 
 
-def test_cookies_never_go_without_tls(served: Served) -> None:
-    browser = logged_in(served.port, served.link)
+def test_cookies_never_go_without_tls(browser: Proxy) -> None:
     browser.send("GET", "/")
     assert len(browser.cookies) == 2
     assert all(cookie["secure"] for cookie in browser.cookies.values())

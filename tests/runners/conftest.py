@@ -15,7 +15,7 @@ from tests.conftest import made_once
 from tests.engine_runs import runs as children
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython
-from tests.engine_runs.runs import Ended
+from tests.engine_runs.runs import ROOT_CERTIFICATE, Ended
 
 pytestmark = pytest.mark.engine
 RECORDINGS = {
@@ -28,6 +28,12 @@ RECORDINGS = {
     "agent": ("agent", "json"),
     "plain": ("plain", "json"),
 }
+
+
+@pytest.fixture(autouse=True)
+def root_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs that inherit this process's environment load one root certificate."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(ROOT_CERTIFICATE))
 
 
 @pytest.fixture(scope="session")
