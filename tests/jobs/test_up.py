@@ -29,15 +29,16 @@ def environment(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The command on an empty data folder, with a location to open, and the link that it printed."""
-    store = tmp_path / "elsewhere" / "checkpoints"
+    folder = tmp_path_factory.mktemp("up")
+    store = folder / "elsewhere" / "checkpoints"
     store.mkdir(parents=True)
     up = subprocess.Popen(
         [*UP, str(store)],
         cwd=ROOT,
-        env=environment(tmp_path / "data", free_port()),
+        env=environment(folder / "data", free_port()),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -96,16 +97,6 @@ def test_a_location_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in answer.stderr
 
 
-def test_stopping_it_ends_the_server_and_the_worker(served: tuple["subprocess.Popen[str]", str]) -> None:
-    up, link = served
-    port = int(link.split(":")[2].split("/")[0])
-    up.terminate()
-    rest, _ = up.communicate(timeout=60)
-    assert (up.returncode, rest) == (0, "")
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
-
-
 def test_nohup_lets_it_outlive_its_terminal(tmp_path: Path) -> None:
     up = subprocess.Popen(
         ["nohup", *UP],
@@ -125,6 +116,17 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path: Path) -> None:
         assert "Log out" in response.read().decode()
     up.terminate()
     assert up.wait(60) == 0
+
+
+def test_stopping_it_ends_the_server_and_the_worker(served: tuple["subprocess.Popen[str]", str]) -> None:
+    # The last test of the module: the others use the same server.
+    up, link = served
+    port = int(link.split(":")[2].split("/")[0])
+    up.terminate()
+    rest, _ = up.communicate(timeout=60)
+    assert (up.returncode, rest) == (0, "")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def visitor() -> urllib.request.OpenerDirector:
