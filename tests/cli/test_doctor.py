@@ -100,4 +100,6 @@ def test_a_person_reads_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) if os.geteuid() == 0 else pytest.MonkeyPatch.context():
         call_command("checkpoints", "doctor")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("✓ versions: Forkline ") and lines[-1].startswith(("All is well", "There are"))
+    assert lines[0].startswith("✓ versions: Forkline ") and lines[-1].startswith(
+        ("No problems found", "There are")
+    )

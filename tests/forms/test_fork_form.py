@@ -113,7 +113,7 @@ def test_more_values_are_taken_as_one_json_object() -> None:
     contents = crew([task(1)], INPUTS)
     assert edited(contents, input_more='{"new": [1]}').edits.inputs == {"new": [1]}
     assert "JSON object" in edited(contents, input_more="[1]").errors[0].message
-    assert "field of its own" in edited(contents, input_more='{"year": 1}').errors[0].message
+    assert "its own field" in edited(contents, input_more='{"year": 1}').errors[0].message
 
 
 def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,9 @@ def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User)
         ("environment_file", ".env", "Give the whole path"),
         ("environment_file", "/etc/hostname", "outside the folders"),
         ("environment_file", "{folder}/gone.env", "There is no such file"),
-        ("other_entry_points", "import os", "is no entry point"),
-        ("other_entry_points", "../crew:build", "is no entry point"),
-        ("other_entry_points", "crew", "is no entry point"),
+        ("other_entry_points", "import os", "is not an entry point"),
+        ("other_entry_points", "../crew:build", "is not an entry point"),
+        ("other_entry_points", "crew", "is not an entry point"),
     ],
 )
 def test_what_cannot_be_a_project_is_refused_beside_its_field(

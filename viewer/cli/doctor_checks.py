@@ -1,4 +1,4 @@
-"""What ``checkpoints doctor`` looks at: each check returns its findings, and changes no checkpoint."""
+"""The checks of ``checkpoints doctor``. Each returns findings, and changes no checkpoint."""
 
 import os
 import platform
@@ -71,7 +71,7 @@ def of_space() -> Iterator[Finding]:
 
 
 def of_database() -> Iterator[Finding]:
-    """The only one whose errors mean that the rows cannot be asked."""
+    """Check the database. After an error here, no check that reads rows can run."""
     path = database_path()
     try:
         found = inspect(path)
@@ -89,9 +89,9 @@ def of_database() -> Iterator[Finding]:
 
 
 def of_jobs() -> Iterator[Finding]:
-    """Settles what was left."""
+    """Check the jobs, and end those whose process was killed."""
     for job in finish_orphans():
-        words = _("Job %(job)s was left by a process that was killed: it is settled as %(status)s.")
+        words = _("Job %(job)s was left by a process that was killed: it was ended as %(status)s.")
         yield Finding("jobs", "warning", words % {"job": job.pk, "status": job.get_status_display()})
     for job in end_orphan_processes():
         words = _("Processes of job %(job)s still ran after its end: they were stopped.")

@@ -1,4 +1,4 @@
-"""From what a person types to its row: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
+"""Finds the row that an argument names: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from viewer.models import Checkpoint, Location
 
 
 def imported_location(path: str | Path) -> Location:
-    """The location at a path, brought up to date. Raises CommandError where it cannot be read."""
+    """The location at a path, after an import. Raises CommandError if it cannot be read."""
     try:
         location = open_location(path)
     except UnknownLocation as error:
@@ -23,8 +23,8 @@ def imported_location(path: str | Path) -> Location:
     if summary.read_error:
         if not location.checkpoints.exists():
             raise CommandError(f"{location.path}: {told(summary.read_error)}")
-        # What was read of it before is still worth showing; a document has no place for what is wrong now.
-        words = _("%(location)s is shown as it was read before. Now: %(reason)s")
+        # What was imported before is still shown. The JSON document has no field for the error.
+        words = _("%(location)s is shown as last imported. Error: %(reason)s")
         warning = words % {"location": location.path, "reason": told(summary.read_error)}
         sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
@@ -32,7 +32,7 @@ def imported_location(path: str | Path) -> Location:
 
 
 def checkpoint_at(target: str) -> Checkpoint:
-    """The row, after what is new at its location was imported. Raises CommandError."""
+    """The row, after an import of its location. Raises CommandError."""
     path, mark, identifier = target.rpartition("#")
     if mark and identifier and path and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)
@@ -45,7 +45,7 @@ def checkpoint_at(target: str) -> Checkpoint:
 
 
 def typed_path(text: str) -> Path:
-    """The path that was typed, also as a file:// URL. Raises CommandError for another machine's."""
+    """The path of a typed path or file:// URL. Raises CommandError for a URL of another machine."""
     try:
         return path_of(text)
     except NotLocal as error:
@@ -57,7 +57,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
     found = list(rows.filter(checkpoint_id=identifier)) or list(
         rows.filter(checkpoint_id__startswith=identifier)
     )
-    # The same id may stand twice where a file was copied; the one that can be run comes first.
+    # A copied file repeats its id; the checkpoint that can be run comes first.
     found.sort(key=lambda row: row.state != Checkpoint.State.PRESENT)
     if not found:
         raise CommandError(
@@ -78,7 +78,7 @@ def _by_file(file: Path) -> Checkpoint:
         problem = location.problems.filter(source_key=key).first()
         reason = told(problem.why) if problem else _("it was not found there")
         raise CommandError(
-            _("%(file)s is no readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
+            _("%(file)s is not a readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
         )
     return row
 

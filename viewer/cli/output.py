@@ -1,4 +1,4 @@
-"""What a subcommand of ``manage.py checkpoints`` gives back, and how it is printed."""
+"""The answer of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ __all__ = ["Answer", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
 
 
 def plain(text: str) -> str:
-    """Text whose own line ends are meant, such as a model's: each of its lines is one line here."""
+    """A text of several lines, such as a model's, with each line made safe to print."""
     return "\n".join(map(one_line, lines_of(text)))
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text whose line ends are meant. Nothing but ``\\n`` ends a line."""
+    """The lines of a text. Only ``\\n`` ends a line."""
     return text.replace("\r\n", "\n").split("\n")
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    """One JSON document on one line whose texts are whole: what ``one_line`` writes out is escaped."""
+    """The document as one line of JSON. Characters that ``one_line`` replaces are escaped."""
     text = json.dumps(document, ensure_ascii=False)
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -42,14 +42,14 @@ class Answer:
 
 
 class Subcommand(Protocol):
-    """A module that answers one question. It writes nothing to stdout itself."""
+    """The module of a subcommand. It returns its answer and writes nothing to stdout."""
 
     @property
     def HELP(self) -> Promise:
-        """What it does, in a sentence."""
+        """A sentence on what it does."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare its arguments; ``--json`` is already there."""
+        """Add its arguments, without ``--json``."""
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do it. Raises CommandError with a message for the person at the terminal."""
+        """Run it. Raises CommandError with a message for a person."""

@@ -1,4 +1,4 @@
-"""Asks a run's questions at the terminal that waits for it, or says there where to answer them."""
+"""Asks a run's questions at the terminal that waits for it, or says where to answer them."""
 
 import select
 import sys
@@ -15,13 +15,13 @@ from viewer.jobs.human_input.questions import answer
 from viewer.models import Question
 
 POLL_SECONDS = 0.2
-# What of a question a person is told, beside its prompt.
+# Fields of a question that are shown with its prompt.
 ABOUT = ("task", "method", "agent")
 
 
 @contextmanager
 def questions_asked(job: UUID) -> Iterator[None]:
-    """Ask what this job asks, beside what is done inside. Nothing is written to stdout.
+    """Ask this job's questions while the body runs. Nothing is written to stdout.
 
     Without a terminal to read from, it is told on stderr where each question can be answered.
     """
@@ -64,7 +64,7 @@ def _tell(question: Question) -> None:
 
 
 def _read(question: Question, left: threading.Event) -> None:
-    """Read one line as the answer, unless somebody answers elsewhere meanwhile."""
+    """Read one line as the answer, unless it is answered elsewhere in the meantime."""
     if question.kind == Question.Kind.HUMAN_INPUT:
         _say(_("What should be better? An empty line accepts it as it is."))
     sys.stderr.write("> ")
@@ -75,17 +75,17 @@ def _read(question: Question, left: threading.Event) -> None:
             if not line:
                 _say("\n" + where_to_answer(question))
             elif not answer(question, line.strip(), None):
-                _say(_("Your answer was not used: somebody was there before."))
+                _say(_("Your answer was not used: the question was already answered."))
             return
         question.refresh_from_db()
         if not question.is_waiting:
             answered = _("It was answered elsewhere.")
-            _say("\n" + (answered if question.answered_at else _("The run waits for it no more.")))
+            _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
             return
 
 
 def where_to_answer(question: Question) -> str:
-    """How a question is answered that waits, in a sentence."""
+    """A sentence on how to answer a pending question."""
     words = _("It waits for an answer: in the browser, or by checkpoints answer %(job)s %(number)s --text …")
     return words % {"job": question.job_id, "number": question.number}
 

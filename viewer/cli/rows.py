@@ -1,4 +1,4 @@
-"""A checkpoint's row as one JSON value, the same in every answer."""
+"""A checkpoint's row as JSON, the same in every answer."""
 
 from datetime import UTC
 from typing import Any
@@ -30,7 +30,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
 
 
 def _parent_id(row: Checkpoint) -> str | None:
-    """The recorded parent, whether it is here or not, else the inferred one."""
+    """The recorded parent, even if it is not imported, else the inferred one."""
     if row.parent_checkpoint_id or row.parent is None:
         return row.parent_checkpoint_id or None
     return row.parent.checkpoint_id

@@ -1,1 +1,1 @@
-"""What a person types, turned into values: the fork's form and the project's."""
+"""Forms: they validate what a person typed and give plain data. They start nothing."""

@@ -1,4 +1,4 @@
-"""Which of the engine's events write a checkpoint, and how many of a run's own stay, as a part of a form."""
+"""The part of a form for the events that write checkpoints, and for how many checkpoints are kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """One event: the engine's name, a plain word, and whether it is ticked."""
+    """An event: its name in the engine, its label, and whether it is ticked."""
 
     name: str
     words: str
@@ -59,7 +59,7 @@ class EventChoices:
 
 @dataclass(slots=True)
 class Checkpointing:
-    """The part of a form. ``before`` are the events that hold where nothing is ticked."""
+    """The part of a form. ``before`` are the events that apply if none is ticked."""
 
     groups: list[EventChoices] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Checkpointing:
 
     @property
     def settings(self) -> CheckpointSettings:
-        """What a request holds of it: only what was chosen."""
+        """The settings of a request: only those that were chosen."""
         chosen = CheckpointSettings()
         if self.events:
             chosen["events"] = list(self.events)
@@ -89,7 +89,7 @@ class Checkpointing:
 
     @property
     def summary(self) -> str:
-        """What is chosen, in a few words."""
+        """A short label of what is chosen."""
         events = self.events or self.before
         shown = ", ".join(trigger_words(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
         if self.takes_every:
@@ -102,15 +102,17 @@ class Checkpointing:
 
     @property
     def warning(self) -> str:
-        """What a choice leads to that a person may not want; empty where nothing speaks against it."""
+        """What to consider before the start; empty if there is nothing."""
         often = {name for group in self.groups if group.is_frequent for name in _names(group)}
         if self.most is None and (self.takes_every or often & set(self.events)):
-            return _("This writes many checkpoints, each with the whole record so far. Let only some stay.")
+            return _(
+                "This writes many checkpoints, each with the whole record so far. Keep only some of them."
+            )
         return ""
 
     @property
     def errors(self) -> list[tuple[str, str, str]]:
-        """What must be mended: the field's id, its label, and the words."""
+        """The id, label and message of each invalid field."""
         found = [
             ("checkpoint-events", _("Checkpoints at"), self.events_error),
             ("checkpoint-most", _("So many stay"), self.most_error),
@@ -126,7 +128,7 @@ def read_checkpointing(
     sent: Sent,
     chosen: Sequence[str],
 ) -> Checkpointing:
-    """The part as it is first shown (``sent`` is None) or was sent; ``chosen`` are the ticked events.
+    """The part, first shown if ``sent`` is None. ``chosen`` are the ticked events.
 
     ``entity`` is what runs: a root kind's name.
     """

@@ -1,4 +1,4 @@
-"""One stored value as a field of the fork's form: what is shown, what was typed, what it means."""
+"""Fields for stored values and outputs, with what was typed and the value that it means."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 
-# What a form sent: names and texts. None where it is shown for the first time.
+# The names and texts that a form sent; None if it is shown for the first time.
 Sent = Mapping[str, str] | None
 
 
@@ -40,13 +40,13 @@ KIND_WORDS = {
     Kind.LIST: gettext_lazy("list, one item a line"),
     Kind.JSON: gettext_lazy("JSON"),
 }
-# A text up to this length gets one line to begin with.
+# A text up to this length starts with one line.
 SHORT = 80
 
 
 @dataclass(slots=True)
 class ValueField:
-    """A kickoff input or an entry of a flow's state. ``value`` counts only where ``changed``."""
+    """A kickoff input or an entry of the state. ``value`` is set only if ``changed``."""
 
     name: str
     html_name: str
@@ -83,7 +83,7 @@ class ValueField:
 
     @property
     def stored_text(self) -> str:
-        """The stored value for reading beside its field."""
+        """The stored value as text, for reading next to its field."""
         if self.is_missing or self.is_secret:
             return ""
         return ", ".join(self.stored) if self.kind is Kind.LIST else text_of(self.stored, self.kind)
@@ -96,7 +96,7 @@ class ValueField:
 def read_value(
     group: str, number: int, name: str, stored: Any, sent: Sent, wanted: Kind | None = None
 ) -> ValueField:
-    """The field of one value, as sent. A value that was not sent, or means the stored one, is no change.
+    """The field of one value, as sent. A value that was not sent, or equals the stored one, is not a change.
 
     ``wanted`` is the kind of one that has no value yet.
     """
@@ -125,7 +125,7 @@ def read_value(
 
 @dataclass(slots=True)
 class OutputField:
-    """The output of a finished task. ``value`` is the edit, as a request holds it."""
+    """The output of a finished unit. ``value`` is the edit, as a request has it."""
 
     unit: str
     position: int
@@ -152,7 +152,7 @@ class OutputField:
 
     @property
     def is_open(self) -> bool:
-        """Whether its editor is shown at once."""
+        """Whether its editor starts open."""
         return self.changed or bool(self.error)
 
     @property
@@ -161,13 +161,13 @@ class OutputField:
 
 
 def mark_changes(output: OutputField) -> None:
-    """Work out what differs from the stored text, for showing both beside each other."""
+    """Compute the differences from the stored text, for showing both side by side."""
     text = output.text.replace("\r\n", "\n") if output.changed else output.stored
     output.before, output.after = difference(output.stored.replace("\r\n", "\n"), text)
 
 
 def read_output(made: OutputField, stored_json: Any, sent: Sent) -> OutputField:
-    """The field with what was sent; only what differs from the stored output becomes a change."""
+    """The field as sent. A text that equals the stored output is not a change."""
     if sent is None or made.html_name not in sent or made.too_long:
         return made
     made.text = sent[made.html_name]

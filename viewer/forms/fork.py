@@ -1,4 +1,4 @@
-"""The fork's form: what a checkpoint holds as fields, and what was typed as edits."""
+"""The form of a fork: fields for what a checkpoint holds, and edits from what was typed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +17,15 @@ from viewer.forms.schedule import Timing
 from viewer.launching.dimensions import output_text
 from viewer.launching.values import MAX_CHARACTERS, InvalidValue, Kind, parse_value
 
-# More values than this are edited as one JSON object: a page of fields helps nobody.
+# Further values are edited as one JSON object, as a longer page would be hard to use.
 MOST_FIELDS = 60
-# All outputs together: the server takes no larger form.
+# Of all outputs together: the server accepts no larger form.
 MOST_BYTES = 1_500_000
 
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """What is wrong, and the field to go to."""
+    """An error, with the id and label of its field."""
 
     html_id: str
     label: str
@@ -34,7 +34,7 @@ class FormError:
 
 @dataclass(slots=True)
 class MoreValues:
-    """A JSON object for values that have no field of their own."""
+    """A JSON object with the values that have no field."""
 
     html_name: str
     html_id: str
@@ -49,12 +49,12 @@ class ValueGroup:
     """The kickoff inputs, or the state."""
 
     fields: list[ValueField]
-    # None where there can be no others.
+    # None if there can be no others.
     more: MoreValues | None
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What differs from the stored values, by name."""
+        """The values that differ from the stored ones, by name."""
         changed = {one.name: one.value for one in self.fields if one.changed}
         return {**changed, **(self.more.values if self.more else {})}
 
@@ -86,7 +86,7 @@ class ForkForm:
 
     @property
     def edits(self) -> Edits:
-        """What a person changed, and nothing else."""
+        """The values that a person changed."""
         state = self.state.changes if self.state else {}
         return Edits(
             inputs=self.inputs.changes if self.inputs else {},
@@ -105,7 +105,7 @@ class ForkForm:
 
     @property
     def errors(self) -> list[FormError]:
-        """All that must be mended before it can start, in the order of the page."""
+        """The errors of all fields, in the order of the page."""
         found = [*(self.inputs.errors if self.inputs else []), *(self.state.errors if self.state else [])]
         for output in self.outputs:
             if output.error:
@@ -119,7 +119,7 @@ class ForkForm:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a form needs to know beside the checkpoint itself."""
+    """What a form needs in addition to the checkpoint."""
 
     proposed_branch: str
     entry_points: Sequence[str]
@@ -129,7 +129,7 @@ class Surroundings:
 def read_fork(
     contents: Contents, around: Surroundings, sent: Sent, chosen: Mapping[str, list[str]]
 ) -> ForkForm:
-    """The form as it is first shown (``sent`` is None), or as it was sent, its errors beside their fields.
+    """The form, first shown if ``sent`` is None, with the errors of its fields.
 
     ``chosen`` holds the ids of units to run ``again`` and to ``keep``.
     """
@@ -165,7 +165,7 @@ def _group(name: str, stored: Mapping[str, Any], sent: Sent) -> ValueGroup:
 
 
 def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: Sent) -> MoreValues:
-    """The JSON object for what has no field of its own; ``names`` are those that are known."""
+    """The JSON object for values without a field; ``names`` are the known ones."""
     more = MoreValues(f"{name}-more", f"{name}-more", names)
     more.text = "" if sent is None else sent.get(more.html_name, "")
     try:
@@ -174,7 +174,7 @@ def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: S
             raise InvalidValue(_('This must be a JSON object, such as {"name": "value"}.'))
         doubled = [key for key in values if any(one.name == key for one in fields)]
         if doubled:
-            raise InvalidValue(_("%(name)s has a field of its own.") % {"name": doubled[0]})
+            raise InvalidValue(_("%(name)s has its own field.") % {"name": doubled[0]})
         more.values = values
     except InvalidValue as refused:
         more.error = str(refused)
@@ -182,7 +182,7 @@ def read_more(name: str, names: list[str], fields: Sequence[ValueField], sent: S
 
 
 def _outputs(outputs: Sequence[EditableOutput], sent: Sent) -> list[OutputField]:
-    """The outputs' fields; what would make the form too large to send is shown and not edited."""
+    """The fields of outputs. Those that would make the form too large to send cannot be edited."""
     left, made = MOST_BYTES, []
     for one in outputs:
         stored = output_text(one)

@@ -1,4 +1,4 @@
-"""How much may be used, as a part of a form: tokens, minutes and steps, each of them or none."""
+"""The part of a form for limits of tokens, minutes and steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_s
 
 @dataclass(slots=True)
 class LimitField:
-    """One limit as it is typed. An empty text is no limit."""
+    """One limit as typed. An empty text means no limit."""
 
     measure: str
     text: str = ""
@@ -48,7 +48,7 @@ class LimitsPart:
 
     @property
     def values(self) -> dict[str, float]:
-        """The limits as rows hold them: time in seconds."""
+        """The limits as rows store them, time in seconds."""
         return {one.measure: one.value for one in self.fields if one.value is not None}
 
     @property
@@ -57,18 +57,18 @@ class LimitsPart:
 
     @property
     def errors(self) -> list[tuple[str, str, str]]:
-        """What must be mended: the field's id, its label, and the words."""
+        """The id, label and message of each invalid field."""
         return [(one.html_id, one.label, one.error) for one in self.fields if one.error]
 
     @property
     def summary(self) -> str:
-        """What is chosen, in a few words."""
+        """A short label of what is chosen."""
         shown = [f"{one.text} {one.label.lower()}" for one in self.fields if one.text]
         return ", ".join(shown) or _("none")
 
 
 def read_limits(sent: Sent, stored: Mapping[str, float] | None = None) -> LimitsPart:
-    """The part as it is first shown (``sent`` is None), with what a row holds, or as it was sent."""
+    """The part as it was sent; with the ``stored`` limits if ``sent`` is None."""
     if sent is None:
         return LimitsPart([_shown(measure, (stored or {}).get(measure)) for measure in NAMES])
     return LimitsPart([_read(measure, sent.get(name, "").strip()) for measure, name in NAMES.items()])

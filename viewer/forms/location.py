@@ -1,4 +1,4 @@
-"""The path of a location, as a person types it."""
+"""The form of a location: its path."""
 
 from django import forms
 from django.conf import settings
@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class LocationForm(forms.Form):
-    """Whether the path may be opened, and what stands there, is for the import to find."""
+    """The import checks whether the path may be opened and what is there."""
 
     path = forms.CharField(
         label=_("Folder or SQLite file"),
@@ -23,5 +23,5 @@ class LocationForm(forms.Form):
 
 
 def roots_in_words() -> str:
-    """The folders below which locations may be opened."""
+    """The allowed folders, as one text."""
     return ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)

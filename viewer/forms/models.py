@@ -1,4 +1,4 @@
-"""Which models a fork's agents use, and whether their prompts are sent ahead."""
+"""The part of a form for the models of agents and the prompt cache warm-up."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from viewer.redaction.marker import MARKER
 
 @dataclass(slots=True)
 class ModelField:
-    """The model of one role, or of all. ``text`` is empty where it stays as it is."""
+    """The model of one role, or of all. ``text`` is empty if it is unchanged."""
 
     role: str
     html_id: str
@@ -41,7 +41,7 @@ class ModelField:
 
 @dataclass(slots=True)
 class ModelChoices:
-    """``preload`` is one of STRATEGIES, or empty. ``fields`` are none where no agent is known."""
+    """``preload`` is one of STRATEGIES, or empty. ``fields`` is empty if no agent is known."""
 
     fields: list[ModelField] = field(default_factory=list)
     may_preload: bool = False
@@ -50,7 +50,7 @@ class ModelChoices:
 
     @property
     def strategies(self) -> list[tuple[str, str]]:
-        """What can be chosen, with its words."""
+        """The choices, with their labels."""
         return [(name, str(words)) for name, words in STRATEGIES.items()]
 
     @property
@@ -60,7 +60,7 @@ class ModelChoices:
 
     @property
     def options(self) -> Options:
-        """As a run's options hold them: only what was chosen."""
+        """The options of a run: only those that were chosen."""
         found: Options = {}
         if self.chosen:
             found["models"] = self.chosen
@@ -70,7 +70,7 @@ class ModelChoices:
 
     @property
     def summary(self) -> str:
-        """What is chosen, in a few words."""
+        """A short label of what is chosen."""
         shown = [
             f"{_('all') if role == ALL_AGENTS else role}: {model}" for role, model in self.chosen.items()
         ]
@@ -80,12 +80,12 @@ class ModelChoices:
 
     @property
     def is_open(self) -> bool:
-        """Whether its part of the form is shown at once."""
+        """Whether this part of the form starts open."""
         return bool(self.options) or any(True for _error in self.errors)
 
     @property
     def errors(self) -> Iterator[tuple[str, str, str]]:
-        """The id, label and message of each field that must be mended."""
+        """The id, label and message of each invalid field."""
         for one in self.fields:
             if one.error:
                 yield one.html_id, _("Model"), one.error
@@ -94,7 +94,7 @@ class ModelChoices:
 
 
 def read_models(contents: Contents, sent: Sent) -> ModelChoices:
-    """The choices as they are first shown (``sent`` is None), or as they were sent."""
+    """The choices for a fork, first shown if ``sent`` is None."""
     kind = kind_of(engine_of(contents), contents.kind)
     if not kind.has_models:
         return ModelChoices()
@@ -110,8 +110,8 @@ def read_models(contents: Contents, sent: Sent) -> ModelChoices:
 def read_new_models(roles: Sequence[str], sent: Sent) -> ModelChoices:
     """The choices for a new run, whose agents are not known before it starts.
 
-    ``roles`` are those that an earlier run had; their models may be others by now, so none is
-    shown, and a role of which a part is hidden is left out.
+    ``roles`` are those of an earlier run. Their models may have changed, so none is shown. A role with a
+    redacted part is left out.
     """
     made = ModelChoices([ModelField(ALL_AGENTS, "model-all", "")], may_preload=True)
     whole = [role for role in roles if MARKER not in role]

@@ -1,4 +1,4 @@
-"""A new run's form: its inputs, where it writes, and how."""
+"""The form of a new run: its inputs, write target and options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ KINDS = {
 
 @dataclass(slots=True)
 class NewRunForm:
-    """``place`` is a new location's path as typed; ``earlier`` the inputs of the run it repeats, if any."""
+    """``place`` is the path of a new location as typed; ``earlier`` are the inputs of an earlier run."""
 
     entity: str
     inputs: ValueGroup
@@ -43,18 +43,18 @@ class NewRunForm:
 
     @property
     def values(self) -> dict[str, Any]:
-        """All inputs, each of its type. What the source itself sets by default is left to it."""
+        """The inputs, with their types. Defaults of the source are left out."""
         given = {one.name: _value(one) for one in self.inputs.fields if self._is_given(one)}
         return {**given, **(self.inputs.more.values if self.inputs.more else {})}
 
     @property
     def ungiven(self) -> list[str]:
-        """The names that are asked for, and stay empty."""
+        """The names of inputs that the source asks for and that are empty."""
         return [one.name for one in self.inputs.fields if one.is_missing and not self._is_given(one)]
 
     @property
     def errors(self) -> list[FormError]:
-        """All that must be mended before it can start, in the order of the page."""
+        """The errors of all fields, in the order of the page."""
         found = list(self.inputs.errors)
         found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
         found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
@@ -74,7 +74,7 @@ def read_new_run(
     checkpointing: Checkpointing,
     roles: Sequence[str] = (),
 ) -> NewRunForm:
-    """The form as it is first shown (``sent`` is None), or as it was sent, its errors beside their fields.
+    """The form, first shown if ``sent`` is None, with the errors of its fields.
 
     ``names`` are what the source asks for, ``earlier`` the kickoff inputs of a run of the same, ``roles`` its
     agents'.
@@ -86,7 +86,7 @@ def read_new_run(
         for number, (name, value) in enumerate(list(stored.items())[:MOST_FIELDS])
     ]
     for one in fields:
-        _mend(one)
+        _check_redacted(one)
     inputs = ValueGroup(fields, _more(kind, stored, fields, sent))
     form = NewRunForm(kind.name, inputs, earlier, checkpointing)
     if kind.prompt and sent is not None and form.ungiven:
@@ -102,9 +102,9 @@ def read_new_run(
 def _stored(
     kind: RootKind, names: Sequence[InputName], earlier: Mapping[str, Any]
 ) -> dict[str, Any | Missing]:
-    """What each field shows at first: the earlier run's value, else the source's own default.
+    """The initial value of each field: the earlier run's, else the source's default.
 
-    A value that was hidden is not known here, so it is asked for anew.
+    A redacted value is missing, so it has to be typed.
     """
     if kind.prompt:
         return {kind.prompt: earlier.get(kind.prompt, MISSING)}
@@ -121,12 +121,12 @@ def _more(
     return read_more("input", list(stored)[MOST_FIELDS:], fields, sent)
 
 
-def _mend(one: ValueField) -> None:
-    """An emptied field gives no input; a value of which a part is hidden has to be given whole."""
+def _check_redacted(one: ValueField) -> None:
+    """An emptied field gives no input; a value with a redacted part has to be replaced."""
     if _is_emptied(one):
         one.error, one.changed = "", False
     elif one.has_redacted_part and not one.changed and not one.error:
-        one.error = _("Something in it is hidden: replace the whole value, or empty the field.")
+        one.error = _("A part of it is redacted: replace the whole value, or empty the field.")
 
 
 def _is_emptied(one: ValueField) -> bool:

@@ -1,4 +1,4 @@
-"""The project's form: a folder, an interpreter, an environment file and entry points, checked."""
+"""The form of a project: its folder, interpreter, environment file and entry points."""
 
 import os
 import re
@@ -19,7 +19,7 @@ MOST_ENTRY_POINTS = 50
 
 
 class ProjectForm(forms.Form):
-    """Its ``cleaned_data`` fits ``Project.change``. Only folders below the allowed roots pass."""
+    """``cleaned_data`` has the arguments of ``Project.change``. Folders must be in the allowed roots."""
 
     folder = forms.CharField(max_length=1000, label=gettext_lazy("Folder"))
     interpreter = forms.CharField(max_length=1000, label=gettext_lazy("Python"))
@@ -46,7 +46,7 @@ class ProjectForm(forms.Form):
         return str(folder)
 
     def clean_interpreter(self) -> str:
-        # Not resolved: behind an environment's link stands an interpreter that knows nothing of it.
+        # Not resolved: an environment's interpreter is a link to one that does not know its packages.
         interpreter = _absolute(self.cleaned_data["interpreter"])
         if not interpreter.is_file():
             raise forms.ValidationError(_("There is no such file."))
@@ -72,25 +72,25 @@ class ProjectForm(forms.Form):
         for name in names:
             if not any(engine.is_entry_point(name) for engine in all_engines()):
                 message = _(
-                    "%(name)s is no entry point: write package.module:Name or crew.jsonc, one a line."
+                    "%(name)s is not an entry point: write package.module:Name or crew.jsonc, one a line."
                 )
                 raise forms.ValidationError(message % {"name": name})
         return names
 
     def clean(self) -> dict[str, Any]:
-        """Both sorts of entry points become one list, without doubles."""
+        """Merge both fields of entry points into one list without duplicates."""
         values = dict(self.cleaned_data)
         names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
         if len(names) > MOST_ENTRY_POINTS:
             self.add_error(
                 "other_entry_points",
-                _("These are too many: %(most)d at most.") % {"most": MOST_ENTRY_POINTS},
+                _("Too many entry points: %(most)d at most.") % {"most": MOST_ENTRY_POINTS},
             )
         return {**values, "entry_points": names}
 
 
 def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
-    """A project's values for the form; what was found in its source is ticked where it was chosen."""
+    """The form's initial values for a project; entry points found in its source become boxes."""
     return {
         "folder": project.folder,
         "interpreter": project.interpreter,
@@ -103,7 +103,7 @@ def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
 def _absolute(text: str) -> Path:
     if "\0" in text or not Path(text).is_absolute():
         raise forms.ValidationError(_("Give the whole path, from the root on."))
-    # Takes out ".." without following a link.
+    # Removes ".." without following links.
     return Path(os.path.normpath(text))
 
 

@@ -1,4 +1,4 @@
-"""A job's request as its form would have sent it, for starting the same again."""
+"""The fields that a form would have sent for a job's request, to retry it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from viewer.models import Job
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """``sent`` and ``chosen`` are what the form would have sent; ``missing`` names what was not kept."""
+    """``sent`` and ``chosen`` are the fields; ``missing`` names the edits that were not stored."""
 
     job: Job
     sent: dict[str, str]
@@ -25,7 +25,7 @@ class Retry:
 
 
 def retry_of_fork(form: ForkForm, job: Job, taken: set[str]) -> Retry:
-    """The retry of a fork or resume. ``form`` is its form as it is first shown, ``taken`` are branches."""
+    """The retry of a fork or resume. ``form`` is its form as first shown, ``taken`` are branches."""
     kept = edits_to_repeat(job)
     sent = _values(form.inputs, kept["inputs"]) | _values(form.state, kept["state"])
     for output in form.outputs:
@@ -43,16 +43,16 @@ def retry_of_fork(form: ForkForm, job: Job, taken: set[str]) -> Retry:
 
 
 def retry_of_run(form: NewRunForm, job: Job) -> Retry:
-    """The retry of a new run. ``form`` is its form as it is first shown."""
+    """The retry of a new run. ``form`` is its form as first shown."""
     sent = _values(form.inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, form.models)
     sent["location"] = str(job.location.uid)
     return Retry(job, sent, {EVENTS: _events(job)}, edits_not_kept(job))
 
 
 def _values(group: ValueGroup | None, typed: Mapping[str, Any], all_of: bool = False) -> dict[str, str]:
-    """Each typed value in its own field, as JSON where it has another type, else among the others.
+    """Each value in its field, as JSON if it has another type, else in the field of further values.
 
-    ``all_of``: whether a field that nothing was typed into was left empty.
+    ``all_of``: whether missing values are sent as empty fields.
     """
     if group is None:
         return {}

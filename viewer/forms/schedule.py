@@ -1,4 +1,4 @@
-"""When a run starts, as a part of a form: as soon as it can, or at a time of the server's clock."""
+"""The part of a form for the start time: now, or a time in the server's time zone."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ LATER = "later"
 
 @dataclass(slots=True)
 class Timing:
-    """The part of a form. ``at`` is the moment that was typed, None for as soon as it can."""
+    """The part of a form. ``at`` is the start time, None for now."""
 
     is_later: bool = False
     text: str = ""
@@ -25,7 +25,7 @@ class Timing:
 
     @property
     def zone(self) -> str:
-        """The server's time zone, by its name."""
+        """The name of the server's time zone."""
         return timezone.get_current_timezone_name()
 
     @property
@@ -34,19 +34,19 @@ class Timing:
 
     @property
     def errors(self) -> list[tuple[str, str, str]]:
-        """What must be mended: the field's id, its label, and the words."""
+        """The id, label and message of each invalid field."""
         return [("start-at", _("Start"), self.error)] if self.error else []
 
     @property
     def summary(self) -> str:
-        """What is chosen, in a few words."""
+        """A short label of what is chosen."""
         return short_time(self.at) if self.at else _("now")
 
 
 def read_timing(sent: Sent) -> Timing:
-    """The part as it is first shown (``sent`` is None) or was sent."""
+    """The part, first shown if ``sent`` is None."""
     text = "" if sent is None else sent.get(START_AT, "").strip()
-    # A time that was typed holds, whatever is ticked: rather too late than at once.
+    # A typed time applies whatever is chosen: starting too late is better than starting now.
     if sent is None or not (text or sent.get(START) == LATER):
         return Timing()
     timing = Timing(is_later=True, text=text)

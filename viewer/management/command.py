@@ -1,4 +1,4 @@
-"""What every command of ours has in common: safe output, and one line instead of a traceback."""
+"""The base class of Forkline's commands: safe output, and one line instead of a traceback."""
 
 import logging
 import os
@@ -14,25 +14,25 @@ from django.utils.translation import gettext as _
 from viewer.cli.output import as_json, one_line
 from viewer.data_folder import DataFolderFailure, failure_words
 
-# As a program has that a closed pipe ends: 128 and the number of SIGPIPE.
+# The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141
 
 
 class OutputFailed(Exception):
-    """Standard output takes nothing more. Its cause is the system's error."""
+    """Standard output cannot be written. Its cause is the system's error."""
 
 
-# Set where root was warned of, so that the processes that a command starts do not repeat it.
+# Set once root was warned about, so that processes started by a command do not repeat the warning.
 WARNED = "FORKLINE_WARNED_OF_ROOT"
 
 
 class OwnCommand(BaseCommand):
-    """Prints whole lines that a terminal obeys in nothing, and ends with one line where it fails."""
+    """Prints safe lines, and one line on an error."""
 
-    # What they check has no part in most commands, and takes as long as many of them.
+    # System checks take as long as many commands, and concern few of them.
     requires_system_checks = []
 
-    # Whether starts and ends of jobs go to the log: not where a person waits for the job's answer.
+    # Whether starts and ends of jobs are logged. They are not if a person waits for the answer.
     logs_jobs = False
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
@@ -86,7 +86,7 @@ class OwnCommand(BaseCommand):
 
 
 def warn_of_root() -> None:
-    """Say on stderr, once, that all programs of a project would run as root."""
+    """Warn on stderr, once, that programs of projects run as root."""
     if os.geteuid() == 0 and WARNED not in os.environ:
         os.environ[WARNED] = "1"
         words = _(
@@ -96,7 +96,7 @@ def warn_of_root() -> None:
 
 
 def let_go_of_stdout() -> None:
-    """Have what is left of the output go nowhere, so that the interpreter's last flush cannot fail."""
+    """Discard the rest of the output, so that the interpreter's last flush cannot fail."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The limits of a day, as the pages that set them show them."""
+"""Daily limits, as the pages show them on which they are changed."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from viewer.models import DayLimits, Job, Project
 
 @dataclass(frozen=True, slots=True)
 class ShownLimits:
-    """``part`` is the form; ``used`` says what is used of each limit, ``zone`` whose midnight counts."""
+    """``part`` is the form, ``used`` the usage of each limit, ``zone`` the time zone of the day."""
 
     part: LimitsPart
     used: list[str]
@@ -19,7 +19,7 @@ class ShownLimits:
 
 
 def limits_of_day(part: LimitsPart | None = None) -> ShownLimits:
-    """Those of all jobs together; ``part`` is the form as it was sent, with its errors."""
+    """The limits of all jobs together; ``part`` is the form as sent, with its errors."""
     stored = DayLimits.current().limits
     used = usage_of(Job.objects.all(), last_midnight()) if stored else {}
     words = [usage_label(limit, used[limit.measure]) for limit in limits_in("day", stored)]
@@ -27,7 +27,7 @@ def limits_of_day(part: LimitsPart | None = None) -> ShownLimits:
 
 
 def limits_of_project(project: Project, part: LimitsPart | None = None) -> ShownLimits:
-    """Those of one project."""
+    """The limits of one project."""
     used = usage_of(Job.objects.filter(project=project), last_midnight()) if project.limits else {}
     words = [usage_label(limit, used[limit.measure]) for limit in limits_in("project", project.limits)]
     return ShownLimits(part or read_limits(None, project.limits), words, timezone.get_current_timezone_name())

@@ -1,4 +1,4 @@
-"""Where a request comes from, as the browser says: what a page starts by itself depends on it."""
+"""The origin of a request, on which depends what a page starts without a click."""
 
 from urllib.parse import urlsplit
 
@@ -6,7 +6,7 @@ from django.http import HttpRequest
 
 
 def is_from_our_page(request: HttpRequest) -> bool:
-    """Whether a page of ours led here. False for other sites' links, and for addresses that were typed.
+    """Whether a page of this server led here. False for links of other sites and for typed addresses.
 
     Browsers say so in Sec-Fetch-Site, which no page can set. Over plain HTTP they leave it out; there the
     referrer of one of our own pages counts, which other sites cannot send either.

@@ -1,4 +1,4 @@
-"""Whether a look has come back: asked by a form that shows one which is under way."""
+"""Polled by a form while its preflight check runs."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""The project of a location: proposed from its surroundings, and confirmed by a person."""
+"""The page on which the project of a location is proposed, changed and confirmed."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,7 @@ from viewer.views.limits import limits_of_project
 
 @require_http_methods(["GET", "POST"])
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Show what a location's runs belong to; confirming it allows them to start."""
+    """Show and change a location's project. Confirming it permits its code to run."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     proposed = propose_project(Path(location.path))
     found = [point.name for point in _entry_points(location, proposed)]
@@ -49,7 +49,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 @require_POST
 def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Hold other limits for all jobs of the location's project of one day together."""
+    """Change the daily limits of the location's project."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     project = location.project
     if project is None:
@@ -95,7 +95,7 @@ def _page(
 
 
 def _conflict(form: ProjectForm) -> str:
-    """Why nothing of the proposed project could be imported; empty where it can, or where it was told."""
+    """Why the project's code could not be imported; empty if it could, or if the form has the error."""
     if form.is_bound:
         return ""
     names = ("folder", "interpreter", "environment_file", "entry_points")
@@ -105,13 +105,13 @@ def _conflict(form: ProjectForm) -> str:
 
 
 def _is_allowed(interpreter: Path) -> bool:
-    """Whether the interpreter is in an environment below the allowed folders. Its link may lead anywhere."""
+    """Whether the interpreter's environment is in the allowed folders. Its link may lead anywhere."""
     folder = Path(os.path.realpath(interpreter.parent))
     return any(folder.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS)
 
 
 def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
-    """What the project's source defines: the confirmed one need not be what stands around the location."""
+    """The entry points in the source of the location's project, else of the proposed one."""
     if location.project and location.project.folder != str(proposed.folder):
         return engine_of(location).find_entry_points(Path(location.project.folder))
     return proposed.entry_points
@@ -122,7 +122,7 @@ def _back(request: HttpRequest, location: Location) -> str:
 
 
 def _sent_form(request: HttpRequest, engine: Engine[Any], found: list[str]) -> ProjectForm:
-    """The form as it was sent: what was found when it was shown may be chosen still."""
+    """The form as sent. Entry points that have vanished since it was shown may still be chosen."""
     typed = [name for name in request.POST.getlist("entry_points") if engine.is_entry_point(name)]
     return ProjectForm(list(dict.fromkeys(found + typed)), request.POST)
 
@@ -140,7 +140,7 @@ def _initial(known: Project | None, proposed: ProposedProject, found: list[str])
 
 @transaction.atomic
 def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> None:
-    """A folder is one project, whichever of its locations it is confirmed for."""
+    """Store and confirm the project of the form's folder, and assign it to the location."""
     values = dict(form.cleaned_data)
     folder = values.pop("folder")
     project = Project.objects.filter(folder=folder).first() or Project(folder=folder)
@@ -151,7 +151,7 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Non
 
 
 def _hide_secrets_of(location: Location) -> None:
-    """Hide what the project's environment file holds in what was stored before it was known."""
+    """Redact the values of the project's environment file in what is stored already."""
     project = location.project
     assert project is not None, "It was just confirmed."
     redact_jobs_again(project)
@@ -160,7 +160,7 @@ def _hide_secrets_of(location: Location) -> None:
 
 
 def _safe_next(request: HttpRequest) -> str:
-    """Where the person came from, where that is a page of ours; else empty."""
+    """The address to return to if it is on this server; else empty."""
     address = request.POST.get("next") or request.GET.get("next") or ""
     ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure())
     return address if ours else ""

@@ -1,4 +1,4 @@
-"""Which events write a run's checkpoints and how many stay, from the arguments of a subcommand."""
+"""The events that write checkpoints and how many are kept, from the arguments of a command."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,17 +12,17 @@ from viewer.launching.values import InvalidValue
 
 
 def add_checkpoint_arguments(parser: CommandParser) -> None:
-    """Declare the events and the number; the project's interpreter says later which events it knows."""
+    """Add --events and --most. The runner refuses events that the project's engine does not know."""
     parser.add_argument(
-        "--events", metavar="A,B", help=_("CrewAI's events at which it writes a checkpoint; * for all.")
+        "--events", metavar="A,B", help=_("The engine's events at which it writes a checkpoint; * for all.")
     )
     parser.add_argument(
-        "--most", metavar="N", help=_("Of the checkpoints that this run writes, only the newest N stay.")
+        "--most", metavar="N", help=_("Keep only the latest N of the checkpoints that this run writes.")
     )
 
 
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
-    """What was chosen, and nothing else. Raises CommandError."""
+    """The settings that were chosen. Raises CommandError."""
     settings = CheckpointSettings()
     if options.get("events") is not None:
         settings["events"] = [name.strip() for name in options["events"].split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""What a person changes, from the arguments of ``fork`` and ``resume``."""
+"""Edits, from the arguments of ``fork`` and ``resume``."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from viewer.launching.values import same_value
 
 
 def add_edit_arguments(parser: CommandParser) -> None:
-    """Declare what can be changed."""
+    """Add --input, --output, --state, --again and --keep."""
     parser.add_argument(
         "--input", action="append", default=[], metavar="KEY=JSON", help=_("A kickoff input.")
     )
@@ -32,7 +32,7 @@ def add_edit_arguments(parser: CommandParser) -> None:
 
 
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
-    """The edits, each value of the type that was written. Raises CommandError."""
+    """The edits, each value with its JSON type. Raises CommandError."""
     outputs = [_pair(text, "--output") for text in options["output"]]
     inputs = inputs_of(options)
     engine = engine_of(contents)
@@ -55,7 +55,7 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
 
 
 def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of ``--input``, each of the type that was written. Raises CommandError."""
+    """The values of ``--input``, each with its JSON type. Raises CommandError."""
     pairs = [_pair(text, "--input") for text in options["input"]]
     return {name: _json_or_text(text, f"--input {name}") for name, text in pairs}
 
@@ -94,7 +94,7 @@ def state_of(text: str) -> dict[str, Any]:
 
 
 def read_text(text: str) -> str:
-    """The text, or what stands in the file that it names after an @. Raises CommandError."""
+    """The text, or the content of the file that it names after an @. Raises CommandError."""
     if not text.startswith("@"):
         return text
     try:
@@ -113,7 +113,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _json_or_text(text: str, option: str) -> Any:
-    """The JSON value, or the text itself if it cannot be meant as JSON, such as a file name.
+    """The JSON value, or the text if it is not JSON, such as a file name.
 
     Raises CommandError for an object, list or quoted text that is not valid JSON.
     """
@@ -126,7 +126,7 @@ def _json_or_text(text: str, option: str) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    """NaN and Infinity, which Python reads, are no JSON."""
+    """Refuse NaN and Infinity, which Python accepts and JSON does not have."""
     raise ValueError(name)
 
 

@@ -1,4 +1,4 @@
-"""When a run starts and how much it may use, as the terminal takes them."""
+"""The start time and limits of a run, from the arguments of a command."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,29 +12,29 @@ from viewer.models.limits import MEASURES
 
 
 def add_launch_arguments(parser: CommandParser) -> None:
-    """Declare --at and --limit."""
+    """Add --at and --limit."""
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help=_("Start then: an ISO time, by the server's clock where it names no zone."),
+        help=_("The start time: an ISO time, in the server's zone if it names none."),
     )
     parser.add_argument(
         "--limit",
         action="append",
         default=[],
         metavar="MEASURE=NUMBER",
-        help=_("Stop at so many tokens, seconds or steps (finished tasks or methods), such as tokens=20000."),
+        help=_("Stop at this many tokens, seconds or steps (finished tasks or methods): tokens=20000."),
     )
 
 
 def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
-    """What was asked for. Raises CommandError for a time or a limit that is none."""
+    """The launch options. Raises CommandError for an invalid time or limit."""
     limits: dict[str, float] = {}
     for text in options["limit"]:
         measure, _equals, number = text.partition("=")
         if measure not in MEASURES:
             names = ", ".join(MEASURES)
-            raise CommandError(_("--limit takes one of %(names)s, as tokens=20000.") % {"names": names})
+            raise CommandError(_("--limit needs one of %(names)s, such as tokens=20000.") % {"names": names})
         try:
             limits[measure] = parse_limit(measure, number)
         except ValueError as error:

@@ -21,9 +21,9 @@ def add_project_arguments(parser: CommandParser) -> None:
     parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
     parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
     parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
-    parser.add_argument("--entrypoint", metavar="module:Class", help=_("What the run starts from."))
+    parser.add_argument("--entrypoint", metavar="module:Class", help=_("The entry point of the run."))
     parser.add_argument(
-        "--kind", choices=KINDS, help=_("What the entry point gives, if its source does not say.")
+        "--kind", choices=KINDS, help=_("The kind of the entry point, if its source does not say.")
     )
 
 
@@ -61,7 +61,7 @@ def entry_point_of(project: Project, contents: Contents, options: Mapping[str, A
     """
     named, kind = options["entrypoint"], options["kind"]
     if kind and kind != contents.kind:
-        message = _("This is a checkpoint of a %(found)s: --kind %(kind)s does not fit it.")
+        message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
         raise CommandError(message % {"found": contents.kind, "kind": kind})
     if named is not None:
         return str(named)
@@ -111,5 +111,5 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _absolute(text: str | None) -> Path | None:
-    # Links are not followed: an environment's interpreter is one.
+    # Links are not followed, as an environment's interpreter is a link.
     return Path(text).expanduser().absolute() if text else None

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints answer``: what waits for an answer, and the answer."""
+"""``manage.py checkpoints answer``: lists pending questions, or answers one."""
 
 import sys
 from collections.abc import Mapping
@@ -31,17 +31,19 @@ def answer(options: Mapping[str, Any]) -> Answer:
     if options["text"] is None:
         return listed(found)
     if not found:
-        raise CommandError(_("No such question waits for an answer."))
+        raise CommandError(_("There is no such pending question."))
     if len(found) > 1:
         several = ", ".join(f"{one.job_id} {one.number}" for one in found)
-        raise CommandError(_("Several questions wait: %(several)s. Name one of them.") % {"several": several})
+        raise CommandError(
+            _("Several questions are pending: %(several)s. Name one of them.") % {"several": several}
+        )
     return given(found[0], sys.stdin.read() if options["text"] == "-" else options["text"])
 
 
 def given(question: Question, text: str) -> Answer:
-    """The answer is given, or somebody was there before."""
+    """Whether the answer was used; the first answer wins."""
     is_first = questions.answer(question, text.strip(), None)
-    words = _("Answered. The run continues.") if is_first else _("Somebody was there before.")
+    words = _("Answered. The run continues.") if is_first else _("The question was already answered.")
     document = {
         **question_document(question),
         "answered": is_first,
@@ -51,10 +53,10 @@ def given(question: Question, text: str) -> Answer:
 
 
 def listed(waiting: list[Question]) -> Answer:
-    """What waits, the oldest first."""
+    """The pending questions, the oldest first."""
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
     document = {"questions": [question_document(one) for one in waiting]}
-    return Answer(document, lines or [_("Nothing waits for an answer.")])
+    return Answer(document, lines or [_("No pending questions.")])
 
 
 def question_document(question: Question) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from viewer.data_folder.copies import copy_database
 from viewer.data_folder.failures import database_path
 
 HELP = gettext_lazy("Copy the database to one file, also while Forkline is running.")
-# It copies what is there, whatever that is.
+# It copies the database as it is, without preparing the data folder.
 MAKES_READY = False
 
 
@@ -23,7 +23,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """Where the copy is and how large. Raises DataFolderFailure."""
+    """The path and size of the copy. Raises DataFolderFailure."""
     copy, database = Path(options["file"]).expanduser().absolute(), database_path()
     if not database.exists():
         raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})

@@ -13,18 +13,18 @@ from viewer.cli.output import Answer
 from viewer.data_folder import make_ready
 
 HELP = gettext_lazy("Check the data folder, its jobs and projects, and settle what was left.")
-# It tells of a database that cannot be used.
+# It reports a database that cannot be used.
 MAKES_READY = False
 STATUS = {"ok": 0, "warning": 1, "error": 2}
 SIGNS = {"ok": "✓", "warning": "!", "error": "✗"}
 
 
 def add_arguments(parser: CommandParser) -> None:
-    """It takes none."""
+    """Add no arguments."""
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """Every finding. The exit status is 0 where all is well, 1 for a warning and 2 for an error."""
+    """The findings. The exit status is 0 without problems, 1 for warnings and 2 for errors."""
     found = [
         *doctor_checks.of_versions(),
         *doctor_checks.of_permissions(),
@@ -38,7 +38,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         found += [*doctor_checks.of_jobs(), *doctor_checks.of_projects()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {
-        "ok": _("All is well."),
+        "ok": _("No problems found."),
         "warning": _("There are warnings."),
         "error": _("There are errors."),
     }

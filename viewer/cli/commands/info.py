@@ -25,7 +25,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """The stored, redacted copy, after what is new at its location was imported. Raises CommandError."""
+    """The stored, redacted copy, after an import of its location. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
     contents = stored_contents(row)
     document = {**checkpoint_document(row), **engine_of(contents).info(contents)}

@@ -21,7 +21,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """Everything at the location, after what is new there was imported. Raises CommandError."""
+    """Everything at the location, after an import. Raises CommandError."""
     location = imported_location(options["location"])
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
     problems = [(problem.source_key, told(problem.why)) for problem in location.problems.all()]
@@ -31,7 +31,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
-    # What it lacks is not known then: the next import tries again.
+    # It may be incomplete: the next import tries again.
     is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
     return Answer(document, list(_lines(location, runs, problems)), status=int(is_partial))
 

@@ -15,7 +15,7 @@ from viewer.data_folder.restoring import restore
 from viewer.jobs.local_storage import has_any_runner
 
 HELP = gettext_lazy("Put a copy of the database in its place, while Forkline is stopped.")
-# What is there may be damaged.
+# The database may be damaged.
 MAKES_READY = False
 
 
@@ -24,11 +24,11 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
-    """What was restored, and where the replaced database is kept. Raises DataFolderFailure."""
+    """The restored copy, and the path of the replaced database. Raises DataFolderFailure."""
     copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
     replaced = restore(copy, folder, partial(has_any_runner, folder))
-    lines = [_("Restored %(path)s. Everybody has to log in again.") % {"path": copy}]
+    lines = [_("Restored %(path)s. All users have to log in again.") % {"path": copy}]
     if replaced:
         lines.append(_("The replaced database is kept at %(path)s.") % {"path": replaced})
-    lines.append(_("Jobs that had not finished when it was copied are interrupted: none starts by itself."))
+    lines.append(_("Jobs that had not finished when it was copied are interrupted. Start them manually."))
     return Answer({"path": str(copy), "replaced": str(replaced) if replaced else None}, lines)

@@ -28,7 +28,7 @@ class Command(OwnCommand):
         return bool(options.get("wait"))
 
     def add_arguments(self, parser: CommandParser) -> None:
-        # The forkline command leaves the word out.
+        # The forkline command omits this word.
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
         for name in SUBCOMMANDS:

@@ -1,4 +1,4 @@
-"""``manage.py import_checkpoints LOCATION``: bring what is stored of a location up to date."""
+"""``manage.py import_checkpoints LOCATION``: import what has changed at a location."""
 
 import sys
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Command(OwnCommand):
 
 
 def _imported(path: str) -> dict[str, Any]:
-    """What there is now, and what of it is new. Raises CommandError."""
+    """The counts at the location, and what is new. Raises CommandError."""
     try:
         location = open_location(path)
     except UnknownLocation as error:
@@ -58,9 +58,9 @@ def _imported(path: str) -> dict[str, Any]:
 
 
 def _unavailable(keys: list[str]) -> Iterator[str]:
-    """What could not be opened or read, whatever it holds."""
+    """Lines on what could not be opened or read."""
     if keys:
-        yield _("Not available now, and tried again by the next import:")
+        yield _("Not available; the next import tries again:")
         yield from (f"  {key}" for key in keys)
 
 

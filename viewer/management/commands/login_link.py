@@ -1,4 +1,4 @@
-"""``manage.py login_link [NAME [--may run]]``: one more link that logs in, once."""
+"""``manage.py login_link [NAME [--may run]]``: a link that logs in once."""
 
 from argparse import ArgumentParser
 from typing import Any, get_args
@@ -17,9 +17,7 @@ class Command(OwnCommand):
     help = "Print a link that logs in, once. It holds for a day."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "name", nargs="?", help=_("Whom it logs in, entered where that is somebody new. Without: you.")
-        )
+        parser.add_argument("name", nargs="?", help=_("The user, created if new; you if omitted."))
         parser.add_argument(
             "--may",
             choices=get_args(May),

@@ -51,7 +51,7 @@ class Command(OwnCommand):
         make_ready()
         identity.hand_on()
         location = opened(options["location"])
-        # Started by nohup, it outlives its terminal.
+        # Under nohup it continues after its terminal was closed.
         hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
         stopping = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
         signals = SignalPipe([*stopping, signal.SIGCHLD])
@@ -71,12 +71,12 @@ class Command(OwnCommand):
             os.close(held)
 
     def report(self, text: str) -> None:
-        """Say why a program ended, with what it printed last."""
+        """Report why a program ended, with its last output."""
         self.stderr.write("\n".join(map(one_line, text.splitlines())))
 
 
 def refuse_taken_port() -> None:
-    """Raises CommandError where something answers on the port already."""
+    """Raise CommandError if something answers on the port already."""
     if not is_taken(HOST, settings.PORT):
         return
     values = {"address": f"{HOST}:{settings.PORT}", "process": holder_of(settings.PORT)}
@@ -92,7 +92,7 @@ def refuse_taken_port() -> None:
 
 
 def opened(path: str | None) -> Location | None:
-    """The location that stands at the path, with what is new there. Raises CommandError."""
+    """The location at the path, after an import. Raises CommandError."""
     if not path:
         return None
     # Importing this takes a fifth of the time that a start without a location takes.
@@ -117,7 +117,7 @@ def programs_for(location: Location | None) -> list[Program]:
 
 
 def server_environment(location: Location | None) -> Mapping[str, str]:
-    """Ours, and the opened location's folder among those that the browser may open from."""
+    """The environment of the programs, with the location's folder among the allowed folders."""
     roots = list(settings.CHECKPOINT_ROOTS)
     if location:
         roots.append(Path(location.path).parent)
@@ -125,7 +125,7 @@ def server_environment(location: Location | None) -> Mapping[str, str]:
 
 
 def wait_for_server(served: list[Program], signals: SignalPipe, lifeline: int, report: programs.Say) -> bool:
-    """Start the programs, and wait until the port answers. False where a signal came first.
+    """Start the programs, and wait until the port answers. False if a signal came first.
 
     Raises CommandError where one ends before that.
     """
@@ -141,5 +141,5 @@ def wait_for_server(served: list[Program], signals: SignalPipe, lifeline: int, r
             if probe.connect_ex((HOST, settings.PORT)) == 0:
                 return True
         if time.monotonic() > end:
-            raise CommandError(_("The web server does not answer. What it printed above tells why."))
+            raise CommandError(_("The web server does not answer. Its output above says why."))
     return False

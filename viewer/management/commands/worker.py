@@ -1,4 +1,4 @@
-"""``manage.py worker``: runs queued jobs, and follows on those whose worker is gone."""
+"""``manage.py worker``: runs queued jobs, and follows those whose worker has ended."""
 
 import signal
 from argparse import ArgumentParser
@@ -16,7 +16,7 @@ from viewer.supervision.signals import call_at_signal
 
 
 class Command(OwnCommand):
-    """One process for a data folder is enough; several do no harm."""
+    """One worker per data folder is enough; several are safe."""
 
     logs_jobs = True
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
@@ -33,6 +33,6 @@ class Command(OwnCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         make_ready()
         hold(options["lifeline"])
-        # Jobs that are under way go on: their children have sessions of their own.
+        # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
         work(jobs_at_once=options["jobs"])
