@@ -17,7 +17,7 @@ def read(most: str = "", *chosen: str) -> Checkpointing:
 def test_nothing_chosen_leaves_what_was() -> None:
     shown = read_checkpointing(engine_named("crewai"), GROUPS, "crew", ("task_completed",), None, ())
     assert shown.settings == {}
-    assert shown.summary == "as before: task completed"
+    assert shown.summary == "unchanged: task completed"
     assert not shown.is_open
 
 

@@ -26,7 +26,7 @@ def test_without_a_choice_it_stays_as_the_checkpoint_has_it(
     client: Client, person: User, location: Location
 ) -> None:
     start = stored(location, {**CREW, "checkpoint": {"on_events": ["task_failed"]}})
-    assert "as before: task failed" in client.get(page(start)).content.decode()
+    assert "unchanged: task failed" in client.get(page(start)).content.decode()
     client.post(page(start), filled(client, start))
     assert "checkpoints" not in Job.objects.get().request["options"]
 

@@ -95,7 +95,7 @@ class Checkpointing:
         if self.takes_every:
             shown = _("at every event")
         if not self.events:
-            shown = _("as before: %(events)s") % {"events": shown} if shown else _("as the project has them")
+            shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
         if self.most is not None:
             shown += ", " + _("the newest %(most)d stay") % {"most": self.most}
         return shown

@@ -117,7 +117,7 @@ def read_sweep(contents: Contents, plain: ForkForm, sent: SentTexts) -> SweepFor
 
 
 def _value_field(group: str, one: ValueField, sent: SentTexts) -> DimensionField:
-    hint = _("one value a line")
+    hint = _("One value per line")
     if one.kind in (Kind.LIST, Kind.JSON):
         hint = _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
     # The label of a list says how one is typed in a fork's form, which differs here.
