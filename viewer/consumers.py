@@ -1,4 +1,4 @@
-"""The sockets: a page is told the present state, then each change. Whoever is not logged in is refused."""
+"""WebSocket consumers: send a page the current state, then each change. A login is required."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,30 +15,30 @@ from viewer.access.permissions import can_run
 from viewer.live import admission, job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
 
-# Nothing more will come: a page does not ask again.
+# Nothing more follows: the page does not reconnect.
 NORMAL_CLOSURE = 1000
 # The job or the location was removed. The other codes are in viewer/live/admission.py.
 NOT_THERE = 4404
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):
-    """Any address that is no socket's."""
+    """Close connections to unknown addresses."""
 
     async def connect(self) -> None:
         await self.close()
 
 
 class RowsConsumer(AsyncWebsocketConsumer):
-    """Sends what its feed has to tell whenever rows have changed, one message after another."""
+    """Send the messages of a feed whenever rows have changed, one after another."""
 
     group = ""
     can_run = False
     has_ended = False
 
     async def connect(self) -> None:
-        """Open the socket, or accept it and close it at once with a code that says why.
+        """Accept the socket, and close it at once with a reason if it is refused.
 
-        A browser tells a page nothing about a socket that was never accepted.
+        A browser does not tell a page why a socket was not accepted.
         """
         await self.accept()
         code = await self.refusal()
@@ -48,43 +48,43 @@ class RowsConsumer(AsyncWebsocketConsumer):
             await self.begin()
 
     async def refusal(self) -> int | None:
-        """The code to close with. None where the reader may follow what the address names."""
+        """Return the code to close with; None if the user may follow this job or location."""
         user = self.scope.get("user")
         if not (user and user.is_authenticated):
             return admission.LOGGED_OUT
         self.can_run = await database_sync_to_async(can_run)(user)
-        # A page that was made before the right changed shows other buttons.
+        # A page rendered before the permission changed has the wrong buttons.
         shown = self.asked("may")
         if shown and shown != ("run" if self.can_run else "look"):
             return admission.RIGHT_CHANGED
         return None if await self.is_there() else NOT_THERE
 
     async def is_there(self) -> bool:
-        """Whether what the address names exists."""
+        """Return whether the job or location exists."""
         raise NotImplementedError
 
     async def begin(self) -> None:
-        """Make the feed, and join."""
+        """Create the feed and join its group."""
         raise NotImplementedError
 
     async def join(self, group: str) -> None:
-        """Be woken from now on, then tell what is there: in this order, so that nothing falls between."""
+        """Join the group, then send the current state. In this order no change is missed."""
         self.group = group
         await tail.join(group, self.channel_name)
         admitted = admission.Admission(
             self.scope["session"].session_key, str(self.scope["user"].pk), self.can_run
         )
         admission.watch(self, admitted)
-        await self.tell()
+        await self.send_news()
 
     async def end(self, code: int) -> None:
-        """Close the socket. Nothing is sent from here on, even where a message is being made."""
+        """Close the socket. A message that is being rendered is not sent any more."""
         if not self.has_ended:
             self.has_ended = True
             await self.close(code)
 
     async def rows_changed(self, event: dict[str, Any]) -> None:
-        if not await self.tell() and not self.has_ended and not await self.is_there():
+        if not await self.send_news() and not self.has_ended and not await self.is_there():
             await self.end(NOT_THERE)
 
     async def disconnect(self, code: int) -> None:
@@ -93,33 +93,33 @@ class RowsConsumer(AsyncWebsocketConsumer):
         if self.group:
             await tail.leave(self.group, self.channel_name)
 
-    async def tell(self) -> bool:
-        """Send everything that the page does not know yet. False where that is nothing."""
+    async def send_news(self) -> bool:
+        """Send everything that is new. Return False if nothing is."""
         raise NotImplementedError
 
     async def send_next(self, next_message: Callable[[], str | None]) -> bool:
-        """Send the next message, in the reader's language. False where nothing was sent."""
+        """Send the next message, in the user's language. Return False if there is none."""
         if self.has_ended:
             return False
 
-        def told() -> str | None:
+        def render() -> str | None:
             with override(self.language):
                 return next_message()
 
-        message = await database_sync_to_async(told, thread_sensitive=False)()
+        message = await database_sync_to_async(render, thread_sensitive=False)()
         if message is None or self.has_ended:
             return False
         await self.send(text_data=message)
         return True
 
     def asked(self, name: str) -> str:
-        """A parameter of the socket's address; empty where it is not given."""
+        """Return a query parameter of the socket's address; empty if it is missing."""
         query: bytes = self.scope["query_string"]
         return parse_qs(query.decode("latin-1")).get(name, [""])[0]
 
     @property
     def language(self) -> str:
-        """The reader's, found as it is for a page."""
+        """The user's language, detected as for a page."""
         request = HttpRequest()
         request.COOKIES = self.scope["cookies"]
         accepted: bytes = dict(self.scope["headers"]).get(b"accept-language", b"")
@@ -128,19 +128,19 @@ class RowsConsumer(AsyncWebsocketConsumer):
 
     @property
     def address(self) -> dict[str, UUID]:
-        """What the route found in the socket's path."""
+        """The parameters of the socket's path."""
         return dict(self.scope["url_route"]["kwargs"])
 
 
 class LocationConsumer(RowsConsumer):
-    """Tells a page of a location that it has changed, and has it looked at while the page is open."""
+    """Notify a page of changes to its location, which is polled while the page is open."""
 
     location: Location | None = None
     is_watching = False
 
     async def is_there(self) -> bool:
         found = await Location.objects.filter(uid=self.address["uid"]).afirst()
-        # What it was when the socket was opened is still needed where it has been removed since.
+        # A location removed meanwhile is still needed to stop watching it.
         self.location = self.location or found
         return found is not None
 
@@ -158,12 +158,12 @@ class LocationConsumer(RowsConsumer):
             watch.end(self.location)
         await super().disconnect(code)
 
-    async def tell(self) -> bool:
+    async def send_news(self) -> bool:
         return await self.send_next(lambda: location_feed.next_message(self.feed))
 
 
 class JobConsumer(RowsConsumer):
-    """Replays a job's events after the one that the page knows, then sends those that follow."""
+    """Send a job's events after the last one that the page knows, then new ones."""
 
     async def is_there(self) -> bool:
         return await Job.objects.filter(pk=self.address["pk"]).aexists()
@@ -178,12 +178,12 @@ class JobConsumer(RowsConsumer):
         )
         await self.join(tail.job_group(pk))
 
-    async def tell(self) -> bool:
-        is_news = False
+    async def send_news(self) -> bool:
+        has_sent = False
         while await self.send_next(lambda: job_feed.next_message(self.feed)):
-            is_news = True
+            has_sent = True
             if not self.feed.has_more:
                 break
         if self.feed.has_ended:
             await self.end(NORMAL_CLOSURE)
-        return is_news
+        return has_sent

@@ -1,1 +1,1 @@
-"""Keeps open pages up to date: what wakes a socket, and what is then sent."""
+"""Live updates of open pages: what notifies a socket, and what it then sends."""

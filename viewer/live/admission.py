@@ -1,4 +1,4 @@
-"""Closes open sockets once their session, their user or the right behind them is gone.
+"""Close open sockets when their session ends or their user or permission changes.
 
 Whatever process ends a session or changes a right commits to the database. So the sockets of this web process
 are checked after a commit, with a few queries for all of them, and when a session expires.
@@ -31,7 +31,7 @@ CHECK_SECONDS = 0.25
 
 
 class Admission(NamedTuple):
-    """What a socket was opened with."""
+    """The session, user and permission that a socket was opened with."""
 
     session: str
     user: str
@@ -39,13 +39,13 @@ class Admission(NamedTuple):
 
 
 class Socket(Protocol):
-    """An open socket that can be closed at any moment."""
+    """An open socket that can be closed at any time."""
 
     async def end(self, code: int) -> None: ...
 
 
 class Access(NamedTuple):
-    """What a session allows now, and until when."""
+    """What a session allows, and when it expires."""
 
     user: str
     can_run: bool
@@ -54,7 +54,7 @@ class Access(NamedTuple):
 
 @dataclass
 class Guard:
-    """The open sockets of one event loop. ``version`` is the database's at the last check."""
+    """The open sockets of one event loop. ``version`` is the database version at the last check."""
 
     sockets: dict[Socket, Admission] = field(default_factory=dict)
     version: int | None = None
@@ -62,22 +62,22 @@ class Guard:
     task: asyncio.Task[None] | None = None
 
 
-# One for each event loop: a web process has one.
+# By event loop: a web process has one.
 guards: dict[asyncio.AbstractEventLoop, Guard] = {}
 
 
 def watch(socket: Socket, admission: Admission) -> None:
-    """Check this socket from now on. It has joined the tail."""
+    """Start checking this socket. It must have joined the tail."""
     guard = guards.setdefault(asyncio.get_running_loop(), Guard())
     guard.sockets[socket] = admission
-    # Whatever changed since the socket was opened is found at the next check.
+    # The next check finds changes made since the socket was opened.
     guard.version = None
     if guard.task is None:
         guard.task = asyncio.create_task(keep_checking(guard))
 
 
 def unwatch(socket: Socket) -> None:
-    """Forget this socket. The last one ends the checks."""
+    """Stop checking this socket. Checks end with the last one."""
     loop = asyncio.get_running_loop()
     guard = guards.get(loop)
     if guard is None:
@@ -103,7 +103,7 @@ async def keep_checking(guard: Guard) -> None:
 
 
 async def check(guard: Guard) -> None:
-    """Close the sockets that were opened with more than their session allows now, or with less."""
+    """Close the sockets whose session now allows more or less than when they were opened."""
     sockets = dict(guard.sockets)
     sessions = {admission.session for admission in sockets.values()}
     allowed = await database_sync_to_async(access_of, thread_sensitive=False)(sessions)
@@ -115,14 +115,14 @@ async def check(guard: Guard) -> None:
 
 
 def close_code(admission: Admission, access: Access | None) -> int | None:
-    """Why a socket with this admission has to be closed; None where it may stay open."""
+    """Return the code to close a socket with; None if it may stay open."""
     if access is None or access.user != admission.user:
         return LOGGED_OUT
     return RIGHT_CHANGED if access.can_run != admission.can_run else None
 
 
 def access_of(sessions: Collection[str]) -> dict[str, Access]:
-    """What each of these sessions allows; one that allows nothing is left out. Changes nothing."""
+    """Return what each session allows, without those that allow nothing. Writes nothing."""
     users: dict[tuple[str, str], User | None] = {}
     found = {}
     for session in Session.objects.filter(session_key__in=sessions, expire_date__gt=timezone.now()):
@@ -137,13 +137,13 @@ def access_of(sessions: Collection[str]) -> dict[str, Access]:
 
 
 def user_of(backend: str, pk: str) -> User | None:
-    """The user of a session, as a request would find it; None for one who was deactivated or deleted."""
+    """Return the session's user, as in a request; None if deactivated or deleted."""
     if backend not in settings.AUTHENTICATION_BACKENDS or not pk.isdigit():
         return None
     return load_backend(backend).get_user(int(pk))
 
 
 def is_signed_by(user: User, mark: str) -> bool:
-    """Whether the session was made with the user's present password."""
+    """Return whether the session was created with the user's current password."""
     marks = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return any(constant_time_compare(mark, one) for one in marks)

@@ -1,4 +1,4 @@
-"""What an open page of a job is sent: the same parts that the page includes, each event once and in order.
+"""Updates for an open page of a job: its own partials, with each event once and in order.
 
 Pages that know the same are told the same next. So a message is made once, for as many as watch the job.
 """
@@ -18,41 +18,41 @@ from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.timeline import Timeline, add_events
 
-# A message holds no more events than this: a page that was away for long is given them piece by piece.
+# Maximum number of events in a message. A page that was offline for long gets several.
 MOST_EVENTS = 200
-# Events of which the page shows the question.
+# Events that change a question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
-# What a page is told of the job's row.
+# The fields of the job that a page shows.
 STATE = ("status", "cancel_requested_at", "run_id", "limit_hit", "start_at", "became_due_at")
 LAST_EVENT = Subquery(JobEvent.objects.filter(job=OuterRef("pk")).order_by("-seq").values("seq")[:1])
 
 
 @dataclass(slots=True)
 class JobFeed:
-    """How far one page has been told of its job. ``whole``: the job's own page, else the bar of another."""
+    """What one page knows of its job. ``whole`` is true on the job's own page, false for a bar."""
 
     pk: UUID
     after: int
     whole: bool = False
-    # Whether the page's reader may cancel it and answer it.
+    # Whether the user may cancel the job and answer its questions.
     can_run: bool = False
     progress: Progress = field(default_factory=Progress)
     timeline: Timeline = field(default_factory=Timeline)
-    # The state that the page was last told.
+    # The last state that was sent.
     told: tuple[Any, ...] | None = None
     has_begun: bool = False
-    # The last message was full, or made for another page a while ago: there is more.
+    # The last message was full, or cached for another page: more may follow.
     has_more: bool = False
 
     @property
     def has_ended(self) -> bool:
-        """Whether all has been told, and nothing will follow."""
+        """Whether everything was sent and nothing follows."""
         return self.told is not None and self.told[0] in Job.ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A message, the state of the job's row that it tells, and the feed behind it.
+    """A rendered message, the job's state in it, and the feed after it.
 
     The feed is only read: every page that is sent the message goes on from it.
     """
@@ -62,15 +62,15 @@ class Made:
     feed: JobFeed
 
 
-# The last messages, by what the page knew and what the row said. They lead from one to the next.
+# The latest messages, by what the page knew and the job's state.
 _made: dict[tuple[Any, ...], Made] = {}
 MOST_MADE = 64
-# One page makes a message while the others wait for it.
+# One socket renders a message while the others wait for it.
 _making = Lock()
 
 
 def begin(feed: JobFeed) -> None:
-    """Take in what the page has shown already, so that what follows goes on from there."""
+    """Apply the events that the page already shows."""
     feed.progress = progress_of(Job.objects.values_list("plan", flat=True).get(pk=feed.pk))
     shown = JobEvent.objects.filter(job=feed.pk, seq__lte=feed.after)
     for event in shown.iterator(chunk_size=1000):
@@ -84,7 +84,7 @@ def begin(feed: JobFeed) -> None:
 def questions_in(
     job: Job, events: Iterable[JobEvent], *, everything: bool
 ) -> tuple[list[Question], list[Question]]:
-    """The questions that these events are about, as they stand now: those that wait, and the others."""
+    """Return the questions of these events: those that wait, and the others."""
     numbers = {event.data.get("number") for event in events if event.kind in ASKING}
     if not numbers and not everything:
         return [], []
@@ -95,7 +95,7 @@ def questions_in(
 
 
 def next_message(feed: JobFeed) -> str | None:
-    """The next fragments for the page, or None where it knows everything."""
+    """Return the next HTML fragments for the page; None if it is up to date."""
     present = Job.objects.filter(pk=feed.pk).values_list(*STATE, LAST_EVENT).first()
     if present is None:
         return None
@@ -110,7 +110,7 @@ def next_message(feed: JobFeed) -> str | None:
         made = _made.get(known) or make(feed)
         if made is None:
             return None
-        # Where the row has changed meanwhile, it might change back.
+        # If the job has changed meanwhile, it might change back.
         if made.state == state:
             _made[known] = made
         while len(_made) > MOST_MADE:
@@ -121,15 +121,15 @@ def next_message(feed: JobFeed) -> str | None:
 
 
 def make(known: JobFeed) -> Made | None:
-    """The message for a page that knows so much; None where it knows everything."""
-    # The row first: whatever it says has ended has all its events behind it.
+    """Return the message after this feed's state; None if there is none."""
+    # Read the job first: once it has ended, all its events are stored.
     job = Job.objects.select_related("run", "location", "project").filter(pk=known.pk).first()
     if job is None:
         return None
     events = list(JobEvent.objects.filter(job=job, seq__gt=known.progress.seq)[:MOST_EVENTS])
     state = tuple(getattr(job, name) for name in STATE)
     has_more = len(events) == MOST_EVENTS
-    # The end is told last.
+    # The end is sent last.
     is_news = state != known.told and not has_more
     if not events and not is_news:
         return None

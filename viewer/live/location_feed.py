@@ -1,4 +1,4 @@
-"""What an open page of a location or run is sent: that something is new, and the bars of jobs that began."""
+"""Updates for an open page of a location or run: its revision, and the bars of new jobs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -12,23 +12,23 @@ from viewer.presentation.jobs.job_view import shown_job
 
 @dataclass(slots=True)
 class LocationFeed:
-    """How far one page has been told of its location. ``jobs`` are those whose bars it shows."""
+    """What one page knows of its location. ``jobs`` are those whose bars it shows."""
 
     uid: UUID
     jobs: set[str] = field(default_factory=set)
-    # Whether the page's reader may cancel them.
+    # Whether the user may cancel them.
     can_run: bool = False
-    # What it was last told: the location's revision, and how many of its jobs have ended.
+    # The last revision and number of ended jobs that were sent.
     told: tuple[int, int] | None = None
 
 
 def feed_for(uid: UUID, shown: Collection[str], *, can_run: bool = False) -> LocationFeed:
-    """For a page that shows these jobs' bars already."""
+    """Return the feed of a page that shows the bars of these jobs."""
     return LocationFeed(uid, set(shown), can_run)
 
 
 def next_message(feed: LocationFeed) -> str | None:
-    """The next fragments for the page, or None where it knows everything."""
+    """Return the next HTML fragments for the page; None if it is up to date."""
     location = Location.objects.filter(uid=feed.uid).first()
     if location is None:
         return None

@@ -1,4 +1,4 @@
-"""Wakes the sockets of this web process when rows change, whichever process has changed them."""
+"""Notify the sockets of this web process of changed rows, from whichever process."""
 
 import asyncio
 import logging
@@ -19,39 +19,39 @@ from viewer.models import Job, JobEvent, Location
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.015
-# What a woken socket's consumer handles. It says nothing else: the rows say what has changed.
+# The message to a consumer. It has no content: the consumer reads the rows.
 WAKE = {"type": "rows.changed"}
 
 
 def job_group(pk: UUID) -> str:
-    """The group of the sockets that show this job."""
+    """Return the group of the sockets that show this job."""
     return f"job.{pk}"
 
 
 def location_group(uid: UUID) -> str:
-    """The group of the sockets that show this location."""
+    """Return the group of the sockets that show this location."""
     return f"location.{uid}"
 
 
 @dataclass
 class Tail:
-    """Who is to be woken, and what was there at the last look."""
+    """The channels to notify, and the state at the last poll."""
 
     groups: Counter[str] = field(default_factory=Counter)
     task: asyncio.Task[None] | None = None
-    # The database's version at the last look; -1 where it is not known.
+    # The database version at the last poll; -1 if unknown.
     version: int = -1
     last_event: int | None = None
-    # The group of each job and location that is shown, with what it looked like.
+    # The state at the last poll of each job and location that is shown, by group.
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
 
 
-# One for each event loop: a web process has one.
+# By event loop: a web process has one.
 tails: dict[asyncio.AbstractEventLoop, Tail] = {}
 
 
 async def join(group: str, channel: str) -> None:
-    """Wake this channel whenever what the group shows has changed from now on."""
+    """Start notifying this channel of changes to the group's rows."""
     await get_channel_layer().group_add(group, channel)
     tail = tails.setdefault(asyncio.get_running_loop(), Tail())
     tail.groups[group] += 1
@@ -60,7 +60,7 @@ async def join(group: str, channel: str) -> None:
 
 
 async def leave(group: str, channel: str) -> None:
-    """Wake it no more. The last one to leave ends the tail."""
+    """Stop notifying this channel. The tail ends with the last one."""
     await get_channel_layer().group_discard(group, channel)
     tail = tails.get(asyncio.get_running_loop())
     if tail is None or not tail.groups[group]:
@@ -75,19 +75,19 @@ async def leave(group: str, channel: str) -> None:
 
 
 def last_version() -> int | None:
-    """The database's version that the tail of this event loop saw last. None where no socket is open."""
+    """Return the database version at the last poll of this event loop; None without open sockets."""
     tail = tails.get(asyncio.get_running_loop())
     return tail.version if tail else None
 
 
 async def keep_waking(tail: Tail) -> None:
-    """Look whether any process has committed, some 60 times a second (7 µs each), and read what, if so."""
+    """Poll for commits of any process about 60 times a second (7 µs each), and read what changed."""
     with closing(watched_database()) as database:
         while True:
             try:
                 latest = data_version(database)
                 if latest != tail.version:
-                    # Remembered before reading: what is committed meanwhile is seen at the next look.
+                    # Stored before reading, so that the next poll sees commits made meanwhile.
                     tail.version = latest
                     await wake_changed(tail)
             except Exception:
@@ -105,7 +105,7 @@ async def wake_changed(tail: Tail) -> None:
 
 
 def watched_database() -> sqlite3.Connection:
-    """A connection to ask for ``data_version``.
+    """Return a connection for ``data_version``.
 
     Its own connection, as the number says nothing of one's own commits; autocommit, so that it never waits.
     """
@@ -114,12 +114,12 @@ def watched_database() -> sqlite3.Connection:
 
 
 def data_version(database: sqlite3.Connection) -> int:
-    """A number that changes with each commit of another connection."""
+    """Return a number that changes with each commit of another connection."""
     return int(database.execute("PRAGMA data_version").fetchone()[0])
 
 
 def changed(tail: Tail, groups: Collection[str]) -> set[str]:
-    """The groups whose rows differ from the last look; one that was not looked at before does too."""
+    """Return the groups whose rows differ from the last poll, including new groups."""
     found = with_new_events(tail)
     present: dict[str, tuple[object, ...]] = {}
     jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
@@ -142,7 +142,7 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
 
 
 def with_new_events(tail: Tail) -> set[str]:
-    """The groups of jobs that have got events since the last look."""
+    """Return the groups of jobs that have new events since the last poll."""
     before = tail.last_event
     tail.last_event = JobEvent.objects.aggregate(Max("pk"))["pk__max"] or 0
     if before is None:

@@ -1,4 +1,4 @@
-"""Looks at a location again and again while a page shows it, so that new checkpoints appear by themselves."""
+"""Poll a location while a page shows it, so that new checkpoints appear automatically."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Watches:
-    """How many sockets show each location, and the one task that looks at it for all of them."""
+    """The number of sockets that show each location, and the task that polls it for all of them."""
 
     sockets: Counter[int] = field(default_factory=Counter)
     tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
 
-# One for each event loop: a web process has one.
+# By event loop: a web process has one.
 all_watches: dict[asyncio.AbstractEventLoop, Watches] = {}
 
 
 def begin(location: Location) -> None:
-    """One more socket shows this location."""
+    """Add a socket that shows this location."""
     watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
     watches.sockets[location.pk] += 1
     if location.pk not in watches.tasks:
@@ -35,7 +35,7 @@ def begin(location: Location) -> None:
 
 
 def end(location: Location) -> None:
-    """One fewer does; with the last one the looking ends."""
+    """Remove a socket. Polling ends with the last one."""
     loop = asyncio.get_running_loop()
     watches = all_watches.get(loop)
     if watches is None or location.pk not in watches.tasks:
@@ -49,7 +49,7 @@ def end(location: Location) -> None:
 
 
 async def keep_looking(location: Location) -> None:
-    """Import what is new, wait, and look again."""
+    """Import what is new, wait, and repeat."""
     look = database_sync_to_async(import_location, thread_sensitive=False)
     while True:
         try:
