@@ -1,4 +1,4 @@
-"""The branches of a group beside each other: how far each is, and how its result differs."""
+"""The branches of a sweep side by side: their progress and how their results differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from viewer.presentation.text_diff import Piece, difference
 
 @dataclass(slots=True)
 class Compared:
-    """One branch. ``pieces`` are its result, marked where that of the base is another."""
+    """One branch. ``pieces`` are its result, with differences from the baseline marked."""
 
     job: Job
     progress: Progress
@@ -19,7 +19,7 @@ class Compared:
 
 
 def compared(group: Sweep, against: str = "") -> list[Compared]:
-    """The group's branches in the form's order, against the job with the id ``against``, or the first."""
+    """Return the sweep's branches in order, compared with the job ``against`` or the first result."""
     jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
     found = [Compared(job, _progress(job)) for job in jobs]
     base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)

@@ -1,4 +1,4 @@
-"""Markdown that a model wrote, as HTML that can do no harm."""
+"""Safe HTML from Markdown that a model wrote."""
 
 import nh3
 from django.utils.html import format_html
@@ -16,7 +16,7 @@ PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strik
 
 
 def as_html(text: str) -> SafeString:
-    """The text as sanitised HTML. Its own HTML is shown, not obeyed; links leave without a trace."""
+    """Return sanitised HTML. HTML in the text is escaped; links send no referrer."""
     if len(text) > MOST_CHARACTERS:
         return format_html("<pre>{}</pre>", text)
     html = nh3.clean(

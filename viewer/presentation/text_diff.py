@@ -1,4 +1,4 @@
-"""What changed between two texts, word by word, for marking both."""
+"""The differences between two texts, word by word."""
 
 import re
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ MOST_TOKENS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a text, and whether the other text lacks it."""
+    """A part of a text, and whether the other text lacks it."""
 
     text: str
     changed: bool
 
 
 def difference(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """The pieces of both texts, in order. Joined, each side's pieces are that text again."""
+    """Return the pieces of both texts, in order. Joined, they are the texts again."""
     for split in (TOKENS.findall, _lines):
         old, new = split(before), split(after)
         if len(old) + len(new) <= MOST_TOKENS:
@@ -45,7 +45,7 @@ def _compared(old: list[str], new: list[str]) -> tuple[list[Piece], list[Piece]]
 
 
 def _add(pieces: list[Piece], text: str, changed: bool) -> None:
-    """Put the text at the end, within the last piece where that is of the same sort."""
+    """Append the text, to the last piece if that is of the same kind."""
     if not text:
         return
     if pieces and pieces[-1].changed == changed:

@@ -1,4 +1,4 @@
-"""Numbers, sizes and texts as the pages write them."""
+"""Filters that format numbers, sizes and texts."""
 
 import json
 import re
@@ -29,7 +29,7 @@ GENERATED_BRANCH = re.compile(r"fork/\d{8}T\d{6}_")
 
 
 def _rounded(value: float, places: int) -> str:
-    """The number as the language writes it; Django alone would cut it off instead."""
+    """Return the number, rounded, in the active language. Django alone would truncate it."""
     return number_format(round(value, places), decimal_pos=places)
 
 
@@ -56,7 +56,7 @@ def short_size(value: int) -> str:
 @register.filter
 @lru_cache(maxsize=1000)
 def bar_marks(bars: tuple[str, ...]) -> SafeString:
-    """A bar for each of a line's tasks. A page has hundreds of them, and few that differ."""
+    """Return a bar for each task of a line. Cached: a page has hundreds, and few differ."""
     return format_html_join("", '<i class="bar {}"></i>', ((bar,) for bar in bars))
 
 
@@ -69,19 +69,19 @@ def marked(pieces: Iterable[Piece], tag: str) -> SafeString:
 
 @register.filter
 def pretty_json(value: Any) -> str:
-    """The value as indented JSON. It is plain text: the template escapes it."""
+    """Return the value as indented JSON text."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 @register.filter
 def as_value(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else pretty_json(value)
 
 
 @register.filter
 def kind_of_value(value: Any) -> str:
-    """What a JSON value is, in a word."""
+    """Return the type of a JSON value in a word."""
     if value is None:
         return gettext("nothing")
     if isinstance(value, bool):
@@ -105,7 +105,7 @@ def since(at: datetime | None, start: datetime | None) -> str:
 
 @register.filter
 def short_branch(branch: str) -> str:
-    """The branch's name in at most 20 characters, cut in its middle: ``fork/…a1b2c3``."""
+    """Return at most 20 characters of the name, cut in the middle: ``fork/…a1b2c3``."""
     if len(branch) <= MOST_BRANCH:
         return branch
     if GENERATED_BRANCH.match(branch):
@@ -115,7 +115,7 @@ def short_branch(branch: str) -> str:
 
 @register.filter
 def ago(at: datetime) -> str:
-    """How long ago, in words; within a minute, just now."""
+    """Return how long ago that was, in words."""
     if timezone.now() - at < timedelta(minutes=1):
         return gettext("just now")
     return gettext("%(time)s ago") % {"time": timesince(at)}
@@ -123,7 +123,7 @@ def ago(at: datetime) -> str:
 
 @register.filter
 def beginning(text: str, most: int) -> str:
-    """The text's first ``most`` characters, cut at a word."""
+    """Return the first ``most`` characters, cut at a word."""
     if len(text) <= most:
         return text
     return text[:most].rsplit(" ", 1)[0] + " …"

@@ -1,4 +1,4 @@
-"""What templates say of jobs, and the place on a page that stays up to date."""
+"""Filters for jobs, and the live area of a page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ register.filter("reason_words", labels.reason_words)
 
 @register.inclusion_tag("live/_location.html", takes_context=True)
 def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
-    """The place of a page that follows its location: its jobs' bars, and word of new checkpoints."""
+    """Return the context of a page's live area: the location's revision and running jobs."""
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     return {
         "location": location,

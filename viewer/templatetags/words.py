@@ -1,4 +1,4 @@
-"""What templates tell of what is stored as words."""
+"""The filter that translates stored messages."""
 
 from django import template
 

@@ -32,14 +32,14 @@ MOST_MARKDOWN = 200_000
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
-    """To the checkpoint's place in its run."""
+    """Redirect to the checkpoint in its run."""
     return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
 
 
 @viewer_allowed
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
-    """The stored copy, redacted, to be saved and never shown by the browser."""
+    """Return the redacted copy as a download, which a browser never displays."""
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
     response = HttpResponse(stored_bytes(checkpoint), content_type="application/json")
     name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
@@ -49,7 +49,7 @@ def raw(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | None:
-    """The checkpoint that the address names; without a name, the newest of the branch, or of all.
+    """Return the checkpoint of the address, or else the newest of the branch or run.
 
     None where it is not there.
     """
@@ -60,7 +60,7 @@ def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | Non
 
 
 def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """What the detail shows of a checkpoint, under the tab that the address names."""
+    """Return the template context of the checkpoint's selected tab."""
     asked, engine = request.GET.get("tab", ""), engine_of(run.location)
     tabs = _tabs(engine)
     context: dict[str, Any] = {
@@ -105,7 +105,7 @@ def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents:
 
 
 def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
-    """One page of the timeline, without the engine's own steps unless they are asked for."""
+    """Return one page of the timeline, by default without internal events."""
     told = [event for event in events if not event.is_internal]
     shows_internal = request.GET.get("internal") == "1"
     shown = list(events) if shows_internal else told

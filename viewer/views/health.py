@@ -1,4 +1,4 @@
-"""Whether the dashboard can answer, for programs that watch over it."""
+"""A health check for monitoring programs."""
 
 import logging
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 @login_not_required
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
-    """200 and "ok" where the database answers, else 503 and "unavailable". Nothing else is told."""
+    """Return 200 and "ok" if the database answers, else 503 and "unavailable"."""
     problem = problem_while_served()
     try:
         if not problem:

@@ -1,4 +1,4 @@
-"""What runs ask: what waits, one question with what it is about, and its answer."""
+"""The inbox: questions that wait for an answer, one question, and answering it."""
 
 from uuid import UUID
 
@@ -19,28 +19,28 @@ RELATED = ("job", "job__run", "job__location", "answered_by")
 @viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """What waits for an answer, the oldest first."""
+    """Show the questions that wait for an answer, the oldest first."""
     return render(request, "inbox/list.html", {"questions": _waiting()})
 
 
 @viewer_allowed
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
-    """The part of the inbox that is asked for anew while it is open."""
+    """Return the part of the inbox that an open page polls."""
     return render(request, "inbox/_waiting.html", {"questions": _waiting()})
 
 
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
-    """One question, and the form for its answer while it waits."""
+    """Show one question, with a form while it waits for an answer."""
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
     return render(request, "inbox/page.html", {"question": question, "job": question.job})
 
 
 @require_POST
 def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
-    """Answer it. Whoever comes second is told who came first."""
+    """Answer the question. The first answer wins; a later one gets a notice."""
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
     person = request.user if request.user.is_authenticated else None
     is_first = questions.answer(question, answer_in(request), person)
@@ -59,7 +59,7 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
 @viewer_allowed
 @require_GET
 def count(request: HttpRequest) -> HttpResponse:
-    """The link of every page's head, with how many questions wait now."""
+    """Return the header's link to the inbox, with the number of waiting questions."""
     return render(request, "inbox/_link.html", {"oob": True})
 
 
@@ -68,7 +68,7 @@ def _waiting() -> QuerySet[Question]:
 
 
 def answer_in(request: HttpRequest) -> str:
-    """The answer that was sent: words, an outcome that was chosen above words of its own, or nothing."""
+    """Return the submitted answer: text, a chosen outcome with text, or nothing."""
     if "nothing" in request.POST:
         return ""
     said = (request.POST.get("choice", ""), request.POST.get("text", "").replace("\r\n", "\n").strip())

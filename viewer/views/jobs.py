@@ -1,4 +1,4 @@
-"""Jobs: all of them, one of them as it runs, and its cancelling."""
+"""Jobs: the list, one job as it runs, and cancelling it."""
 
 from typing import Any
 from uuid import UUID
@@ -27,14 +27,14 @@ JOBS_A_PAGE = 50
 @viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """Every job, the newest first, and above them what waits."""
+    """Show the waiting jobs, then every job, the newest first."""
     context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
     return render(request, "jobs/list.html", context)
 
 
 @require_POST
 def day_limits(request: HttpRequest) -> HttpResponse:
-    """Hold other limits for all jobs of a day together."""
+    """Save the daily limits of all jobs."""
     part = read_limits(request.POST.dict())
     if part.errors:
         context = _listed(request) | {"day": limits_of_day(part), "shows_limits": True}
@@ -47,14 +47,14 @@ def day_limits(request: HttpRequest) -> HttpResponse:
 @viewer_allowed
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
-    """The part of the list that says what waits, and for what."""
+    """Return the part of the list with the waiting jobs."""
     return render(request, "queue/_waiting.html", {"waiting": waiting()})
 
 
 @viewer_allowed
 @require_GET
 def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What one job waits for, in words; without any where it waits no more."""
+    """Return why the job waits; empty if it no longer does."""
     job = get_object_or_404(Job.objects.select_related("location", "project", "sweep"), pk=pk)
     waits = wait_of(job) if job.status == Job.Status.QUEUED else None
     if waits is None:
@@ -64,7 +64,7 @@ def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def start(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Have a job that waits start at another time, or as soon as it can."""
+    """Reschedule a waiting job, or start it now."""
     job = get_object_or_404(Job, pk=pk)
     timing = read_timing(request.POST.dict())
     if timing.error:
@@ -85,7 +85,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One job: its plan, its events so far, and what it came to."""
+    """Show a job: its plan, events and outcome."""
     related = ("run", "location", "checkpoint", "project", "requested_by")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
@@ -100,7 +100,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Ask for a job to be stopped. Open pages are told by their sockets."""
+    """Request cancellation of a job. Sockets update open pages."""
     job = get_object_or_404(Job, pk=pk)
     asked = request_cancel(job)
     if request.headers.get("HX-Request"):

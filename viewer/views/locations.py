@@ -1,4 +1,4 @@
-"""Locations: all of them, one of them with its runs and problems, adding and refreshing."""
+"""Locations: the list, one location, adding, refreshing and removing."""
 
 from uuid import UUID
 
@@ -35,14 +35,14 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 @viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """Every location with its counts, and the form that adds one."""
+    """Show every location with its counts, and the form that adds one."""
     prepare_import()
     return _index(request, LocationForm(), 200)
 
 
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
-    """Open a location and read it for the first time."""
+    """Add a location and import it."""
     form = LocationForm(request.POST)
     if form.is_valid():
         try:
@@ -64,7 +64,7 @@ def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpRespons
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """One location: its runs, its problems and its project."""
+    """Show a location: its runs, problems and project."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     context = {
         "location": location,
@@ -82,7 +82,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 @viewer_allowed
 @require_POST
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Read what is new at a location, and say how much that was."""
+    """Import what is new at a location, and show how much that was."""
     location = get_object_or_404(Location, uid=uid)
     before = location.checkpoints.count()
     import_location(location)
@@ -101,7 +101,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 @require_POST
 def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Read what is at the location's path now instead of what was added, as a person who saw it says."""
+    """Accept the folder or file that replaced the location, as confirmed by a person."""
     location = get_object_or_404(Location, uid=uid)
     if not location.accept_replacement(request.POST.get("identity", "")):
         messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))

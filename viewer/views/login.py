@@ -1,4 +1,4 @@
-"""Logging in by a link, which works once."""
+"""Login with a one-time link."""
 
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpResponse, HttpResponseRedirect
@@ -7,10 +7,10 @@ from sesame.views import LoginView
 
 
 class LoginByLink(LoginView):
-    """Logs in whoever has a link that was not used yet, and leads on."""
+    """Log in with an unused link, and redirect."""
 
     def login_failed(self) -> HttpResponse:
-        """Lead on who is logged in already, as after a second click; tell anybody else why it does not."""
+        """Redirect a logged-in user, as after a second click; show others why the link failed."""
         if self.request.user.is_authenticated:
             return HttpResponseRedirect(self.get_success_url())
         shown = {"form": AuthenticationForm(), "next": self.get_success_url(), "link_failed": True}

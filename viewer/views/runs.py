@@ -1,4 +1,4 @@
-"""A run: its lineage as lanes beside a list, and the checkpoint that is selected."""
+"""A run: its lineage as lanes and a list, and the selected checkpoint."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ MOST_GROUPS = 5
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """The whole page, or the detail alone where only that is swapped."""
+    """Show the page, or return only the checkpoint's detail to htmx."""
     run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
     checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
     context = detail_context(request, run, checkpoint)
@@ -42,7 +42,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 @viewer_allowed
 @require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """More rows of the list, or rows that are shown already, as they are now."""
+    """Return more rows of the list, or update the rows on the page."""
     run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
     context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
     context |= {"is_part": True, "refreshes": "to" in request.GET}
@@ -50,7 +50,7 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
-    """The list or the overview, with the checkpoint ``at`` marked."""
+    """Return the context of the list or graph, with the checkpoint ``at`` selected."""
     only = request.GET.get("only", "")
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
@@ -71,7 +71,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
 
 
 def _kept_query(request: HttpRequest, only: str) -> str:
-    """What a row's link keeps of the present address beside the selection."""
+    """Return the parameters that a row's link keeps, apart from the selection."""
     kept = request.GET.copy()
     for name in ("at", "from", "to"):
         kept.pop(name, None)

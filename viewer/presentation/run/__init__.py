@@ -1,1 +1,1 @@
-"""From a run's rows to what its page draws: shapes, colours, words and the window of rows."""
+"""What the page of a run shows: shapes, colours, labels and the window of rows."""

@@ -1,4 +1,4 @@
-"""Forks and resumes that ended before they wrote a checkpoint, by the checkpoint that they started from."""
+"""Failed attempts: forks and resumes that wrote no checkpoint, by their starting checkpoint."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ Attempts = dict[int, list[Job]]
 
 
 def attempts_of(run: Run) -> Attempts:
-    """The failed attempts of a run, newest first, by the key of their checkpoint."""
+    """Return the failed attempts of a run, newest first, by the key of their checkpoint."""
     written = JobEvent.objects.filter(job=OuterRef("pk"), kind="checkpoint")
     jobs = run.jobs.filter(
         ~Exists(written), kind__in=("fork", "resume"), status__in=ENDED_EARLY, checkpoint__isnull=False
@@ -31,18 +31,18 @@ def attempts_of(run: Run) -> Attempts:
 
 
 def attempt_groups(attempts: Attempts, row: Checkpoint, shows_each: bool) -> list[list[Job]]:
-    """The lines above a checkpoint's own: one for all of its attempts, or one each."""
+    """Return the attempts of each line above a checkpoint: all in one, or one each."""
     jobs = attempts.get(row.pk, [])
     return [[job] for job in jobs] if shows_each else [jobs] if jobs else []
 
 
 def attempt_line(parent: Line, jobs: list[Job]) -> Line:
-    """One line for these attempts, which the parent's line stands below."""
+    """Return the line of these attempts, above the line of their checkpoint."""
     return replace(parent, attempts=tuple(jobs), selected=False, running=False, failed=True, folded=0)
 
 
 def attempt_knot(parent: Checkpoint, number: int, lane: int, colour: int) -> Knot:
-    """A cross beside the line, on a lane of its own. ``number`` tells the attempts of a window apart."""
+    """Return a cross on an extra lane. ``number`` identifies the attempt in its window."""
     at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
     # No row of a run is negative.
     return Knot(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)

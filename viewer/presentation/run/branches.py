@@ -1,4 +1,4 @@
-"""The branches of a run, to choose one from, and the line of one: its checkpoints and all they came from."""
+"""The branch picker of a run, and the ancestors of a branch."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ MOST_BRANCHES = 100
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch as a choice: its name, its colour, and how many checkpoints are written under its name."""
+    """A branch in the picker, with its colour and its number of checkpoints."""
 
     name: str
     colour: int
@@ -22,7 +22,7 @@ class Branch:
 
 
 def branches_of(run: Run) -> list[Branch]:
-    """The branches of a run, those first that were written last."""
+    """Return the branches of a run, the last written first."""
     colours = branch_colours(run)
     named = run.checkpoints.order_by().values_list("branch")
     found = named.annotate(count=Count("pk"), last=Max("row")).order_by("-last")[:MOST_BRANCHES]
@@ -30,7 +30,7 @@ def branches_of(run: Run) -> list[Branch]:
 
 
 def line_of(run: Run, branch: str) -> RawSQL:
-    """The keys of a branch's checkpoints and of all that they came from, up to the run's start."""
+    """Return the keys of a branch's checkpoints and of all their ancestors."""
     table = Checkpoint._meta.db_table
     # Where parents go round in a circle, UNION takes each once.
     statement = f"""

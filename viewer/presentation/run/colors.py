@@ -1,4 +1,4 @@
-"""Which of the eight lane colours a branch has. It keeps it for as long as the run is known."""
+"""The lane colours of branches, 0 to 7. A branch never changes its colour."""
 
 from viewer.models import Job, Run
 
@@ -6,12 +6,12 @@ COLOURS = 8
 
 
 def branch_colours(run: Run) -> dict[str, int]:
-    """The colour of each branch of a run: by the order in which they began, so that none changes later."""
+    """Return the colour of each branch of a run, in the order in which they started."""
     return {branch: place % COLOURS for place, branch in enumerate(run.branch_names)}
 
 
 def job_colour(job: Job) -> int:
-    """The colour of the branch that a job writes to: the next one where nothing stands on it yet."""
+    """Return the colour of a job's branch: the next free one for a new branch."""
     if job.run is None:
         return 0
     colours = branch_colours(job.run)

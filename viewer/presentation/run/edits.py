@@ -1,4 +1,4 @@
-"""Which checkpoints began with a person's edits: the first ones that a job wrote."""
+"""The checkpoints that start with edits: the first ones that a fork wrote."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from viewer.models import Job, Run
 
 
 def edited_checkpoints(run: Run) -> dict[int, str]:
-    """What was edited, in words, by the key of the first checkpoint that was written after it."""
+    """Return a label of the edits, by the key of the first checkpoint written after them."""
     edited: dict[tuple[int | None, Any], list[str]] = {
         (job.checkpoint_id, job.request.get("branch")): names
         for job in run.jobs.only("checkpoint_id", "request", "plan")

@@ -1,4 +1,4 @@
-"""What is wrong with a run's lineage, in words."""
+"""Sentences about the lineage problems of a run."""
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -17,7 +17,7 @@ WORDS: dict[FaultCode, str | Promise] = {
 
 
 def fault_words(run: Run) -> list[str]:
-    """A sentence for each fault."""
+    """Return a sentence for each problem."""
     return [
         str(WORDS[FaultCode(fault["code"])]) % {"ids": _named(fault["ids"], fault["count"])}
         for fault in run.lineage_faults

@@ -1,4 +1,4 @@
-"""Stretches of checkpoints that were pruned where they stood: one line of the list for each."""
+"""Folding consecutive pruned checkpoints into one line of the list."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ FEWEST_FOLDED = 3
 def folded(
     rows: Sequence[Checkpoint], passing: Iterable[Checkpoint], at: str, kept: Container[int] = ()
 ) -> list[list[Checkpoint]]:
-    """The rows of a window, newest first, in stretches: several rows in one are to be folded into one line.
+    """Return the rows of a window, newest first, grouped. Each group is one line.
 
     Folded are pruned rows that follow each other without a fork, but none that is selected (``at``) or that
     bears its branch's name, nor one of those ``kept``, by their keys. ``passing`` are rows above the window.
@@ -30,7 +30,7 @@ def folded(
 
 
 def _chains(rows: Sequence[Checkpoint], children: Counter[int | None], at: str) -> Iterator[list[Checkpoint]]:
-    """Rows that may be folded together, and every other row by itself."""
+    """Yield groups of rows that may be folded, and every other row alone."""
     number = 0
     before: Checkpoint | None = None
     numbers = []

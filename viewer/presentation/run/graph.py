@@ -1,4 +1,4 @@
-"""A whole run as a small picture: chains that nothing forks from are one node each."""
+"""The graph of a run: each series of checkpoints without a fork is one node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from viewer.presentation.run.window import knots_of, looks_of
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One chain: what a click opens, where it stands, and the two lines of its label."""
+    """One series of checkpoints: the link, position and label of its node."""
 
     checkpoint: Checkpoint
     x: float
@@ -33,7 +33,7 @@ class Overview:
 
 
 def overview_of(run: Run, at: str) -> Overview:
-    """The picture of a run, with the chain that holds the checkpoint ``at`` selected. Raises NoLayout."""
+    """Return the graph of a run, with the node of the checkpoint ``at`` selected. Raises NoLayout."""
     rows = list(
         run.checkpoints.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("row")
     )

@@ -1,10 +1,10 @@
-"""Where a branch left the one it was forked from."""
+"""Where a branch was forked."""
 
 from viewer.models import Checkpoint
 
 
 def origin_of(checkpoint: Checkpoint) -> Checkpoint | None:
-    """The nearest ancestor on another branch; None where there is none."""
+    """Return the nearest ancestor on another branch; None if there is none."""
     own = dict(checkpoint.run.checkpoints.filter(branch=checkpoint.branch).values_list("pk", "parent_id"))
     seen: set[int] = set()
     at: int | None = checkpoint.pk

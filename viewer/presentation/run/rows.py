@@ -1,4 +1,4 @@
-"""One line of a run's list: what it says of its checkpoint, ready to be shown.
+"""The lines of a run's list.
 
 A page has more than a hundred of them: what a template would work out again for each is worked out here.
 """
@@ -21,7 +21,7 @@ MOST_BARS = 12
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What colours and marks the rows of one run."""
+    """The colours and markers of a run's rows."""
 
     colours: dict[str, int]
     edited: dict[int, str]
@@ -30,7 +30,7 @@ class Looks:
 
 
 class Moment(NamedTuple):
-    """When a checkpoint was written: for programs, in whole, and as a clock shows it."""
+    """When a checkpoint was created: as ISO 8601, in full, and as a time of day."""
 
     iso: str
     whole: str
@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the list: a checkpoint and how it looks."""
+    """One line of the list: a checkpoint and its presentation."""
 
     checkpoint: Checkpoint
     colour: int
@@ -83,7 +83,7 @@ def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
 
 
 def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
-    """One state for each task: is-done, is-running or empty."""
+    """Return one CSS class for each task: is-done, is-running or empty."""
     done = min(done, total)
     rest = total - done
     return (
@@ -102,5 +102,5 @@ def _moment(at: datetime) -> Moment:
 
 @lru_cache(maxsize=1000)
 def _day_words(day: date, language: str | None) -> str:
-    """The day in this language, which is the one that is shown now."""
+    """Return the date in the active language."""
     return formatted(day, "j M Y")

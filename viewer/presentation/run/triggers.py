@@ -10,7 +10,7 @@ from viewer.models import Checkpoint
 
 
 def trigger_words(trigger: str) -> str:
-    """The label of a trigger; an unknown one as the engine writes it, without underscores."""
+    """Return the label of a trigger; of an unknown one, its name without underscores."""
     if not trigger:
         return gettext("written on request")
     label = next((one.trigger_labels[trigger] for one in all_engines() if trigger in one.trigger_labels), "")
@@ -18,7 +18,7 @@ def trigger_words(trigger: str) -> str:
 
 
 def written_words(trigger: str, branch: str, parent_branch: str | None) -> str:
-    """Why a checkpoint was written. A fork writes its first one by itself, on a branch that is new."""
+    """Return why a checkpoint was written. A fork writes the first one of its branch."""
     if not trigger and parent_branch not in (None, branch):
         return gettext("forked")
     return trigger_words(trigger)
@@ -31,12 +31,12 @@ def failure_suffixes() -> tuple[str, ...]:
 
 
 def is_failure(trigger: str) -> bool:
-    """Whether a checkpoint was written because something failed."""
+    """Return whether a failure triggered the checkpoint."""
     return trigger.endswith(failure_suffixes())
 
 
 def shape_of(trigger: str) -> Shape:
-    """Filled is finished work, hollow a start, a tick the end of a run, a cross a failure."""
+    """Return filled for finished work, hollow for a start, a tick for an end, a cross for a failure."""
     if is_failure(trigger):
         return "failure"
     if any(one.is_end(trigger) for one in all_engines()):
@@ -45,7 +45,7 @@ def shape_of(trigger: str) -> Shape:
 
 
 def title_of(checkpoint: Checkpoint) -> str:
-    """A checkpoint in half a sentence, such as ``task 2 of 4 completed``."""
+    """Return a checkpoint's title, such as ``task 2 of 4 completed``."""
     done, total = checkpoint.tasks_done, checkpoint.tasks_total
     if not checkpoint.trigger and checkpoint.parent:
         return written_words("", checkpoint.branch, checkpoint.parent.branch)

@@ -1,4 +1,4 @@
-"""The rows of a run that a page draws at once, and the lanes beside them."""
+"""The window of rows that a page shows, with their lanes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ ROWS_ABOVE_SELECTION = 40
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks to see. ``top`` and ``bottom`` are rows: None is the newest, and ROWS rows."""
+    """The requested window. ``top`` None is the newest row; ``bottom`` None means ROWS rows."""
 
     at: str = ""
     only: str = ""
@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """``top`` is None for the newest rows. ``newer`` and ``older`` are where its neighbours begin."""
+    """The rows of a page. ``top`` is None for the newest; ``newer`` and ``older`` start the next windows."""
 
     lines: tuple[Line, ...]
     drawing: Drawing
@@ -59,7 +59,7 @@ class Window:
 
 
 def window_of(run: Run, wanted: Wanted) -> Window:
-    """The rows that are asked for, newest first."""
+    """Return the requested rows, newest first."""
     newest = run.checkpoints.aggregate(newest=Max("row"))["newest"] or 0
     top = wanted.top if wanted.top is not None else _top_for_selection(run, wanted, newest)
     rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
@@ -91,7 +91,7 @@ def window_of(run: Run, wanted: Wanted) -> Window:
 def _lines(
     run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, looks: Looks, wanted: Wanted
 ) -> tuple[tuple[Line, ...], list[Knot]]:
-    """The lines of a window and their knots: above each checkpoint the attempts that failed there."""
+    """Return the lines of a window and their nodes, with failed attempts above their checkpoint."""
     lines: list[Line] = []
     knots: list[Knot] = []
     for rows in at_once:
@@ -114,7 +114,7 @@ def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
 
 
 def looks_of(run: Run) -> Looks:
-    """The colours and marks of a run's rows."""
+    """Return the colours and markers of a run's rows."""
     # A job that waits for its start writes nothing yet.
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
@@ -123,7 +123,7 @@ def looks_of(run: Run) -> Looks:
 
 
 def failed() -> Q:
-    """The condition that a row's trigger is a failure."""
+    """Return the condition that a failure triggered the checkpoint."""
     return Q(*(("trigger__endswith", ending) for ending in failure_suffixes()), _connector=Q.OR)
 
 
@@ -151,7 +151,7 @@ def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
 
 
 def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
-    """A selection that the newest rows do not hold is shown amid its own neighbours."""
+    """Return the top row of a window around a selection that is not among the newest rows."""
     if not wanted.at or wanted.only or wanted.branch or wanted.bottom is not None:
         return None
     selected = (
@@ -163,7 +163,7 @@ def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
 
 
 def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
-    """The rows above the window whose lines run into it."""
+    """Return the rows above the window whose lines reach into it."""
     if top is None or wanted.only:
         return []
     return list(_with_parents(_picked(run, wanted).filter(row__gt=top, parent__row__lte=top)))
@@ -178,7 +178,7 @@ def _drawing(
 
 
 def _knot_of(rows: list[Checkpoint], looks: Looks) -> Knot:
-    """A row's knot; that of a folded stretch hangs where its oldest row hangs."""
+    """Return a row's node; a folded group has the parent of its oldest row."""
     (newest,) = knots_of(rows[:1], looks)
     if len(rows) == 1:
         return newest
