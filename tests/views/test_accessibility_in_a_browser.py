@@ -16,7 +16,7 @@ from quality.benchmarks.generated_runs import branched_run
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
-from tests.views.test_every_address import ALL, LOGIN, PUBLIC, addresses_at
+from tests.views.test_urls import ALL, LOGIN, PUBLIC, addresses_at
 from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Sweep
 

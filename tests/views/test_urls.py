@@ -45,7 +45,7 @@ SENT = {
 LOGIN = {"login", "login-link", "logout"}
 # For programs that watch over the server: they have no login, and are told only whether it works.
 PUBLIC = {"health"}
-# Redirects from addresses of earlier versions; see test_moved_addresses.py.
+# Redirects from addresses of earlier versions; see test_moved_urls.py.
 MOVED = {
     *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),
     *("moved-inbox", "moved-inbox-waiting", "moved-inbox-count"),
