@@ -36,11 +36,11 @@ def test_a_system_error_does_not_make_a_file_broken(
     def fail(name: str, folder: int) -> int:
         raise OSError(code, os.strerror(code))
 
-    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as provider:
-        (entry,) = provider.entries()
+    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as store:
+        (entry,) = store.entries()
         assert isinstance(entry, Entry)
         monkeypatch.setattr(json_folder, "open_file", fail)
-        problem = read_packed(provider, entry)
+        problem = read_packed(store, entry)
         assert isinstance(problem, ReadProblem) and problem.kind == "unavailable" and str(problem.reason)
         monkeypatch.setattr(json_folder, "open_folder", fail)
         with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as again:
@@ -51,24 +51,24 @@ def test_a_system_error_does_not_make_a_file_broken(
 
 def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
-    with JsonFolder(tmp_path / "store", Limits(), [STORE_FORMAT]) as provider:
-        (entry,) = provider.entries()
+    with JsonFolder(tmp_path / "store", Limits(), [STORE_FORMAT]) as store:
+        (entry,) = store.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
-        problem = read_packed(provider, entry)
+        problem = read_packed(store, entry)
     assert isinstance(problem, ReadProblem) and problem.kind == "unavailable"
 
 
 def test_a_problem_has_the_fingerprint_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as provider:
-        (entry,) = provider.entries()
+    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as store:
+        (entry,) = store.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "whole")
         path.write_text("{")
-        problem = read_packed(provider, entry)
-        (now,) = provider.entries()
+        problem = read_packed(store, entry)
+        (now,) = store.entries()
     assert isinstance(problem, ReadProblem) and isinstance(now, Entry)
     assert problem.fingerprint == now.fingerprint != entry.fingerprint
 

@@ -179,13 +179,13 @@ def test_an_interrupted_redaction_starts_over(
 
 def test_job_events_are_redacted_and_so_are_those_of_earlier_jobs(folder: Path, project: Project) -> None:
     location = imported(folder, project)
-    told = {
+    events = {
         "error": f"cannot reach {VALUE}",
         VALUE: quote(VALUE),
         "code": int(NUMBER),
         "model": "gpt-4o-mini",
     }
-    assert found_in(json.dumps(redactor_of(project)(told))) == []
+    assert found_in(json.dumps(redactor_of(project)(events))) == []
     job = Job.objects.create(
         kind=Job.Kind.RUN,
         location=location,

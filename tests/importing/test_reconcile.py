@@ -47,12 +47,12 @@ def test_importing_one_by_one_equals_importing_all(tmp_path: Path) -> None:
         shutil.copyfile(path, copied)
         summary = import_one(location, str(copied))
         assert (summary.read, summary.added) == (1, 1)
-    assert settled(location) == settled(whole)
+    assert lineage_of(location) == lineage_of(whole)
     location.refresh_from_db()
     assert location.revision == 6
 
 
-def settled(location: Location) -> list[tuple[Any, ...]]:
+def lineage_of(location: Location) -> list[tuple[Any, ...]]:
     run = location.runs.get()
     rows = location.checkpoints.order_by("row").values_list(
         *(

@@ -13,10 +13,10 @@ from viewer.stores.protocol import Entry, ReadProblem
 
 def read(store: str) -> list[Packed | ReadProblem]:
     """The checkpoints of a real store in the order of their names."""
-    with store_at(STORES / store) as provider:
-        entries = [item for item in provider.entries() if isinstance(item, Entry)]
+    with store_at(STORES / store) as opened:
+        entries = [item for item in opened.entries() if isinstance(item, Entry)]
         entries.sort(key=lambda entry: entry.key.rpartition("/")[2])
-        return [read_packed(provider, entry) for entry in entries]
+        return [read_packed(opened, entry) for entry in entries]
 
 
 # The first records no parents, so that only the kickoff distinguishes runs.

@@ -27,25 +27,25 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_new_folder_is_created_when_it_is_opened(project: Project) -> None:
-    place = write_target_at("runs/new", project, [Path(project.folder)])
+    target = write_target_at("runs/new", project, [Path(project.folder)])
     folder = Path(project.folder, "runs/new")
-    assert (place.path, place.provider) == (str(folder), "json")
+    assert (target.path, target.provider) == (str(folder), "json")
     assert not folder.exists()
     assert not Location.objects.exists()
-    location = open_write_target(place, project)
+    location = open_write_target(target, project)
     assert folder.is_dir()
     assert (location.project, location.provider) == (project, "json")
-    assert open_write_target(place, project) == location
+    assert open_write_target(target, project) == location
     assert import_location(location).read_error is None
 
 
 def test_a_new_sqlite_file_is_empty_until_its_first_checkpoint(project: Project) -> None:
-    place = write_target_at("stores/runs.db", project)
-    location = open_write_target(place, project)
+    target = write_target_at("stores/runs.db", project)
+    location = open_write_target(target, project)
     assert location.provider == "sqlite"
     assert Path(location.path).read_bytes() == b""
     assert "until its first checkpoint is written" in str(import_location(location).read_error)
-    assert write_target_at("stores/runs.db", project) == place
+    assert write_target_at("stores/runs.db", project) == target
 
 
 def test_existing_files_are_not_changed(project: Project) -> None:

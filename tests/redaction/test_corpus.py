@@ -13,7 +13,7 @@ from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 
 NOTATIONS, INNOCENTS = samples("notations.txt"), samples("innocents.txt")
-LEAST_HIDDEN, MAX_CHANGED = 0.95, 0.05
+LEAST_REDACTED, MAX_CHANGED = 0.95, 0.05
 # The forms in which a run may contain a text.
 FORMS = ("text", "JSON text", "nested JSON text", "log line", "beside other text")
 # Reported cases: each must pass, regardless of the score.
@@ -75,7 +75,7 @@ def in_form(text: str, form: str) -> Any:
     return {"output": f"The agent wrote:\n\n{text}\n\nand went on.", "other": ["plain", 1, None]}
 
 
-def is_hidden(sample: Sample, made: str) -> bool:
+def is_redacted(sample: Sample, made: str) -> bool:
     """Whether no secret of the sample is left, including the middle of a long one."""
     parts = [part for secret in sample.secrets for part in (secret, secret[4:-4]) if len(part) >= 6]
     return MARKER in made and not any(json.dumps(part)[1:-1] in made for part in parts)
@@ -86,11 +86,11 @@ def test_score_of_notations(form: str) -> None:
     missed = [
         sample.name
         for sample in NOTATIONS
-        if not is_hidden(sample, json.dumps(redact(in_form(sample.text, form))))
+        if not is_redacted(sample, json.dumps(redact(in_form(sample.text, form))))
     ]
-    hidden = 1 - len(missed) / len(NOTATIONS)
+    redacted = 1 - len(missed) / len(NOTATIONS)
     assert len(NOTATIONS) >= 150
-    assert hidden >= LEAST_HIDDEN, f"{hidden:.1%} of {len(NOTATIONS)} hidden; missed: {missed}"
+    assert redacted >= LEAST_REDACTED, f"{redacted:.1%} of {len(NOTATIONS)} redacted; missed: {missed}"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -107,7 +107,7 @@ def test_score_of_innocents(form: str) -> None:
 
 @pytest.mark.parametrize("sample", named(NOTATIONS, HARD_NOTATIONS), ids=lambda sample: sample.name)
 def test_notations_that_must_not_fail(sample: Sample) -> None:
-    assert is_hidden(sample, redact_text(sample.text)) or is_hidden(sample, str(decoded(sample)))
+    assert is_redacted(sample, redact_text(sample.text)) or is_redacted(sample, str(decoded(sample)))
 
 
 @pytest.mark.parametrize("sample", named(INNOCENTS, HARD_INNOCENTS), ids=lambda sample: sample.name)
