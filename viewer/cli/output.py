@@ -33,7 +33,7 @@ def as_json(document: Mapping[str, Any]) -> str:
 class Answer:
     """``document`` is what ``--json`` prints, ``lines`` what a person reads, ``status`` the exit status.
 
-    Each line is printed as one line, whatever file, branch or task names it holds.
+    Each line is printed as one line, whatever file, branch or unit names it holds.
     """
 
     document: Mapping[str, Any]

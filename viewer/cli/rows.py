@@ -9,7 +9,7 @@ from viewer.models import Checkpoint
 def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     """Its ids as the engine writes them; ``created_at`` is ISO, in UTC.
 
-    ``tasks_total`` counts what is known of: a flow of which nothing says that it has finished may have more.
+    ``tasks_total`` counts what is known of: a run of which nothing says that it has finished may have more.
     """
     return {
         "id": row.checkpoint_id,

@@ -23,7 +23,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True)
 class RootKind:
-    """One kind of root entity, such as a crew or a graph. Its labels are English, to be translated.
+    """One kind of root entity, such as a team of agents or a graph. Its labels are English, to be translated.
 
     ``name`` is what rows store.
     """
@@ -44,6 +44,14 @@ class RootKind:
     # A model can be chosen for each agent, and the prompt cache be warmed.
     has_models: bool = False
     can_warm_cache: bool = False
+    # The outputs of finished units can be edited.
+    can_edit_outputs: bool = False
+    # A run is refused if it lacks an input that its source names.
+    needs_all_inputs: bool = False
+    # What a person has to know of a run that uses the project's code.
+    entry_point_hint: str = ""
+    # What the plan says if it has no steps.
+    no_steps: str = "Nothing in this checkpoint can run."
     # Inputs that no field names can be added.
     can_add_inputs: bool = True
     inputs_label: str = "Inputs"
@@ -272,6 +280,24 @@ class Engine(Protocol[C]):
     @property
     def event_details(self) -> Mapping[str, str]:
         """The part of an event's data that is folded under its row."""
+
+    # What a preflight check finds
+
+    @property
+    def component_labels(self) -> Mapping[str, str]:
+        """English labels of a run's components, by the names that the runner reports."""
+
+    @property
+    def loss_labels(self) -> Mapping[str, str]:
+        """English sentences, with ``name``, of components that a run would go on without."""
+
+    @property
+    def match_labels(self) -> Mapping[str, str]:
+        """English labels, with ``position`` and ``title``, of stored components to be matched, by kind."""
+
+    @property
+    def match_reasons(self) -> Mapping[str, str]:
+        """Why a person is asked to match one, in English."""
 
     # A checkpoint's contents
 

@@ -91,7 +91,7 @@ def parse_values(text: str, kind: Kind) -> list[Any]:
 
 
 def parse_output(text: str, stored_json: Any) -> Any:
-    """An edit of a task's output: the text, or ``{"json": value}`` if ``stored_json`` is not None.
+    """An edit of a unit's output: the text, or ``{"json": value}`` if ``stored_json`` is not None.
 
     Raises InvalidValue.
     """

@@ -1,6 +1,6 @@
 """What the pure rooms decide, in words: what the forms, the pages and the terminal say."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.functional import Promise
@@ -8,6 +8,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.engines import all_engines
 from viewer.engines.plan import Action, Reason, Step
 from viewer.engines.protocol import Decision
 from viewer.messages.message import Worded, Words
@@ -99,70 +100,30 @@ def decision_words(turn: Decision) -> str:
     return text % {"router": turn.router, "routes": routes}
 
 
-# What a look finds (see viewer/jobs/preflight/checks.py), as one thing of its kind.
-PARTS: dict[str, str | Promise] = {
-    "tools": _("tool"),
-    "models": _("model"),
-    "callbacks": _("callback"),
-    "guardrails": _("guardrail"),
-    "MCP servers": _("MCP server"),
-    "platform apps": _("platform app"),
-    "knowledge": _("knowledge"),
-    "memory": _("memory"),
-    "skills": _("skill"),
-    "output files": _("output file"),
-    "input files": _("input file"),
-    "training files": _("training file"),
-    "links": _("link to other tasks"),
-    "conditions": _("condition"),
-    "methods": _("method"),
-    "tasks": _("task"),
-}
-# Losses that have to be told in a whole sentence.
-LOSSES: dict[str, str | Promise] = {
-    "unseen": _(
-        "guardrails, callbacks and conditions that are functions: a checkpoint does not keep whether there "
-        "were any"
-    ),
-    "models": _("the project's own class of the model %(name)s: a plain model of this name answers instead"),
-    "links": _("which tasks it reads: it is given all before it"),
-    "conditions": _("the condition for which it was passed over"),
-    "tasks": _("the project's task %(name)s does not run: the checkpoint does not have it"),
-    "providers": _(
-        "the model %(name)s: its provider's package is not installed in the project's environment"
-    ),
-    "methods": _("the finished method %(name)s: the flow's class does not have it any more"),
-}
-QUESTIONS: dict[str, str | Promise] = {
-    "changed": _("nothing in the project has these words"),
-    "twice": _("several in the project have these words"),
-    "role": _("another agent does it in the project"),
-    "order": _("it stands at another place in the project"),
-}
-
-
 def part_words(part: Mapping[str, Any]) -> str:
-    """A part of a run in a few words: what it is, its name, and where it belongs."""
-    what = PARTS.get(part["what"])
-    return _at(part, f"{what or part['what']} {part['name']}".strip())
+    """A component of a run in a few words: what it is, its name, and where it belongs."""
+    what = _first(part["what"], (one.component_labels for one in all_engines()))
+    return _at(part, f"{gettext(what) if what else part['what']} {part['name']}".strip())
 
 
 def loss_words(part: Mapping[str, Any]) -> str:
-    """What the run would go on without, in words."""
-    if part["what"] in LOSSES:
-        return _at(part, str(LOSSES[part["what"]]) % {"name": part["name"]})
-    return part_words(part)
+    """What the run would go on without."""
+    loss = _first(part["what"], (one.loss_labels for one in all_engines()))
+    return _at(part, gettext(loss) % {"name": part["name"]}) if loss else part_words(part)
 
 
 def question_words(question: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Of a saved task or agent that is asked for: its label, why, and the choice that it is gone."""
+    """Of a stored component to be matched: its label, why it is asked, and the choice that it is gone."""
+    label = _first(question["kind"], (one.match_labels for one in all_engines()))
+    why = _first(question["reason"], (one.match_reasons for one in all_engines()))
     values = {"position": question["position"], "title": question["title"]}
-    if question["kind"] == "agent":
-        label = gettext("The checkpoint's agent “%(title)s” is") % values
-    else:
-        label = gettext("The checkpoint's task %(position)d, “%(title)s”, is") % values
-    why = str(QUESTIONS.get(question["reason"], ""))
-    return label, why, gettext("not in the project any more")
+    shown = gettext(label) % values if label else str(question["title"])
+    return shown, gettext(why) if why else "", gettext("not in the project any more")
+
+
+def _first(name: str, labels: Iterable[Mapping[str, str]]) -> str:
+    """The first label of this name; empty if there is none."""
+    return next((found[name] for found in labels if name in found), "")
 
 
 def _at(part: Mapping[str, Any], words: str) -> str:

@@ -92,7 +92,7 @@ class Checkpoint(models.Model):
     run_key = models.CharField(max_length=200, blank=True)
     branch = models.CharField(max_length=300)
     trigger = models.CharField(max_length=100, blank=True)
-    # The task or method that the trigger was about.
+    # The unit that the trigger was about.
     subject = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(null=True)
     engine_version = models.CharField(max_length=50, blank=True)
@@ -136,7 +136,7 @@ class Checkpoint(models.Model):
 
     @property
     def total(self) -> int | None:
-        """How many tasks or methods there are, as far as its whole run knows; None where nothing says so."""
+        """How many units there are, as far as its whole run knows; None where nothing says so."""
         if self.entity != "flow" or 0 < self.tasks_done == self.tasks_total:
             return self.tasks_total
         if self.tasks_done < self.run.methods_known or self.run.methods_are_all:

@@ -29,6 +29,7 @@ COUNTING = RootKind(
     unit_label="count",
     units_label="counts",
     can_rerun=True,
+    can_edit_outputs=True,
     has_state=True,
     can_add_inputs=False,
     usual_events="step",
@@ -139,6 +140,10 @@ class Counter:
     event_labels = {"count_started": "Counts %(count)s", "count_completed": "Counted %(count)s"}
     event_details: Mapping[str, str] = {}
     trigger_labels = {"step": "step counted", "step_failed": "step failed"}
+    component_labels: Mapping[str, str] = {}
+    loss_labels: Mapping[str, str] = {}
+    match_labels: Mapping[str, str] = {}
+    match_reasons: Mapping[str, str] = {}
     failure_suffixes = ("_failed",)
 
     contents_of = staticmethod(contents_of)

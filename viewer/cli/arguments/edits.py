@@ -26,7 +26,7 @@ def add_edit_arguments(parser: CommandParser) -> None:
         metavar="TASK=TEXT|@FILE",
         help=_("A finished task's output. TASK is its id, or its number from 1."),
     )
-    parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of a flow's state."))
+    parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of the state."))
     parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
     parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
 

@@ -25,7 +25,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
 
-HELP = gettext_lazy("Run a project's crew, flow or agent from its start, and write its checkpoints here.")
+HELP = gettext_lazy("Run a project's entry point from its start, and write its checkpoints here.")
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -41,7 +41,9 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="KEY=JSON",
         help=_("An input; a lone agent has one, messages."),
     )
-    parser.add_argument("--state", metavar="JSON|@FILE", help=_("A flow's inputs, as one object."))
+    parser.add_argument(
+        "--state", metavar="JSON|@FILE", help=_("The state that it starts with, as one object.")
+    )
     add_choice_arguments(parser)
     add_checkpoint_arguments(parser)
     add_launch_arguments(parser)

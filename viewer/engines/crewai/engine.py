@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.crewai import editing, entry_points, triggers, units
+from viewer.engines.crewai.components import COMPONENTS, LOSSES, MATCH_REASONS, MATCHES
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
@@ -52,6 +53,11 @@ class CrewAI:
     event_details = triggers.EVENT_DETAILS
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
+
+    component_labels = COMPONENTS
+    loss_labels = LOSSES
+    match_labels = MATCHES
+    match_reasons = MATCH_REASONS
 
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from viewer.engines.crewai.root_entity import EntityFacts
+
 
 class Event(msgspec.Struct, gc=False):
     """One thing that happened. ``usage`` is that of a model call, in tokens."""
@@ -72,10 +74,10 @@ class Entity(msgspec.Struct, gc=False):
     checkpoint_method_counts: dict[str, int] | None = None
 
     @property
-    def is_executor(self) -> bool:
-        """Whether it is an agent's executor, which is nothing that a person ran."""
-        return self.entity_type == "flow" and (
-            bool(self.executor_type) or (not self.name and self.suppress_flow_events is True)
+    def facts(self) -> EntityFacts:
+        """What the choice of the root entity depends on."""
+        return EntityFacts(
+            self.entity_type, bool(self.executor_type), bool(self.name), self.suppress_flow_events is True
         )
 
 

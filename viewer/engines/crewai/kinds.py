@@ -13,7 +13,13 @@ CREW = RootKind(
     can_hold=True,
     has_models=True,
     can_warm_cache=True,
-    new_run=_("All tasks of the crew run, from the first to the last, each with its calls of models."),
+    new_run=_("All tasks of the crew run in order. Each calls models."),
+    can_edit_outputs=True,
+    needs_all_inputs=True,
+    entry_point_hint=_(
+        "Guardrails, callbacks, conditions and links between tasks are not in a checkpoint. "
+        "They come from this entry point."
+    ),
     usual_events="task",
 )
 FLOW = RootKind(
@@ -26,11 +32,10 @@ FLOW = RootKind(
     needs_entry_point=_(
         "A flow needs its own code to go on: choose its entry point, or add it to the project."
     ),
-    inputs_label=_("State that it starts with"),
-    new_run=_(
-        "The flow runs from its start: every method that its state leads to, with its calls of models."
-    ),
+    inputs_label=_("Initial state"),
+    new_run=_("The flow runs from its start. Its state decides which methods run and call models."),
     usual_events="flow",
+    no_steps=_("No method has finished yet. The flow's source decides what runs."),
     last_trigger="method_execution_finished",
 )
 AGENT = RootKind(
@@ -42,8 +47,8 @@ AGENT = RootKind(
     has_models=True,
     can_add_inputs=False,
     prompt=PROMPT,
-    inputs_label=_("What it is asked"),
-    new_run=_("The agent is asked, and calls its model and tools until it answers."),
+    inputs_label=_("Prompt"),
+    new_run=_("The agent receives the prompt, and calls its model and tools until it answers."),
     usual_events="agent",
 )
 KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT)}

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from viewer.engines.crewai.format import Document, Entity, Event
+from viewer.engines.crewai.root_entity import root_position
 from viewer.engines.titles import short_title
 
 # CrewAI runs agents with flows of its own, whose events stand between the user's.
@@ -21,14 +22,10 @@ _name = msgspec.json.Decoder(str | None)
 
 
 def root_of(entities: Iterable[Entity]) -> Entity | None:
-    """What a person ran: their flow (which may have run crews), else the crew, else the lone agent."""
-    mine = [entity for entity in entities if not entity.is_executor]
-    for kind in ("flow", "crew", "agent"):
-        for entity in mine:
-            if entity.entity_type == kind:
-                return entity
-    # A flow that only asked for a quiet console looks like an executor.
-    return next((entity for entity in entities if not entity.executor_type), None)
+    """What a person ran; None if there is nothing of the kind."""
+    all_of_them = list(entities)
+    position = root_position([entity.facts for entity in all_of_them])
+    return None if position is None else all_of_them[position]
 
 
 def entity_type_of(entity: Entity | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
+from viewer.engines.crewai.root_entity import EntityFacts, is_executor, root_position
 from viewer.engines.protocol import Agent
 from viewer.engines.titles import short_title
 
@@ -134,26 +135,19 @@ def contents_of(body: Body) -> Contents:
     )
 
 
-def is_executor(entity: Body) -> bool:
-    """Whether it is an agent's executor, which is stored as a flow and is nothing a person ran."""
-    if entity.get("entity_type") != "flow":
-        return False
-    return bool(entity.get("executor_type")) or (
-        not entity.get("name") and entity.get("suppress_flow_events") is True
-    )
-
-
 def root_entity(entities: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a person ran: the crew, the flow, or the lone agent. Empty where there is none."""
-    # A flow that kicks off crews is itself the root of them. A flow that only asked for a quiet
-    # console looks like an executor; it is the root where nothing else is.
-    mine = [entity for entity in entities if not is_executor(entity)]
-    quiet = [entity for entity in entities if not entity.get("executor_type")]
-    for kind in ("flow", "crew", "agent"):
-        for entity in mine:
-            if entity.get("entity_type") == kind:
-                return entity
-    return quiet[0] if quiet else {}
+    """What a person ran; empty if there is nothing of the kind."""
+    position = root_position(list(map(_facts, entities)))
+    return {} if position is None else entities[position]
+
+
+def _facts(entity: Body) -> EntityFacts:
+    return EntityFacts(
+        text(entity.get("entity_type")),
+        bool(entity.get("executor_type")),
+        bool(entity.get("name")),
+        entity.get("suppress_flow_events") is True,
+    )
 
 
 def _name(root: Body, kind: str, events: tuple[Event, ...]) -> str:
@@ -262,5 +256,5 @@ def _entity(entity: Body, is_root: bool) -> Entity:
         name=text(entity.get("name")) or text(entity.get("role")).strip(),
         id=text(entity.get("id")),
         is_root=is_root,
-        is_executor=is_executor(entity),
+        is_executor=is_executor(_facts(entity)),
     )

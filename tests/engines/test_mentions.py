@@ -1,0 +1,120 @@
+"""Nothing outside an engine and its runner mentions what only that engine has: crews, tasks, flows."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = (
+    "viewer/engines/crewai/",
+    "viewer/runners/forkline_crewai/",
+    "viewer/runners/crewai_runner.py",
+    "viewer/migrations/",
+    "templates/engines/crewai/",
+)
+MENTION = re.compile(
+    r"crew|\btasks?\b|\btask_|_tasks?\b|\bflows?\b|\bflow_|_flow\b|\bFlow\b|FLOW_", re.IGNORECASE
+)
+# Lines that may mention them, by file: how many at most, and why. The numbers only go down.
+ASYNCIO = "asyncio and Django call their own units of work tasks"
+QUEUE = "the queue is Django's tasks framework"
+OPTION = "an option or its help, which scripts use by this name"
+STORED = "a name that rows, requests or spools of earlier versions hold"
+WORDS = "a word among many by which names of secrets are judged"
+LABEL = "a label that the engine is yet to give"
+REGISTRY = "the registry and its default name the engine"
+ALLOWED: dict[str, tuple[int, str]] = {
+    "templates/edits/_edits.html": (1, LABEL),
+    "templates/edits/_kept.html": (1, LABEL),
+    "templates/forks/_stale.html": (2, LABEL),
+    "templates/launch_options/_limits.html": (1, LABEL),
+    "templates/launch_options/_prompt_cache.html": (1, LABEL),
+    "templates/locations/_contents.html": (1, LABEL),
+    "templates/locations/list.html": (1, LABEL),
+    "templates/new_runs/_choose.html": (1, LABEL),
+    "templates/preflight/_findings.html": (2, LABEL),
+    "templates/projects/_entry_points.html": (4, LABEL),
+    "templates/projects/_form.html": (1, LABEL),
+    "templates/projects/_path.html": (1, LABEL),
+    "templates/sweeps/_plan.html": (3, LABEL),
+    "templates/sweeps/_varied.html": (1, LABEL),
+    "viewer/cli/arguments/accepting.py": (2, OPTION),
+    "viewer/cli/arguments/checkpointing.py": (1, OPTION),
+    "viewer/cli/arguments/choices.py": (2, OPTION),
+    "viewer/cli/arguments/dimensions.py": (3, OPTION),
+    "viewer/cli/arguments/edits.py": (4, OPTION),
+    "viewer/cli/arguments/options.py": (1, OPTION),
+    "viewer/cli/commands/info.py": (1, OPTION),
+    "viewer/cli/doctor_checks.py": (1, OPTION),
+    "viewer/cli/prompt.py": (1, OPTION),
+    "viewer/engines/__init__.py": (2, REGISTRY),
+    "viewer/forms/preflight.py": (1, LABEL),
+    "viewer/forms/project.py": (1, LABEL),
+    "viewer/forms/sweep.py": (1, LABEL),
+    "viewer/jobs/execution/orphans.py": (1, QUEUE),
+    "viewer/jobs/execution/request.py": (1, STORED),
+    "viewer/jobs/human_input/questions.py": (1, STORED),
+    "viewer/jobs/limits/usage.py": (1, STORED),
+    "viewer/jobs/preflight/checks.py": (2, STORED),
+    "viewer/jobs/queue/cache_warmup.py": (1, QUEUE),
+    "viewer/jobs/queue/tasks.py": (4, QUEUE),
+    "viewer/jobs/queue/worker.py": (2, QUEUE),
+    "viewer/jobs/spool.py": (6, STORED),
+    "viewer/launching/dimensions.py": (1, LABEL),
+    "viewer/launching/enqueue.py": (1, QUEUE),
+    "viewer/launching/findings.py": (15, LABEL),
+    "viewer/launching/new_run.py": (1, LABEL),
+    "viewer/launching/requests.py": (2, LABEL),
+    "viewer/launching/sweep.py": (1, QUEUE),
+    "viewer/launching/values.py": (2, LABEL),
+    "viewer/launching/variations.py": (1, LABEL),
+    "viewer/live/admission.py": (5, ASYNCIO),
+    "viewer/live/tail.py": (5, ASYNCIO),
+    "viewer/live/watch.py": (7, ASYNCIO),
+    "viewer/messages/labels.py": (4, LABEL),
+    "viewer/models/effects.py": (1, STORED),
+    "viewer/models/locations.py": (2, REGISTRY),
+    "viewer/models/questions.py": (4, STORED),
+    "viewer/models/runs.py": (2, STORED),
+    "viewer/presentation/run/rows.py": (4, LABEL),
+    "viewer/presentation/run/triggers.py": (1, LABEL),
+    "viewer/redaction/names/secrecy.py": (2, WORDS),
+    "viewer/redaction/names/shapes.py": (1, WORDS),
+    "viewer/runners/forkline_prewarm/surroundings.py": (1, STORED),
+    "viewer/runners/prewarm_runner.py": (2, ASYNCIO),
+    "viewer/stores/snapshots.py": (1, LABEL),
+    "viewer/stores/sqlite.py": (1, LABEL),
+    "viewer/templatetags/figures.py": (1, LABEL),
+    "viewer/templatetags/lineage.py": (1, LABEL),
+    "viewer/templatetags/questions.py": (6, LABEL),
+}
+
+
+def mentions(path: Path) -> list[str]:
+    return [line.strip() for line in path.read_text().splitlines() if MENTION.search(line)]
+
+
+def test_only_an_engine_and_its_runner_mention_its_terms() -> None:
+    found = {}
+    for path in (*(ROOT / "viewer").rglob("*.py"), *(ROOT / "templates").rglob("*.html")):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(OWN):
+            continue
+        lines = mentions(path)
+        if len(lines) > ALLOWED.get(name, (0, ""))[0]:
+            found[name] = lines
+    assert not found
+
+
+def test_nothing_imports_an_engine_but_the_registry() -> None:
+    importers = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "viewer").rglob("*.py")
+        if re.search(
+            r"^\s*(from|import) viewer\.engines\.(?!plan|protocol|titles)", path.read_text(), re.MULTILINE
+        )
+    ]
+    assert all(name.startswith("viewer/engines/crewai/") for name in importers)
+
+
+def test_every_exception_is_still_needed() -> None:
+    assert [name for name in ALLOWED if not (ROOT / name).exists() or not mentions(ROOT / name)] == []
