@@ -1,4 +1,4 @@
-"""Jobs that run tiny real children, and real workers for them."""
+"""Jobs with tiny real runners, and real workers."""
 
 import os
 import signal

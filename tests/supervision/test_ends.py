@@ -94,7 +94,7 @@ def those_with(up: "subprocess.Popen[str]", part: str) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("command", [UP, MAKE], ids=["up", "make"])
-def test_nothing_is_left(command: list[str], number: signal.Signals, folder: Path) -> None:
+def test_no_process_outlives_up(command: list[str], number: signal.Signals, folder: Path) -> None:
     process = started(command, folder, free_port())
     processes = tree(process)
     assert len(processes) >= 3
@@ -103,7 +103,7 @@ def test_nothing_is_left(command: list[str], number: signal.Signals, folder: Pat
     wait_until(lambda: are_gone(processes), 30)
 
 
-def test_what_is_killed_starts_again_and_the_reason_is_said(folder: Path) -> None:
+def test_a_killed_program_is_restarted_with_the_reason(folder: Path) -> None:
     port = free_port()
     up = subprocess.Popen(
         UP, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -164,7 +164,7 @@ def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
     assert worker.wait(60) in ENDED
 
 
-def test_what_waits_for_the_event_that_a_signal_sets_ends_each_time() -> None:
+def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
     """A worker's loop, at its tightest, a hundred times."""
     setup = "import os, django; django.setup()\n"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}

@@ -47,7 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "MAX_QUICK_ENDS", 4)
 
 
-def test_a_program_that_always_ends_is_given_up(quick: None, lifeline: int) -> None:
+def test_a_program_that_keeps_exiting_is_given_up(quick: None, lifeline: int) -> None:
     said: list[str] = []
     failing = program("import sys; print('no disk'); sys.exit(3)")
     with pytest.raises(GaveUp, match="the worker ended 4 times, each within 60 s"):
@@ -59,7 +59,7 @@ def test_a_program_that_always_ends_is_given_up(quick: None, lifeline: int) -> N
     assert said[1].endswith("It starts again in 0.02 s.")
 
 
-def test_a_signal_is_named_and_silence_is_said(quick: None, lifeline: int) -> None:
+def test_the_signal_is_named_and_missing_output_is_reported(quick: None, lifeline: int) -> None:
     said: list[str] = []
     killed = program("import os; os.kill(os.getpid(), 9)")
     with pytest.raises(GaveUp):
@@ -89,7 +89,9 @@ def test_the_pause_grows_to_a_bound_and_shrinks_after_a_healthy_time(
     assert one.starts_at - time.monotonic() < 0.02
 
 
-def test_a_signal_stops_it_and_ends_what_ignores_it(monkeypatch: pytest.MonkeyPatch, lifeline: int) -> None:
+def test_a_signal_stops_all_programs_and_kills_those_that_ignore_it(
+    monkeypatch: pytest.MonkeyPatch, lifeline: int
+) -> None:
     monkeypatch.setattr(programs, "STOP_SECONDS", 0.5)
     stubborn = program(
         "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(99)"

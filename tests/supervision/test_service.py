@@ -18,25 +18,25 @@ def service() -> dict[str, str]:
     return dict(parser["Service"])
 
 
-def test_runs_live_on_when_the_service_stops() -> None:
+def test_runs_outlive_the_service() -> None:
     found = service()
     assert found["KillMode"] == "process"
     # It would be deleted under runs that live on.
     assert "PrivateTmp" not in found
 
 
-def test_it_starts_what_is_there() -> None:
+def test_the_service_starts_an_existing_command() -> None:
     _python, *arguments = service()["ExecStart"].split()
     assert arguments == ["manage.py", "up"]
     assert (UNIT.parent.parent / "manage.py").exists()
 
 
 @pytest.mark.parametrize("setting", ["NoNewPrivileges", "ProtectSystem", "RestrictSUIDSGID"])
-def test_it_is_hardened(setting: str) -> None:
+def test_the_service_is_hardened(setting: str) -> None:
     assert service()[setting] == "yes"
 
 
-def test_systemd_accepts_it(tmp_path: Path) -> None:
+def test_systemd_accepts_the_service(tmp_path: Path) -> None:
     """Where systemd is installed; its program and account are not there."""
     verify = shutil.which("systemd-analyze")
     if verify is None:

@@ -16,7 +16,7 @@ from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, wri
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, marks, request_for
 from tests.jobs.conftest import wait_until
-from tests.jobs.warm.test_warm_children import memory_of
+from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
 from viewer.jobs.execution.runner_process import PrewarmedRunner, RunnerProcess

@@ -1,0 +1,32 @@
+"""The success of a flow's job completes its last checkpoint."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, status
+from viewer.importing import import_location
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.request import request_for_run
+from viewer.jobs.spool import LocationTarget
+from viewer.launching.enqueue import start_run
+from viewer.models import Location, Project
+
+
+@pytest.mark.parametrize(("end", "last"), [("succeeded", "3/3"), ("failed", "3 done")])
+def test_the_last_checkpoint_of_a_succeeded_flow_is_complete(
+    end: str, last: str, location: Location, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_flow.py"}
+    Path(project.folder, "end").write_text(end)
+    place = LocationTarget(path=location.path, provider="json")
+    asked = request_for_run(place, "flow", "ArticleFlow", "press:ArticleFlow", {})
+    job = start_run(location, project, asked, idempotency_key=uuid.uuid4())
+    ensure_finished(job)
+    assert status(job) == end
+    # It stays so when the folder is looked at again.
+    import_location(location)
+    rows = location.checkpoints.select_related("run").order_by("row")
+    assert [row.progress for row in rows] == ["1/3", "2/3", last]

@@ -1,0 +1,72 @@
+"""The job of a new run starts once and is linked to its run."""
+
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, StartWorker, marks, status, wait_until
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.request import request_for_run
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.spool import LocationTarget
+from viewer.launching.enqueue import start_run
+from viewer.models import Job, Location, Project
+
+
+@pytest.fixture
+def job(location: Location, project: Project, settings: Settings) -> Job:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_run.py"}
+    place = LocationTarget(path=location.path, provider="json")
+    asked = request_for_run(place, "crew", "press", "press_crew:make_crew", {"year": 2026})
+    key = uuid.uuid4()
+    made = start_run(location, project, asked, idempotency_key=key)
+    assert start_run(location, project, asked, idempotency_key=key) == made
+    return made
+
+
+def run_name(job: Job) -> str | None:
+    return Job.objects.values_list("run__name", flat=True).get(pk=job.pk)
+
+
+def test_a_new_run_is_linked_although_its_worker_was_killed(
+    job: Job, start_worker: StartWorker, project: Project
+) -> None:
+    first = start_worker("writes_a_run.py")
+    wait_until(lambda: status(job) == "running")
+    assert (job.kind, job.branch, run_name(job)) == (Job.Kind.RUN, "main", None)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    # Nobody follows while the checkpoint is written.
+    Path(project.folder, "write").touch()
+    wait_until(lambda: any(Path(job.location.path).rglob("*.json")))
+    start_worker("writes_a_run.py")
+    wait_until(lambda: run_name(job) == "press")
+    assert status(job) == "running"
+    Path(project.folder, "go").touch()
+    wait_until(lambda: status(job) == "succeeded")
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_new_run_is_linked_by_its_follower(job: Job, project: Project) -> None:
+    Path(project.folder, "write").touch()
+    Path(project.folder, "go").touch()
+    ensure_finished(job)
+    assert status(job) == "succeeded"
+    job.refresh_from_db()
+    assert job.run is not None
+    assert job.run.location == job.location
+    assert job.run.checkpoints.get().checkpoint_id == "20261121T001329_8069945e"
+
+
+def test_nothing_starts_in_an_unconfirmed_project(location: Location, project: Project) -> None:
+    Project.objects.update(confirmed_at=None)
+    project.refresh_from_db()
+    asked = request_for_run(LocationTarget(path=location.path, provider="json"), "crew", "x", "a:b", {})
+    for unfit in (project, None):
+        with pytest.raises(JobRefused):
+            start_run(location, unfit, asked)
+    assert not Job.objects.exists()

@@ -1,0 +1,154 @@
+"""Protected paths, and the projects that cannot run because of them."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from viewer.jobs.execution.environment import prewarm_environment, runner_environment
+from viewer.jobs.execution.protected_paths import conflict_of, protected_paths
+from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.local_storage import make_private_folder
+from viewer.jobs.preflight.placeholders import PLACEHOLDER, placeholder_for
+from viewer.models import Location, Project
+
+pytestmark = pytest.mark.django_db
+
+
+def located(path: Path, provider: str = "json") -> Location:
+    return Location.objects.create(path=str(path), provider=provider)
+
+
+def test_locations_and_the_data_folder_are_protected(project: Project, settings: Settings) -> None:
+    folder = Path(project.folder)
+    located(folder / "checkpoints")
+    assert set(protected_paths(project)) == {
+        str(folder / "checkpoints"),
+        str(settings.DATA_DIR),
+        os.path.realpath(settings.DATA_DIR),
+    }
+    assert conflict_of(project) is None
+
+
+def test_a_store_protects_its_folder_unless_the_projects_code_is_there(project: Project) -> None:
+    folder = Path(project.folder)
+    package = folder / "src" / "newsroom"
+    package.mkdir(parents=True)
+    project.entry_points = ["newsroom.crew:build"]
+    for place in (folder, folder / "src", package, folder / "stores", package / "tools"):
+        located(place / "store.db", "sqlite")
+    protected = set(protected_paths(project))
+    assert protected >= {str(place / "store.db") for place in (folder, folder / "src", package)}
+    assert {str(folder / "stores"), str(package / "tools")} <= protected
+    assert not {str(folder), str(folder / "src"), str(package)} & protected
+    assert conflict_of(project) is None
+
+
+@pytest.mark.parametrize("place", [".", "..", "src", "src/newsroom"])
+def test_a_location_with_the_projects_code_is_refused_by_name(project: Project, place: str) -> None:
+    (Path(project.folder) / "src/newsroom").mkdir(parents=True)
+    project.entry_points = ["newsroom.crew:build"]
+    located((Path(project.folder) / place).resolve())
+    with pytest.raises(JobRefused, match="lies in"):
+        runnable(project)
+
+
+def test_an_interpreter_inside_a_location_is_refused(project: Project) -> None:
+    place = Path(project.folder) / "checkpoints"
+    (place / "env/bin").mkdir(parents=True)
+    (place / "env/bin/python").symlink_to(sys.executable)
+    located(place)
+    (Path(project.folder) / ".venv").symlink_to(place / "env")
+    for interpreter in (place / "env/bin/python", Path(project.folder) / ".venv/bin/python"):
+        project.interpreter = str(interpreter)
+        with pytest.raises(JobRefused, match="interpreter lies in"):
+            runnable(project)
+
+
+def test_a_pth_file_that_names_a_location_is_refused(project: Project) -> None:
+    environment = Path(project.folder) / ".venv"
+    packages = environment / "lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    (environment / "bin").mkdir()
+    (environment / "bin/python").symlink_to(sys.executable)
+    project.interpreter = str(environment / "bin/python")
+    place = Path(project.folder) / "checkpoints"
+    located(place)
+    (packages / "fine.pth").write_text(f"# {place}\nimport sys\n{project.folder}\n")
+    assert conflict_of(project) is None
+    (packages / "other.pth").write_text("../../../../checkpoints/sub\n")
+    assert "other.pth" in str(conflict_of(project))
+
+
+def test_an_environment_file_in_a_location_is_refused(
+    project: Project, settings: Settings, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path / "data"
+    place = Path(project.folder) / "checkpoints"
+    place.mkdir()
+    (place / ".env").write_text("A=1\n")
+    project.environment_file = str(place / ".env")
+    located(place)
+    with pytest.raises(JobRefused, match="environment file lies in"):
+        runnable(project)
+    own = Path(settings.DATA_DIR) / "demo"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / ".env").write_text("A=1\n")
+    project.environment_file = str(own / ".env")
+    assert conflict_of(project) is None
+
+
+def test_code_folders_in_a_location_are_removed_from_the_environment(project: Project) -> None:
+    place = Path(project.folder) / "checkpoints"
+    place.mkdir()
+    located(place)
+    file = Path(project.folder) / "keys.env"
+    file.write_text(
+        f"PYTHONPATH={place}:lib:checkpoints/sub\nPYTHONPYCACHEPREFIX={place}\nPYTHONUSERBASE=checkpoints\n"
+        f"PYTHONHOME=\nLD_LIBRARY_PATH={place}\n"
+    )
+    project.environment_file = str(file)
+    found = runner_environment("job", project)
+    assert found["PYTHONPATH"].split(os.pathsep)[1:] == ["lib"]
+    assert not {"PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"} & found.keys() and found["LD_LIBRARY_PATH"] == ""
+    assert str(place) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
+    assert stat.S_IMODE(Path(found["FORKLINE_GUARD"]).stat().st_mode) == 0o600
+    # What waits ahead has the same guard.
+    assert prewarm_environment(project)["FORKLINE_GUARD"] == found["FORKLINE_GUARD"]
+
+
+def test_a_preflight_check_gets_no_value_of_the_environment_file(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://ada:canary@proxy.example:3128")
+    file = Path(project.folder) / "keys.env"
+    file.write_text(
+        "OPENAI_API_KEY=sk-proj-canary\nDATABASE_URL=postgresql://ada:canary@db.example/news\n"
+        'OPENAI_BASE_URL=https://canary.example/v1\nNAME=canary\nEXTRA={"a": "canary"}\nPIN_CODE=canary\n'
+        "MODEL=openai/gpt-4o-mini\nDEBUG=true\nPORT=8080\nEMPTY=\nSECRET_NUMBER=1234\n"
+    )
+    project.environment_file = str(file)
+    assert "canary" in str(runner_environment("job", project))
+    found = runner_environment("job", project, is_preflight=True)
+    assert "canary" not in str(found) and "example" not in str(found)
+    assert found["OPENAI_API_KEY"] == f"sk-{PLACEHOLDER}" and found["SECRET_NUMBER"] == PLACEHOLDER
+    assert found["DATABASE_URL"] == "postgresql://placeholder.invalid" and found["EXTRA"] == "{}"
+    kept = {name: found[name] for name in ("MODEL", "DEBUG", "PORT", "EMPTY")}
+    assert kept == {"MODEL": "openai/gpt-4o-mini", "DEBUG": "true", "PORT": "8080", "EMPTY": ""}
+
+
+def test_an_existing_path_is_not_a_key(tmp_path: Path) -> None:
+    assert placeholder_for("KNOWLEDGE", str(tmp_path)) == str(tmp_path)
+    assert placeholder_for("KNOWLEDGE", str(tmp_path / "gone")) == PLACEHOLDER
+
+
+def test_preflight_folders_are_private_even_if_they_existed(tmp_path: Path) -> None:
+    looks = tmp_path / "looks"
+    looks.mkdir(mode=0o755)
+    looks.chmod(0o755)
+    make_private_folder(looks / "one")
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (looks, looks / "one")} == {0o700}

@@ -1,0 +1,168 @@
+"""The outcome of a job for each behaviour of its runner. Every runner is a real program."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.conftest import MakeJob, marks, status, wait_until
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.processes import tree_of
+from viewer.jobs.local_storage import MAX_LOG_BYTES
+from viewer.jobs.storage import storage_of
+from viewer.models import Job, Project
+
+
+def carried(job: Job) -> Job:
+    ensure_finished(job)
+    job.refresh_from_db()
+    return job
+
+
+def test_a_successful_runner_leaves_every_event_once_and_its_result(make_job: MakeJob) -> None:
+    job = carried(make_job("succeeds.py"))
+    assert (job.status, job.result) == ("succeeded", "all done")
+    events = list(job.events.values_list("seq", "kind"))
+    assert [seq for seq, _ in events] == list(range(1, 11))
+    assert events[0][1] == "started"
+    assert events[-1][1] == "ended"
+    assert job.log_end == "working\n"
+    assert job.started_at
+    assert job.ended_at
+    assert job.process_id
+
+
+def test_a_runner_that_raises_leaves_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
+    job = carried(make_job("raises.py"))
+    assert job.status == "failed"
+    assert job.error.startswith("the tool has no file")
+    assert "RuntimeError" in job.traceback
+    assert "is what I was given" in job.log_end
+    assert "sk-tiny" not in (job.folder / "log.txt").read_text()
+    shown = "".join([job.error, job.traceback, job.log_end, json.dumps([e.data for e in job.events.all()])])
+    assert "sk-tiny" not in shown
+
+
+def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_job: MakeJob) -> None:
+    job = carried(make_job("exits.py"))
+    assert job.status == "failed"
+    assert "exit status 3" in job.error
+    assert job.log_end == "about to leave\n"
+
+
+def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
+    job = carried(make_job("dies_at_once.py"))
+    assert job.status == "failed"
+    assert "exit status 1" in job.error
+    assert "No module named 'crewai'" in job.log_end
+
+
+def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
+    job = carried(make_job("noise.py"))
+    assert (job.status, job.result) == ("succeeded", "in spite of the ? noise")
+    kinds = list(job.events.values_list("kind", flat=True))
+    assert kinds == ["started", "text", "text", "ended"]
+    assert job.events.get(seq=2).data["text"] == "half a pair ?, a number"
+    assert "bytes that are no text" in job.log_end
+
+
+def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
+    job = carried(make_job("prints_without_end.py"))
+    assert (job.status, job.result) == ("succeeded", "printed")
+    log = (job.folder / "log.txt").read_text()
+    assert len(log) < 2 * MAX_LOG_BYTES
+    assert log.count("was cut: it was too much") == 1
+    assert log.endswith("the last line\n")
+    assert job.log_end.endswith("the last line\n")
+
+
+def test_a_runner_that_does_not_exit_after_its_end_is_killed_and_its_outcome_counts(
+    make_job: MakeJob,
+) -> None:
+    job = carried(make_job("lingers.py"))
+    assert (job.status, job.result) == ("succeeded", "done, but still here")
+    assert not tree_of(storage_of(job))
+
+
+@pytest.mark.parametrize(
+    ("number", "ended_as"),
+    [(signal.SIGKILL, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGSEGV, "failed")],
+)
+def test_a_runner_ended_by_a_signal_is_not_started_again(
+    make_job: MakeJob, project: Project, number: signal.Signals, ended_as: str
+) -> None:
+    from threading import Thread
+
+    from django.db import connection
+
+    job = make_job("hangs.py")
+
+    def follow_it() -> None:
+        ensure_finished(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    follower = Thread(target=follow_it)
+    follower.start()
+    wait_until(lambda: status(job) == "running")
+    for process in tree_of(storage_of(job)):
+        process.send_signal(number)
+    follower.join(20)
+    job.refresh_from_db()
+    assert job.status == ended_as
+    assert number.name in job.error
+    ensure_finished(job)
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_runner_has_its_own_session_and_a_small_environment(
+    make_job: MakeJob, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(project.folder) / ".env"
+    file.write_text("OPENAI_API_KEY=from-the-project\nCREWAI_TRACING_ENABLED=true\n")
+    project.environment_file = str(file)
+    project.save()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-server")
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.settings")
+    job = carried(make_job("shows_environment.py"))
+    told = json.loads((Path(project.folder) / "told.json").read_text())
+    environment = told["environment"]
+    assert told["session"]
+    assert told["folder"] == project.folder
+    assert environment["OPENAI_API_KEY"] == "from-the-project"
+    assert environment["FORKLINE_JOB"] == str(job.pk)
+    assert environment["CREWAI_TRACING_ENABLED"] == "false"
+    assert environment["OTEL_SDK_DISABLED"] == "true"
+    assert environment["PATH"].startswith(str(Path(sys.executable).parent))
+    assert not {"ANTHROPIC_API_KEY", "DJANGO_SETTINGS_MODULE", "DATA_DIR"} & environment.keys()
+    assert told["request"]["job"] == str(job.pk)
+    assert told["request"]["folder"] == project.folder
+
+
+def test_a_job_folder_is_private(make_job: MakeJob) -> None:
+    job = carried(make_job("succeeds.py"))
+    assert job.folder.stat().st_mode & 0o777 == 0o700
+    modes = {path.name: path.stat().st_mode & 0o777 for path in job.folder.iterdir()}
+    # What it was asked, and what it wrote, is in the rows, without secrets.
+    assert modes == dict.fromkeys(["follower.lock", "lock", "log.txt"], 0o600)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"confirmed_at": None}, "Confirm the project"),
+        ({"interpreter": "/nowhere/python"}, "interpreter is not there: /nowhere/python"),
+        ({"interpreter": "bin/python"}, "interpreter is not there: bin/python"),
+        ({"folder": "/nowhere"}, "folder is not there"),
+        ({"environment_file": "/nowhere/.env"}, "environment file is not there"),
+    ],
+)
+def test_a_project_that_cannot_run_fails_the_job_with_the_reason(
+    make_job: MakeJob, project: Project, change: dict[str, str | None], words: str
+) -> None:
+    Project.objects.filter(pk=project.pk).update(**change)
+    job = carried(Job.objects.get(pk=make_job("succeeds.py").pk))
+    assert job.status == "failed"
+    assert words in job.error
+    assert marks(project) == []

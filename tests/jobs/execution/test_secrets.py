@@ -1,0 +1,109 @@
+"""A run writes keys in dozens of forms everywhere: none is stored, shown, sent or logged."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from tests.file_bytes import bytes_of
+from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
+from tests.redaction.canaries import TEXTS, TOKENS
+from viewer.access.login_links import teammate
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.human_input.questions import answer
+from viewer.jobs.preflight.checks import preflight_checkpoint
+from viewer.jobs.preflight.run import run_check
+from viewer.live.job_feed import JobFeed, next_message
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
+
+OWN = "own-CANARY-of-this-project"
+# What each of these keys would be known by.
+MARKS = ("CANARY", "CAN@RY", "Q0FOQVJZ", "dozjgNryP4J3", "IIEpAIBAA", "canary7")
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    """One whose environment has a key that looks like none."""
+    folder = Path(project.folder)
+    texts = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), f"it is {OWN}"]
+    values = {"api_key": "CANARY77", "headers": {"x-team": "CANARY78"}, "nested": json.dumps({"token": OWN})}
+    (folder / "keys.json").write_text(json.dumps({"texts": texts, "values": values}))
+    (folder / "keys.env").write_text(f"TEAM_SECRET={OWN}\n")
+    project.environment_file = str(folder / "keys.env")
+    project.save()
+    return project
+
+
+def found_in(text: str) -> list[str]:
+    return [mark for mark in MARKS if mark in text]
+
+
+def in_database() -> list[str]:
+    """What of the keys stands in the database's files, as bytes."""
+    path = Path(str(connection.settings_dict["NAME"]))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytes_of(path.parent.glob(f"{path.name}*"))
+    return [mark for mark in MARKS if mark.encode() in data]
+
+
+def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
+    make_job: MakeJob, client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    job = make_job("tells_keys.py")
+    client.force_login(teammate("reader"))
+
+    def follow() -> None:
+        ensure_finished(job)
+        connection.close()
+
+    follower = Thread(target=follow)
+    follower.start()
+    wait_until(lambda: job.questions.exists())
+    pages = ["jobs", "questions", "inbox-count"]
+    shown = {name: client.get(reverse(name)).content.decode() for name in pages}
+    shown["question"] = client.get(reverse("question", args=[job.pk, 1])).content.decode()
+    call_command("checkpoints", "answer", "--json")
+    call_command("checkpoints", "answer")
+    assert answer(job.questions.get(), f"{OWN} and {TOKENS['openai']}", None)
+    follower.join(30)
+    job.refresh_from_db()
+    assert job.status == Job.Status.FAILED and job.events.count() > 9
+    shown["job"] = client.get(job.get_absolute_url()).content.decode()
+    shown["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
+    shown["log"] = (job.folder / "log.txt").read_text()
+    shown["printed"] = "".join(capfd.readouterr()) + caplog.text
+    assert {name: found for name, text in shown.items() if (found := found_in(text))} == {}
+    assert all("[redacted]" in shown[name] for name in ("question", "job", "socket", "log", "printed"))
+    assert [path.name for path in job.folder.iterdir() if path.stat().st_size] == ["log.txt"]
+    assert in_database() == []
+
+
+def test_no_key_in_a_preflight_report_is_stored(
+    location: Location, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "tells_keys.py"}
+    run = Run.objects.create(location=location, key="r", entity="crew", name="news")
+    checkpoint = Checkpoint.objects.create(
+        location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
+    )
+    look = preflight_checkpoint(checkpoint, project, "crew:build")
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
+    report = json.dumps(PreflightCheck.objects.get(pk=look.pk).report)
+    assert "[redacted]" in report and found_in(report) == []
+    wait_until(lambda: not look.folder.exists())
+    # One whose child fails says why, without the keys.
+    (Path(project.folder) / "keys.json").write_text(json.dumps({"texts": [OWN]}) + OWN)
+    failed = PreflightCheck.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")
+    run_check(failed)
+    failed.refresh_from_db()
+    assert failed.status == PreflightCheck.Status.FAILED and found_in(failed.error) == []
+    assert in_database() == []

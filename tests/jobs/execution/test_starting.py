@@ -1,0 +1,150 @@
+"""Starting jobs: one job for each key, one runner for each job, and refusals."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from django_tasks_db.models import DBTaskResult
+
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.locks import worker_is_up
+from viewer.jobs.queue.tasks import run_job
+from viewer.launching.enqueue import run_here, start_job
+from viewer.models import Checkpoint, Job, Location, Project, Run
+
+CLAIM = """
+import sys, django
+django.setup()
+from viewer.models import Job
+job = Job.objects.get(pk=sys.argv[1])
+sys.stdin.read(1)
+print(int(job.claim()))
+"""
+
+RUN_HERE = """
+import sys, django
+django.setup()
+from viewer.launching.enqueue import run_here
+from viewer.models import Job
+try:
+    run_here(Job.objects.get(pk=sys.argv[1]))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article")
+    return Checkpoint.objects.create(
+        location=location,
+        run=run,
+        source_key="main/20261121T001329_8069945e_p-none.json",
+        fingerprint="1",
+        checkpoint_id="20261121T001329_8069945e",
+        branch="main",
+        entity="crew",
+    )
+
+
+def ask(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:
+    project = checkpoint.location.project
+    try:
+        return start_job(checkpoint, project, Job.Kind.FORK, branch, {"inputs": {}}, [], idempotency_key=key)
+    finally:
+        connection.close()
+
+
+def test_two_hundred_simultaneous_clicks_make_one_job(checkpoint: Checkpoint) -> None:
+    key = uuid.uuid4()
+    with ThreadPoolExecutor(32) as people:
+        jobs = list(people.map(lambda _: ask(checkpoint, key), range(200)))
+    assert len({job.pk for job in jobs}) == 1
+    assert Job.objects.count() == 1
+    assert DBTaskResult.objects.count() == 1
+
+
+def test_each_key_makes_another_job(checkpoint: Checkpoint) -> None:
+    assert ask(checkpoint, uuid.uuid4()).pk != ask(checkpoint, uuid.uuid4(), "another").pk
+
+
+def test_many_processes_claim_a_job_once(make_job: MakeJob) -> None:
+    job = make_job()
+    claimers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(job.pk)],
+            cwd=ROOT,
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(5)
+    ]
+    answers = [claimer.communicate("x")[0].strip() for claimer in claimers]
+    assert sorted(answers) == ["0"] * 4 + ["1"]
+
+
+def test_a_job_enqueued_many_times_has_one_runner(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds.py")
+
+    def run(_: int) -> None:
+        run_job.call(str(job.pk))
+        connection.close()
+
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(run, range(8)))
+    assert status(job) == "succeeded"
+    assert marks(project) == [str(job.pk)]
+
+
+def test_an_unconfirmed_project_is_refused_before_a_job_is_made(checkpoint: Checkpoint) -> None:
+    Project.objects.update(confirmed_at=None)
+    checkpoint.refresh_from_db()
+    with pytest.raises(JobRefused, match="Confirm the project"):
+        ask(checkpoint, uuid.uuid4())
+    assert not Job.objects.exists()
+
+
+def test_a_location_without_a_project_is_refused(checkpoint: Checkpoint) -> None:
+    with pytest.raises(JobRefused, match="no project"):
+        start_job(checkpoint, None, Job.Kind.RESUME, "main", {}, [])
+
+
+def test_without_a_worker_the_job_runs_here(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds.py")
+    run_here(job)
+    assert (job.status, job.result) == ("succeeded", "all done")
+    assert marks(project) == [str(job.pk)]
+
+
+def test_ctrl_c_cancels_what_runs_here(make_job: MakeJob) -> None:
+    job = make_job("interruptible.py")
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
+        "TINY_CHILD": "interruptible.py",
+    }
+    terminal = subprocess.Popen([sys.executable, "-c", RUN_HERE, str(job.pk)], cwd=ROOT, env=environment)
+    wait_until(lambda: job.events.filter(kind="task_started").exists())
+    terminal.send_signal(signal.SIGINT)
+    assert terminal.wait(60) == 130
+    assert status(job) == "cancelled"
+
+
+def test_with_a_worker_the_job_is_waited_for(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    start_worker("succeeds.py")
+    wait_until(worker_is_up)
+    job = make_job("raises.py")
+    run_here(job)
+    # The worker's child succeeds; this process's would have failed.
+    assert job.status == "succeeded"
+    assert marks(project) == [str(job.pk)]

@@ -1,0 +1,54 @@
+"""The user's input of an ended job is in no byte of the database or its write-ahead log."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from tests.jobs.conftest import MakeJob
+from viewer.data_folder.write_ahead_log import clear_if_pending
+from viewer.jobs.execution.cancel import request_cancel
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.models import Job
+
+TYPED = "typed-canary-0123456789"
+
+
+def database() -> Path:
+    return Path(str(connection.settings_dict["NAME"]))
+
+
+def kept_in() -> set[str]:
+    """The names of the database's files that hold what was typed."""
+    files = [path for path in database().parent.glob(f"{database().name}*") if path.is_file()]
+    return {path.name.removeprefix(database().name) for path in files if TYPED.encode() in path.read_bytes()}
+
+
+@pytest.fixture
+def job(make_job: MakeJob) -> Job:
+    job = make_job()
+    job.request = {"inputs": {"api_key": TYPED}, "kind": "fork"}
+    job.save()
+    assert kept_in() == {"-wal"}
+    return job
+
+
+def test_no_user_input_is_left_after_a_job(job: Job) -> None:
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert job.has_ended and kept_in() == set()
+
+
+def test_no_user_input_is_left_after_a_queued_job_is_cancelled(job: Job) -> None:
+    assert request_cancel(job) and kept_in() == set()
+
+
+def test_clearing_the_log_is_postponed_while_a_reader_is_active(job: Job) -> None:
+    with closing(sqlite3.connect(database())) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM viewer_job").fetchone()
+        assert request_cancel(job) and kept_in() != set()
+    clear_if_pending()
+    assert kept_in() == set()

@@ -1,0 +1,212 @@
+"""Questions and answers, also when processes are killed."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+
+from forkline_runner.questions import Questions, Withdrawn, fitting
+from forkline_runner.reporting import Reporter
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.execution.event_rows import redactor_for
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.start import launch
+from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
+from viewer.jobs.queue.tasks import enqueue
+from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
+from viewer.jobs.storage import storage_of
+from viewer.models import Job, Project, Question
+
+
+@contextmanager
+def carried(job: Job) -> Iterator[None]:
+    """The job is followed to its end beside the test."""
+
+    def follow() -> None:
+        ensure_finished(job)
+        connection.close()
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    yield
+    follower.join(30)
+    assert not follower.is_alive()
+
+
+def asked(job: Job, number: int = 1) -> Question:
+    """The job's question, once it is there."""
+    wait_until(lambda: job.questions.filter(number=number).exists())
+    return job.questions.get(number=number)
+
+
+@pytest.fixture
+def people(transactional_db: None) -> tuple[User, User]:
+    return User.objects.create(username="anna"), User.objects.create(username="otto")
+
+
+def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: tuple[User, User]) -> None:
+    job = make_job("asks.py")
+    with carried(job):
+        first = asked(job)
+        assert (first.kind, first.prompt, first.choices) == (
+            "human_feedback",
+            "Is it good?",
+            ["rejected", "approved"],
+        )
+        assert "sk-proj" not in str(first.context)
+        wait_until(lambda: job.is_waiting_for_an_answer)
+        assert answer(first, "again", people[0])
+        second = asked(job, 2)
+        assert (job.folder / answer_name(1)).stat().st_mode & 0o077 == 0
+        assert answer(second, "fine", people[0])
+        assert not answer(second, "no", people[1])
+        assert second.answered_by == people[0]
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "fine")
+    assert not job.is_waiting_for_an_answer
+    assert not list(job.folder.glob("answer-*"))
+
+
+def test_a_key_in_an_answer_reaches_the_run_and_is_stored_nowhere(make_job: MakeJob) -> None:
+    job, key = make_job("asks.py"), "sk-canary0123456789abcdefghij"
+    with carried(job):
+        first = asked(job)
+        assert answer(first, f"{key}\nagain", None)
+        assert redacted_answer(first) == "[redacted]\nagain"
+    job.refresh_from_db()
+    first.refresh_from_db()
+    # It was handed over whole: the child ends with what it was told, which is hidden in its turn.
+    assert (job.status, job.result, first.answer) == ("succeeded", "[redacted]\nagain", "[redacted]\nagain")
+
+
+def test_cancelling_a_waiting_run_withdraws_its_question(make_job: MakeJob) -> None:
+    job = make_job("asks.py")
+    with carried(job):
+        question = asked(job)
+        assert job.request_cancel()
+    question.refresh_from_db()
+    assert status(job) == "cancelled"
+    assert question.withdrawn_at is not None
+    assert not answer(question, "late", None)
+    assert not (job.folder / answer_name(1)).exists()
+
+
+def test_a_question_outlives_its_worker_and_is_asked_once(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = make_job("asks.py")
+    worker = start_worker("asks.py")
+    enqueue(job)
+    question = asked(job)
+    worker.kill()
+    worker.wait()
+    # As a process leaves it that dies between the two: the row knows the answer, the folder does not.
+    assert question.take_answer("yes", None)
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "yes")
+    assert job.questions.count() == 1
+    assert marks(project) == [str(job.pk)]
+
+
+def test_killing_a_waiting_runner_withdraws_its_question(make_job: MakeJob) -> None:
+    job = make_job("asks.py")
+    with carried(job):
+        question = asked(job)
+        wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
+        os.kill(Job.objects.get(pk=job.pk).process_id or 0, signal.SIGKILL)
+    question.refresh_from_db()
+    assert status(job) == "interrupted"
+    assert not question.is_waiting
+
+
+def test_an_answer_without_a_follower_reaches_the_run(make_job: MakeJob) -> None:
+    job = make_job("asks.py")
+    storage_of(job).create()
+    child = launch(job)
+    assert child
+    wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
+    ingest(job, read_events(job.folder, 0)[0], redactor_for(job), set())
+    assert answer(job.questions.get(), "meanwhile", None)
+    assert child.wait(60) == 0
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "meanwhile")
+
+
+def test_a_withdrawn_question_is_not_open_any_more(
+    make_job: MakeJob,
+) -> None:
+    job, waiting = make_job(), set[int]()
+    lines = [line(1, "question", number=1), line(2, "question", number=2), line(3, "withdrawn", number=1)]
+    for _again in range(2):
+        ingest(job, lines, redactor_for(job), waiting)
+    assert waiting == {2}
+    assert [question.is_waiting for question in job.questions.all()] == [False, True]
+
+
+def test_withdrawing_one_question_leaves_the_others_open(tmp_path: Path) -> None:
+    reporter = Reporter(Spool(tmp_path))
+    questions = Questions(tmp_path, reporter, answer_name)
+    ends: list[str] = []
+
+    def ask(asker: str) -> None:
+        try:
+            ends.append(f"{asker} {questions.ask('flow_input', 'Which?', asker=asker)}")
+        except Withdrawn:
+            ends.append(f"{asker} gone on")
+
+    threads = [threading.Thread(target=ask, args=(asker,)) for asker in ("hasty", "patient")]
+    threads[0].start()
+    wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 1)
+    threads[1].start()
+    wait_until(lambda: len(read_events(tmp_path, 0)[0]) == 2)
+    questions.withdraw("hasty")
+    threads[0].join(10)
+    assert ends == ["hasty gone on"]
+    # Whole at once, as an answer is handed over.
+    (tmp_path / "half").write_text('{"text": "this"}')
+    (tmp_path / "half").rename(tmp_path / answer_name(2))
+    threads[1].join(10)
+    assert ends[1:] == ["patient this"]
+    kinds = [(line["kind"], line["data"]["number"]) for line in read_events(tmp_path, 0)[0]]
+    assert kinds == [("question", 1), ("question", 2), ("withdrawn", 1), ("answered", 2)]
+
+
+@pytest.mark.parametrize("number", [None, 0, -1, True, 2**70, "1"])
+def test_a_question_without_a_valid_number_is_ignored(make_job: MakeJob, number: object) -> None:
+    job = make_job()
+    ingest(job, [line(1, "question", number=number)], redactor_for(job), set())
+    assert not job.questions.exists()
+
+
+def test_overlapping_waits_count_once(make_job: MakeJob) -> None:
+    job, now = make_job(), timezone.now()
+    spans = ((100, 60), (80, 40), (75, 70), (20, 10))
+    for number, (begins, ends) in enumerate(spans, 1):
+        asked_at, answered_at = (now - timedelta(seconds=seconds) for seconds in (begins, ends))
+        Question.objects.create(
+            job=job, number=number, kind="flow_input", prompt="?", asked_at=asked_at, answered_at=answered_at
+        )
+    assert job.seconds_waiting == pytest.approx(70)
+
+
+def line(seq: int, kind: str, **data: object) -> SpoolEvent:
+    return SpoolEvent(seq=seq, at=1.7e9 + seq, kind=kind, data=data)
+
+
+def test_an_output_too_long_for_an_event_is_cut_with_a_note(tmp_path: Path) -> None:
+    fit = fitting({"output": "é\n" * 200_000, "choices": ["x"] * 80, "agent": "", "position": 3})
+    assert fit["is_cut"]
+    assert 15_000 < len(fit["output"]) < 60_000
+    assert (len(fit["choices"]), fit["position"]) == (50, 3)
+    assert "agent" not in fit
+    assert fitting({"output": "short"}) == {"output": "short"}

@@ -1,0 +1,104 @@
+"""Questions are asked at the terminal of a waiting command, if it has one."""
+
+import io
+import json
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.jobs.conftest import MakeJob, wait_until
+from tests.jobs.human_input.test_questions import asked, carried
+from viewer.cli.prompt import questions_asked
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.human_input.questions import answer
+from viewer.models import Job, Question
+
+
+@contextmanager
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A terminal for stdin and stderr; what is written here is typed there, and what it shows is read."""
+    here, there = pty.openpty()
+    with os.fdopen(there, "r") as typed, os.fdopen(os.dup(there), "w") as shown, monkeypatch.context() as now:
+        now.setattr(sys, "stdin", typed)
+        now.setattr(sys, "stderr", shown)
+        yield here
+    os.close(here)
+
+
+def asked_in_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    call_command("checkpoints", "answer", *arguments, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_line_typed_at_the_terminal_is_the_answer(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = make_job("asks.py")
+    with keyboard(monkeypatch) as terminal:
+        os.write(terminal, b"again\nfine\n")
+        with questions_asked(job.pk):
+            ensure_finished(job)
+        shown = os.read(terminal, 100_000).decode()
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "fine")
+    assert "Is it good?" in shown
+    assert "Outcomes: rejected, approved" in shown
+    assert "sk-proj" not in shown
+    assert capsys.readouterr().out == ""
+
+
+def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job("asks.py")
+    with keyboard(monkeypatch), questions_asked(job.pk), carried(job):
+        assert answer(asked(job), "from the browser", None)
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "from the browser")
+
+
+def test_without_a_terminal_the_command_says_where_to_answer(
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = make_job("asks.py")
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    with questions_asked(job.pk), carried(job):
+        asked(job)
+        wait_until(lambda: f"checkpoints answer {job.pk} 1 --text" in said.getvalue())
+        (waiting,) = asked_in_json(capsys)["questions"]
+        assert (waiting["job"], waiting["number"], waiting["prompt"]) == (str(job.pk), 1, "Is it good?")
+        told = asked_in_json(capsys, str(job.pk)[:8], "--text", "approved")
+        assert (told["answered"], told["answer"]) == (True, "approved")
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "approved")
+    assert asked_in_json(capsys) == {"questions": []}
+    assert capsys.readouterr().out == ""
+
+
+def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob) -> None:
+    job = make_job()
+    with pytest.raises(CommandError, match="No such question"):
+        call_command("checkpoints", "answer", str(job.pk), "--text", "yes")
+    for number in (1, 2):
+        Question.objects.create(job=job, number=number, kind="flow_input", prompt="\x1b[2JWhich?")
+    with pytest.raises(CommandError, match="Several"):
+        call_command("checkpoints", "answer", str(job.pk), "--text", "yes")
+    call_command("checkpoints", "answer", str(job.pk), "2", "--text", "yes")
+    assert [question.answer for question in Job.objects.get().questions.order_by("number")] == ["", "yes"]
+
+
+def test_a_question_cannot_command_the_terminal(
+    make_job: MakeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Question.objects.create(job=make_job(), number=1, kind="flow_input", prompt="\x1b[2JWhich?")
+    call_command("checkpoints", "answer")
+    assert "\x1b" not in capsys.readouterr().out

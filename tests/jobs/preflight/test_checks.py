@@ -1,0 +1,250 @@
+"""Preflight checks run once, a few at a time, and again when something they depend on changes."""
+
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, marks, wait_until
+from viewer.jobs.execution.start import start_runner
+from viewer.jobs.preflight import run, runner
+from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
+from viewer.jobs.preflight.fingerprints import fingerprint_of
+from viewer.jobs.preflight.run import run_check
+from viewer.jobs.spool import REQUEST
+from viewer.jobs.storage import storage_of
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
+
+KEY = "sk-canary0123456789abcdefghij"
+
+
+@pytest.fixture
+def checkpoint(location: Location, project: Project, settings: Settings) -> Checkpoint:
+    """One whose look is made by a tiny child, with a key in the project's environment."""
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
+    file = Path(project.folder) / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    project.environment_file = str(file)
+    project.save()
+    run = Run.objects.create(location=location, key="r", entity="crew", name="news")
+    return Checkpoint.objects.create(
+        location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
+    )
+
+
+def ended(look: PreflightCheck) -> PreflightCheck:
+    """The look once it has ended."""
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
+    wait_until(lambda: not run._running)
+    return PreflightCheck.objects.get(pk=look.pk)
+
+
+def test_a_check_is_redacted_and_reused(checkpoint: Checkpoint, project: Project) -> None:
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert look.status == PreflightCheck.Status.DONE
+    assert look.report["components"][0]["name"] == "search [redacted]"
+    assert KEY not in str(look.report)
+    # It was given none of the project's keys.
+    assert look.report["given"] == "sk-placeholder-of-a-preflight-check"
+    assert preflight_checkpoint(checkpoint, project, "crew:build").pk == look.pk
+    assert len(marks(project)) == 1
+    # Nothing of it stays but the row.
+    assert not look.folder.exists()
+
+
+def test_a_new_run_is_checked_without_a_checkpoint(checkpoint: Checkpoint, project: Project) -> None:
+    look = ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
+    assert (look.status, look.checkpoint) == (PreflightCheck.Status.DONE, None)
+    assert preflight_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
+    others = [
+        preflight_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))
+    ]
+    others.append(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert {ended(other).status for other in others} == {PreflightCheck.Status.DONE}
+    assert len(marks(project)) == 4
+    # A change makes only what it is about anew.
+    (Path(project.folder) / "crew.py").write_text("one = 1\n")
+    ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
+    assert set(PreflightCheck.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
+    assert not PreflightCheck.objects.filter(pk=look.pk).exists()
+
+
+def test_another_entry_point_or_a_changed_source_needs_a_new_check(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    first = fingerprint_of(checkpoint, project, "crew:build")
+    assert fingerprint_of(checkpoint, project, "crew:build") == first
+    assert fingerprint_of(checkpoint, project, "crew:other") != first
+    source = Path(project.folder) / "crew.py"
+    source.write_text("one = 1\n")
+    second = fingerprint_of(checkpoint, project, "crew:build")
+    assert second != first
+    os.utime(source, ns=(1, 1))
+    assert fingerprint_of(checkpoint, project, "crew:build") not in (first, second)
+    # What a run writes beside the code is nothing that it imports.
+    third = fingerprint_of(checkpoint, project, "crew:build")
+    (Path(project.folder) / "article.md").write_text("words")
+    (Path(project.folder) / "__pycache__").mkdir()
+    (Path(project.folder) / "__pycache__" / "crew.py").write_text("")
+    assert fingerprint_of(checkpoint, project, "crew:build") == third
+
+
+def test_checks_of_one_project_run_one_at_a_time(checkpoint: Checkpoint, project: Project) -> None:
+    wait = Path(project.folder) / "wait"
+    wait.touch()
+    one, other = (
+        preflight_checkpoint(checkpoint, project, "crew:one"),
+        preflight_checkpoint(checkpoint, project, "crew:other"),
+    )
+    # Asked for again while it is under way: the same one.
+    assert preflight_checkpoint(checkpoint, project, "crew:one").pk == one.pk
+    wait_until(lambda: len(marks(project)) == 1)
+    statuses = sorted(PreflightCheck.objects.values_list("status", flat=True))
+    assert statuses == [PreflightCheck.Status.CHECKING, PreflightCheck.Status.WAITING]
+    wait.unlink()
+    assert {ended(one).status, ended(other).status} == {PreflightCheck.Status.DONE}
+    assert len(marks(project)) == 2
+
+
+def test_no_more_checks_run_than_there_are_slots(
+    checkpoint: Checkpoint, project: Project, settings: Settings, tmp_path: Path
+) -> None:
+    settings.MAX_PREFLIGHTS = 1
+    folder = tmp_path / "second"
+    folder.mkdir()
+    second = Project.objects.create(
+        folder=str(folder), interpreter=project.interpreter, confirmed_at=project.confirmed_at
+    )
+    waits = [Path(one.folder) / "wait" for one in (project, second)]
+    for wait in waits:
+        wait.touch()
+    made = [preflight_checkpoint(checkpoint, one, "crew:build") for one in (project, second)]
+    wait_until(lambda: len(marks(project)) + len(marks(second)) == 1)
+    assert PreflightCheck.objects.filter(status=PreflightCheck.Status.CHECKING).count() == 1
+    for wait in waits:
+        wait.unlink()
+    assert [ended(look).status for look in made] == [PreflightCheck.Status.DONE, PreflightCheck.Status.DONE]
+
+
+def test_a_check_that_takes_too_long_is_ended_with_the_reason(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    settings.PREFLIGHT_SECONDS = 1
+    (Path(project.folder) / "wait").touch()
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert (look.status, look.error) == (
+        PreflightCheck.Status.FAILED,
+        "It took longer than PREFLIGHT_SECONDS allows (1), and was ended.",
+    )
+    # It is not tried again by itself, but where a person asks for it.
+    (Path(project.folder) / "wait").unlink()
+    assert preflight_checkpoint(checkpoint, project, "crew:build").status == PreflightCheck.Status.FAILED
+    assert (
+        ended(preflight_checkpoint(checkpoint, project, "crew:build", again=True)).status
+        == PreflightCheck.Status.DONE
+    )
+
+
+def test_a_check_that_prints_endlessly_is_ended_and_leaves_no_files(
+    checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "MAX_BYTES", 1_000_000)
+    (Path(project.folder) / "print").touch()
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert (look.status, look.error) == (PreflightCheck.Status.FAILED, "It wrote without end, and was ended.")
+    assert not look.folder.exists()
+
+
+def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoint, project: Project) -> None:
+    ages = {"old": 2, "waited for": 2, "new": 0}
+    made = {
+        name: PreflightCheck.objects.create(
+            checkpoint=checkpoint,
+            project=project,
+            fingerprint=name,
+            status=PreflightCheck.Status.CHECKING,
+            created_at=timezone.now() - timedelta(hours=hours),
+        )
+        for name, hours in ages.items()
+    }
+    for look in made.values():
+        look.folder.mkdir(parents=True)
+        (look.folder / REQUEST).write_text(KEY)
+    of_no_row = made["old"].folder.with_name("0" * 8 + "-0000-4000-8000-" + "0" * 12)
+    of_no_row.mkdir()
+    of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
+    of_somebody.mkdir()
+    with storage_of(made["waited for"]).following():
+        run.delete_stale_checks()
+    assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
+    assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
+    assert not of_no_row.exists()
+    assert of_somebody.exists()
+
+
+def test_a_check_whose_runner_fails_says_why(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert look.status == PreflightCheck.Status.FAILED
+    assert "exit status 3" in look.error
+
+
+def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: Project) -> None:
+    Project.objects.update(confirmed_at=None)
+    project.refresh_from_db()
+    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in look.error
+    assert marks(project) == []
+
+
+def test_two_threads_that_run_the_same_check_start_one_runner(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    look = PreflightCheck.objects.create(
+        checkpoint=checkpoint, project=project, fingerprint=fingerprint_of(checkpoint, project, "")
+    )
+    others = [
+        threading.Thread(target=run_check, args=(PreflightCheck.objects.get(pk=look.pk),)) for _ in range(2)
+    ]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(30)
+    assert ended(look).status == PreflightCheck.Status.DONE
+    assert len(marks(project)) == 1
+
+
+def test_an_outdated_check_is_deleted(checkpoint: Checkpoint, project: Project) -> None:
+    ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    (Path(project.folder) / "crew.py").write_text("one = 1\n")
+    new = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert list(PreflightCheck.objects.all()) == [new]
+    assert len(marks(project)) == 2
+
+
+def test_an_abandoned_check_is_run_again(
+    checkpoint: Checkpoint, project: Project, settings: Settings
+) -> None:
+    left = PreflightCheck.objects.create(
+        checkpoint=checkpoint,
+        project=project,
+        entry_point="crew:build",
+        fingerprint=fingerprint_of(checkpoint, project, "crew:build"),
+        status=PreflightCheck.Status.CHECKING,
+    )
+    left.folder.mkdir(parents=True)
+    (left.folder / REQUEST).write_text('{"kind": "preflight"}')
+    (Path(project.folder) / "wait").touch()
+    child = start_runner(storage_of(left), project)
+    wait_until(lambda: len(marks(project)) == 1)
+    preflight_checkpoint(checkpoint, project, "crew:build")
+    # The one that was left hanging is ended, and another started.
+    wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
+    (Path(project.folder) / "wait").unlink()
+    assert ended(left).status == PreflightCheck.Status.DONE

@@ -1,0 +1,47 @@
+"""Preflight checks run in forks of prewarmed processes."""
+
+from pathlib import Path
+
+from pytest_django import Settings
+
+from tests.jobs.conftest import CHILDREN, marks, wait_until
+from tests.jobs.prewarm.conftest import Warm, only
+from viewer.jobs.preflight import run
+from viewer.jobs.preflight.checks import preflight_new_run
+from viewer.models import PreflightCheck, Project
+
+KEY = "sk-canary0123456789abcdefghij"
+
+
+def looked(project: Project, entry_point: str) -> PreflightCheck:
+    """The look once it has ended."""
+    look = preflight_new_run(project, entry_point, "crew", "json")
+    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
+    return PreflightCheck.objects.get(pk=look.pk)
+
+
+def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
+    wait_warm: Warm, project: Project, settings: Settings
+) -> None:
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
+    settings.PREFLIGHT_SECONDS = 1
+    file = Path(project.folder) / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    project.environment_file = str(file)
+    project.save()
+    waiting = only(wait_warm())
+    look = looked(project, "crew:build")
+    assert (look.status, look.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
+    # Its copy had the key, and nothing of it is kept.
+    assert look.report["components"][0]["name"] == "search [redacted]"
+    assert not look.folder.exists()
+    # One that hangs is ended, and not the process that it is a copy of.
+    (Path(project.folder) / "wait").touch()
+    assert (
+        looked(project, "crew:hangs").error
+        == "It took longer than PREFLIGHT_SECONDS allows (1), and was ended."
+    )
+    (Path(project.folder) / "wait").unlink()
+    assert looked(project, "crew:again").report["imports"] == ["tiny_engine"]
+    assert waiting.poll() is None
+    assert len(marks(project)) == 3

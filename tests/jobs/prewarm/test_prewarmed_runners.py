@@ -1,0 +1,149 @@
+"""Prewarmed processes fork runners with the same surroundings as new processes."""
+
+import contextlib
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, marks, wait_until
+from tests.jobs.prewarm.conftest import Warm, carried, followed, is_warm, only, told
+from viewer.jobs.execution import processes
+from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
+from viewer.jobs.execution.start import launch
+from viewer.jobs.prewarm import client
+from viewer.jobs.storage import storage_of
+from viewer.models import Job, Project
+
+KEY = "canary-0123456789-canary"
+
+
+def test_a_prewarmed_runner_has_the_same_surroundings_as_a_new_process(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+) -> None:
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    Project.objects.update(environment_file=str(file))
+    make_job("shows_environment.py")
+    wait_warm()
+    hot = told(make_job, project)
+    settings.PREWARM = False
+    cold = told(make_job, project)
+    assert (hot.pop("is_warm"), cold.pop("is_warm")) == (True, False)
+    assert hot["environment"].pop("TINY_MADE") == "by the engine"
+    assert hot == cold
+    assert cold["environment"]["OPENAI_API_KEY"] == KEY
+
+
+def test_a_prewarmed_process_has_no_key_in_its_environment_or_memory(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", KEY + "-of-the-server")
+    file = tmp_path / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\n")
+    (Path(project.folder) / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")
+    Project.objects.update(environment_file=str(file))
+    make_job("shows_environment.py")
+    process = only(wait_warm())
+    assert is_warm(make_job, project)
+    assert KEY.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    memory = memory_of(process.pid)
+    assert b"tiny_engine" in memory
+    assert KEY.encode() not in memory
+
+
+def memory_of(process_id: int) -> bytes:
+    """All that a process has in its memory."""
+    found = []
+    with open(f"/proc/{process_id}/mem", "rb", buffering=0) as memory:
+        for line in Path(f"/proc/{process_id}/maps").read_text().splitlines():
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            with contextlib.suppress(OSError, OverflowError):
+                memory.seek(first)
+                found.append(memory.read(last - first))
+    return b"".join(found)
+
+
+def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("exits.py")
+    wait_warm()
+    storage_of(job).create()
+    child = launch(job)
+    assert isinstance(child, PrewarmedRunner)
+    assert child.wait(60) == 3
+    assert (child.poll(), child.returncode) == (3, 3)
+
+
+def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("exits.py")
+    wait_warm()
+    carried(job)
+    assert (job.status, "exit status 3" in job.error) == ("failed", True)
+    assert job.log_end == "about to leave\n"
+
+
+def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+    jobs = [make_job("hangs.py"), make_job("hangs.py")]
+    process = only(wait_warm())
+    with followed(jobs[0]), followed(jobs[1]):
+        wait_until(lambda: all(job.events.count() > 5 for job in jobs))
+        pids = set(Job.objects.values_list("process_id", flat=True))
+        assert {child.pid for child in psutil.Process(process.pid).children()} == pids
+        Path(project.folder, "go").touch()
+    assert [job.status for job in jobs] == ["succeeded", "succeeded"]
+    assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)
+    assert process.poll() is None
+
+
+def test_cancelling_a_job_leaves_the_prewarmed_process_running(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("ignores_signals.py")
+    process = only(wait_warm())
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="warning").exists())
+        tree = processes.tree_of(storage_of(job))
+        assert len(tree) == 3
+        assert process.pid not in {one.pid for one in tree}
+        job.request_cancel()
+    assert job.status == "cancelled"
+    assert not processes.living(tree)
+    assert process.poll() is None
+
+
+def test_a_cancelled_prewarmed_runner_reports_its_end(make_job: MakeJob, wait_warm: Warm) -> None:
+    job = make_job("interruptible.py")
+    wait_warm()
+    with followed(job):
+        wait_until(lambda: job.events.filter(kind="task_started").exists())
+        job.request_cancel()
+    assert (job.status, job.log_end) == ("cancelled", "tidied up\n")
+
+
+def test_killing_the_prewarmed_process_leaves_its_job_running(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    process = only(wait_warm())
+    with followed(job):
+        wait_until(lambda: job.events.count() > 5)
+        process.kill()
+        process.wait()
+        known = job.events.count()
+        wait_until(lambda: job.events.count() > known)
+        Path(project.folder, "go").touch()
+    assert job.status == "succeeded"
+    assert marks(project) == [str(job.pk)]
+    assert not is_warm(make_job, project)
+
+
+def test_a_fork_without_a_request_runs_nothing(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+    make_job("succeeds.py")
+    process = only(wait_warm())
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        with client.address(client.name_of(project, "crewai")) as path:
+            asking.connect(path)
+        pid = receive(asking, 10)["pid"]
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert marks(project) == []
+    assert process.poll() is None

@@ -1,0 +1,174 @@
+"""When a job does not use a prewarmed process, and when such a process ends."""
+
+import json
+import logging
+import sys
+import venv
+from pathlib import Path
+
+import psutil
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.prewarm.conftest import Warm, carried, is_warm, only
+from viewer.jobs.prewarm import client, pool
+from viewer.jobs.prewarm.pool import PrewarmPool, maintain
+from viewer.jobs.queue.tasks import enqueue
+from viewer.models import Job, Project
+
+
+def test_another_project_does_not_use_the_prewarmed_process(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+) -> None:
+    job = make_job("shows_environment.py")
+    wait_warm()
+    folder = tmp_path / "another"
+    folder.mkdir()
+    other = Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    Job.objects.filter(pk=job.pk).update(project=other)
+    carried(job)
+    assert not json.loads((folder / "told.json").read_text())["is_warm"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "why"),
+    [("TINY_COLOUR=green", "which the engine read"), ("PYTHONPATH=/nowhere", "which the interpreter read")],
+)
+def test_a_changed_variable_of_the_import_prevents_prewarming(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, variable: str, why: str
+) -> None:
+    make_job("shows_environment.py")
+    wait_warm()
+    assert is_warm(make_job, project)
+    file = tmp_path / "keys.env"
+    file.write_text(f"{variable}\n")
+    Project.objects.update(environment_file=str(file))
+    assert not is_warm(make_job, project), why
+    assert len(marks(project)) == 2
+
+
+def test_a_project_module_of_the_same_name_prevents_prewarming(
+    make_job: MakeJob, wait_warm: Warm, project: Project
+) -> None:
+    make_job("shows_environment.py")
+    wait_warm()
+    Path(project.folder, "tiny_engine.py").touch()
+    assert not is_warm(make_job, project)
+
+
+def test_an_engine_with_threads_is_not_forked_and_the_log_says_so(
+    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_job("shows_environment.py")
+    settings.PREWARM_MODULES = {"crewai": "threaded_engine"}
+    state = wait_warm()
+    assert only(state).wait(60) == 1
+    with caplog.at_level(logging.WARNING):
+        pool.end_unneeded(state)
+    assert "starts threads" in caplog.text
+    assert not is_warm(make_job, project)
+    # Nor is it tried again at each wish.
+    pool.start(state, project)
+    assert not state.processes
+
+
+def test_a_prewarmed_process_ends_when_idle_or_when_its_project_changes(
+    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings
+) -> None:
+    make_job("succeeds.py")
+    settings.PREWARM_IDLE_SECONDS = 1
+    idle = only(wait_warm())
+    assert idle.wait(60) == 0
+    settings.PREWARM_IDLE_SECONDS = 600
+    state = wait_warm()
+    process = only(state)
+    Project.objects.update(confirmed_at=None)
+    pool.end_unneeded(state)
+    assert process.wait(60) == 0
+    assert not state.processes
+
+
+def test_a_prewarmed_process_ends_when_a_package_is_installed(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "environment", with_pip=False)
+    python = tmp_path / "environment/bin/python"
+    Project.objects.update(interpreter=str(python))
+    project.refresh_from_db()
+    make_job("shows_environment.py")
+    process = only(wait_warm())
+    assert is_warm(make_job, project)
+    (packages,) = (tmp_path / "environment/lib").glob("python3*/site-packages")
+    (packages / "crewai-9.dist-info").mkdir()
+    assert not is_warm(make_job, project)
+    assert process.wait(60) == 0
+
+
+def test_a_full_pool_ends_the_least_recently_requested_process(
+    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+) -> None:
+    make_job("succeeds.py")
+    settings.PREWARM_PROCESSES = 1
+    first = only(wait_warm())
+    other = Project.objects.create(
+        folder=str(tmp_path), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    state = wait_warm(other)
+    assert first.wait(60) == 0
+    assert [one.project for one in state.processes.values()] == [other.pk]
+
+
+def test_a_requested_process_ends_with_its_worker(
+    make_job: MakeJob,
+    start_worker: StartWorker,
+    project: Project,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.PREWARM = True
+    monkeypatch.setenv("TINY_WARM", "1")
+    worker = start_worker("shows_environment.py")
+    client.request_prewarm(project)
+    waiting = one_below(worker.pid)
+    job = make_job("shows_environment.py")
+    enqueue(job)
+    wait_until(lambda: status(job) == "succeeded")
+    assert json.loads((Path(project.folder) / "told.json").read_text())["is_warm"]
+    worker.kill()
+    wait_until(lambda: not psutil.pid_exists(waiting.pid))
+
+
+def one_below(worker: int) -> psutil.Process:
+    """The worker's process that waits, once it does."""
+    found: list[psutil.Process] = []
+
+    def waits() -> bool:
+        found[:] = psutil.Process(worker).children()
+        logs = list(client.folder().glob("*.log"))
+        return bool(found) and any("Waiting" in log.read_text() for log in logs)
+
+    wait_until(waits)
+    return found[0]
+
+
+def test_no_process_is_prewarmed_if_it_is_switched_off(
+    make_job: MakeJob, project: Project, settings: Settings
+) -> None:
+    settings.PREWARM = False
+    make_job("succeeds.py")
+    client.request_prewarm(project)
+    state = PrewarmPool()
+    maintain(state)
+    assert (state.processes, list(client.folder().glob("*.wish"))) == ({}, [])
+
+
+def test_the_prewarm_folder_is_private(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+    make_job("succeeds.py")
+    wait_warm()
+    folder = client.folder()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]

@@ -1,0 +1,77 @@
+"""An idle worker sleeps until the database is written."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
+from viewer.jobs.queue import data_changes
+from viewer.jobs.queue.data_changes import changes_of
+from viewer.jobs.queue.tasks import enqueue
+from viewer.models import Job
+
+
+def test_only_a_write_wakes(tmp_path: Path) -> None:
+    with open(tmp_path / "lock", "wb") as probe:
+        told = changes_of([tmp_path], probe.fileno())
+        assert not told.wait(0.05)
+        (tmp_path / "log").write_text("a commit")
+        assert told.wait(5)
+        assert not told.wait(0.05)
+        told.close()
+
+
+def test_without_notifications_the_worker_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_changes, "watching", lambda folders: None)
+    with open(tmp_path / "lock", "wb") as probe:
+        told = changes_of([tmp_path], probe.fileno())
+    began = time.monotonic()
+    assert told.wait(60)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_an_idle_worker_uses_no_cpu_and_starts_a_job_at_once(
+    make_job: MakeJob, start_worker: StartWorker
+) -> None:
+    job = make_job("succeeds.py")
+    worker = psutil.Process(start_worker("succeeds.py").pid)
+    wait_until(lambda: status(job) == Job.Status.SUCCEEDED)
+    time.sleep(3)
+    before = sum(worker.cpu_times()[:2])
+    time.sleep(10)
+    assert sum(worker.cpu_times()[:2]) - before < 0.05
+    second = make_job("succeeds.py")
+    enqueue(second)
+    wait_until(lambda: status(second) != Job.Status.QUEUED, 10)
+
+
+def test_list_does_not_import_the_modules_of_runs(tmp_path: Path) -> None:
+    code = (
+        "import sys; from django.core.management import execute_from_command_line as run;"
+        f"run(['manage.py', 'checkpoints', 'list', {str(tmp_path)!r}]);"
+        "names = ('viewer.jobs.execution.follow', 'viewer.cli.starting', 'channels.layers', 'uvicorn');"
+        "print([name for name in (*names, 'viewer.launching.draft') if name in sys.modules])"
+    )
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        "DATA_DIR": str(tmp_path / "data"),
+    }
+    (tmp_path / "main").mkdir()
+    listed = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert listed.stdout.splitlines()[-1] == "[]", listed.stderr
+
+
+def test_help_describes_each_subcommand() -> None:
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    command = [sys.executable, "manage.py", "checkpoints", "--help"]
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+    assert "List the runs and checkpoints of a location." in " ".join(shown.split())

@@ -1,0 +1,57 @@
+"""A worker whose data folder is removed exits and leaves its runs running."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from checkpoint_site import environment
+from tests.jobs.conftest import ROOT, wait_until
+from viewer.data_folder import identity
+
+
+def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":
+    own = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    found = {**os.environ, **own, **variables}
+    command = [sys.executable, "manage.py", "worker"]
+    return subprocess.Popen(command, cwd=ROOT, env=found, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_worker_exits_with_the_reason(tmp_path: Path, is_replaced: bool) -> None:
+    folder = tmp_path / "data"
+    worker = started_worker(folder)
+    wait_until((folder / "worker.lock").exists)
+    wait_until(lambda: (folder / "worker.lock").read_text() != "")
+    folder.rename(tmp_path / "elsewhere")
+    if is_replaced:
+        shutil.copytree(tmp_path / "elsewhere", folder)
+    _out, said = worker.communicate(timeout=60)
+    last = said.splitlines()[-1]
+    words = "was replaced" if is_replaced else "is gone"
+    assert worker.returncode == 1 and str(folder) in last and words in last and "Traceback" not in said
+    assert folder.exists() == is_replaced
+
+
+def test_a_missing_folder_is_not_created_again(tmp_path: Path) -> None:
+    assert environment.SERVED == identity.SERVED
+    folder = tmp_path / "data"
+    worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
+    _out, said = worker.communicate(timeout=60)
+    assert worker.returncode == 1 and not folder.exists()
+    assert (
+        said == f"DATA_DIR: the folder {folder} is gone. Put it back, or stop Forkline and start it again.\n"
+    )
+
+
+def test_a_worker_does_not_continue_in_a_replaced_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    worker = started_worker(folder, **{identity.SERVED: f"{folder}|1:1|1:1"})
+    _out, said = worker.communicate(timeout=60)
+    assert worker.returncode == 1 and "The database in" in said and not (folder / "forkline.sqlite3").exists()
+    assert not psutil.pid_exists(worker.pid) or worker.poll() is not None

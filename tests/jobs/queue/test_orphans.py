@@ -1,0 +1,149 @@
+"""Orphaned jobs are adopted by another worker: no event is lost and no run starts twice."""
+
+import os
+import signal
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.jobs.execution.event_rows import redactor_for, rows_of
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.start import launch
+from viewer.jobs.locks import worker_is_up
+from viewer.jobs.queue.tasks import enqueue, orphaned_jobs, requeue_missing
+from viewer.jobs.spool import read_events
+from viewer.jobs.storage import storage_of
+from viewer.models import Job, JobEvent, Project
+
+
+def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:
+    """A job that runs on until its project's ``go``, and the worker that follows it."""
+    job = make_job("hangs.py")
+    worker = start_worker("hangs.py")
+    enqueue(job)
+    wait_until(lambda: job.events.count() > 5)
+    job.refresh_from_db()
+    return job, worker
+
+
+def test_the_job_of_a_killed_worker_is_adopted_without_losing_events(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job, first = followed(make_job, start_worker)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    second = start_worker("hangs.py")
+    known = job.events.count()
+    wait_until(lambda: job.events.count() > known)
+    Path(project.folder, "go").touch()
+    wait_until(lambda: status(job) == "succeeded")
+    job.refresh_from_db()
+    seqs = list(job.events.values_list("seq", flat=True))
+    assert seqs == list(range(1, int(job.result) + 3))
+    assert marks(project) == [str(job.pk)]
+    assert second.poll() is None
+
+
+def test_stopping_a_worker_leaves_its_jobs_running(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job, worker = followed(make_job, start_worker)
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert job.process_id
+    assert psutil.pid_exists(job.process_id)
+    assert status(job) == "running"
+    assert not worker_is_up()
+    Path(project.folder, "go").touch()
+    ensure_finished(job)
+    assert status(job) == "succeeded"
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_runner_killed_without_a_follower_is_interrupted(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job, first = followed(make_job, start_worker)
+    first.kill()
+    first.wait()
+    assert job.process_id
+    os.kill(job.process_id, signal.SIGKILL)
+    start_worker("hangs.py")
+    wait_until(lambda: status(job) == "interrupted")
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
+    make_job: MakeJob, project: Project
+) -> None:
+    job = make_job("succeeds.py")
+    assert job.claim()
+    assert orphaned_jobs() == [job]
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert job.status == "interrupted"
+    assert "never started" in job.error
+    assert marks(project) == []
+
+
+def test_an_adopted_job_ends_as_its_complete_spool_says(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds.py")
+    storage_of(job).create()
+    child = launch(job)
+    assert child
+    assert child.wait() == 0
+    # As a follower leaves it that dies in the middle.
+    first = rows_of(job, read_events(job.folder, 0)[0][:4], redactor_for(job))
+    JobEvent.objects.bulk_create(first)
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert (job.status, job.result) == ("succeeded", "all done")
+    assert list(job.events.values_list("seq", flat=True)) == list(range(1, 11))
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_job_missing_from_the_queue_is_requeued_once(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    assert requeue_missing() == 1
+    assert requeue_missing() == 0
+    entry = DBTaskResult.objects.get()
+    assert entry.args_kwargs["args"] == [str(job.pk)]
+
+
+def test_the_queue_entry_of_a_dead_worker_is_requeued(make_job: MakeJob) -> None:
+    enqueue(make_job("succeeds.py"))
+    DBTaskResult.objects.get().claim("a worker that died")
+    assert requeue_missing() == 1
+
+
+def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    ensure_finished(job)
+    job.refresh_from_db()
+    ended_at = job.ended_at
+    assert not job.end(Job.Status.FAILED, error="late")
+    assert not job.mark_running()
+    assert not job.claim()
+    assert not job.request_cancel()
+    job.refresh_from_db()
+    assert (job.status, job.error, job.ended_at) == ("succeeded", "", ended_at)
+    assert timezone.now() - job.created_at < timedelta(minutes=5)
+
+
+def test_two_workers_run_each_of_many_jobs_exactly_once(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    jobs = [make_job("succeeds.py") for _ in range(12)]
+    for job in jobs:
+        storage_of(job).create()
+        enqueue(job)
+        enqueue(job)
+    start_worker("succeeds.py")
+    start_worker("succeeds.py")
+    wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs), 60)
+    assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)

@@ -1,0 +1,170 @@
+"""Start times: a job starts once, not earlier, and not automatically if the time is long past."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+from pytest_django import Settings
+
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.execution.test_starting import checkpoint  # noqa: F401
+from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.queue.tasks import delete_old_entries, enqueue, requeue_missing
+from viewer.launching.enqueue import move_start, start_job
+from viewer.launching.options import LaunchOptions, is_same_request
+from viewer.models import Checkpoint, DayLimits, Job, Project
+from viewer.presentation.jobs.status import hint, lateness
+from viewer.presentation.jobs.waiting import wait_of, waiting
+
+HOUR = timedelta(hours=1)
+
+
+def scheduled(make_job: MakeJob, away: timedelta) -> Job:
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(start_at=timezone.now() + away)
+    job.refresh_from_db()
+    return job
+
+
+def test_a_job_is_not_started_before_its_start_time(make_job: MakeJob, project: Project) -> None:
+    job = scheduled(make_job, HOUR)
+    assert requeue_missing() == 0
+    enqueue(job)
+    ensure_finished(job)
+    assert not job.claim()
+    assert (status(job), marks(project)) == ("queued", [])
+
+
+def test_two_workers_start_a_due_job_once(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = scheduled(make_job, timedelta(seconds=2))
+    for _ in range(2):
+        start_worker("succeeds.py")
+    wait_until(lambda: status(job) == "succeeded", 60)
+    job.refresh_from_db()
+    assert job.start_at
+    assert job.started_at
+    assert job.started_at >= job.start_at
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_recently_missed_start_time_starts_late(make_job: MakeJob) -> None:
+    job = scheduled(make_job, -timedelta(minutes=20))
+    assert requeue_missing() == 1
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert job.status == "succeeded"
+    assert lateness(job) == "20 minutes late: no worker was up in time"
+
+
+def test_a_long_missed_start_time_waits_for_a_person(
+    make_job: MakeJob, project: Project, settings: Settings
+) -> None:
+    settings.START_GRACE_SECONDS = 600
+    job = scheduled(make_job, -timedelta(minutes=20))
+    assert requeue_missing() == 0
+    ensure_finished(job)
+    assert (status(job), marks(project)) == ("queued", [])
+    wait = wait_of(job)
+    assert wait
+    assert wait.needs_a_person
+    assert "no worker was up" in wait.words
+    assert move_start(job, None)
+    assert DBTaskResult.objects.count() == 1
+    ensure_finished(job)
+    assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
+
+
+def test_a_due_job_may_wait_for_a_slot_longer_than_the_grace(make_job: MakeJob, settings: Settings) -> None:
+    settings.START_GRACE_SECONDS = 600
+    job = scheduled(make_job, -2 * HOUR)
+    Job.objects.filter(pk=job.pk).update(became_due_at=timezone.now() - 2 * HOUR)
+    assert requeue_missing() == 1
+    ensure_finished(job)
+    assert status(job) == "succeeded"
+
+
+def test_a_changed_start_time_replaces_the_first(make_job: MakeJob) -> None:
+    job = scheduled(make_job, -timedelta(minutes=1))
+    assert requeue_missing() == 1
+    assert move_start(job, timezone.now() + HOUR)
+    # Its entry is in the queue still, and starts nothing.
+    ensure_finished(job)
+    assert status(job) == "queued"
+
+
+def test_a_running_job_cannot_be_rescheduled(make_job: MakeJob) -> None:
+    job = make_job()
+    ensure_finished(job)
+    assert not move_start(job, timezone.now() + HOUR)
+
+
+def test_each_wait_has_a_message(
+    make_job: MakeJob, start_worker: StartWorker, location: Any, project: Project
+) -> None:
+    at = scheduled(make_job, 24 * HOUR)
+    soon = make_job("works_on.py")
+    assert "no worker is up" in hint(at)
+    assert next(wait.words for wait in waiting()).startswith("for a worker")
+    DayLimits.current().change({"steps": 3})
+    Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps_used=3, started_at=timezone.now())
+    wait = wait_of(soon)
+    assert wait
+    assert "3 steps a day for all jobs is reached until" in wait.words
+
+
+def test_jobs_wait_for_a_slot_of_a_full_worker(make_job: MakeJob, start_worker: StartWorker) -> None:
+    jobs = [make_job("hangs.py") for _ in range(5)]
+    for job in jobs:
+        enqueue(job)
+    start_worker("hangs.py")
+    wait_until(lambda: Job.objects.under_way().count() == 4)
+    left = Job.objects.queued().get()
+    wait = wait_of(left)
+    assert wait
+    assert wait.words == "for a free place: 4 of 4 are busy"
+
+
+def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -> None:  # noqa: F811
+    request = {
+        "inputs": {"topic": "a private matter"},
+        "outputs": {"task-1": {"text": "mine"}},
+        "branch": "x",
+    }
+    terms = LaunchOptions(limits={"tokens": 5})
+    job = start_job(
+        checkpoint,
+        checkpoint.location.project,
+        Job.Kind.FORK,
+        "x",
+        request,
+        [],
+        idempotency_key=uuid.uuid4(),
+        options=terms,
+    )
+    assert job.request_cancel()
+    # What Retry fills its form with, without what may be a secret.
+    assert job.request.pop("kept") == {
+        "inputs": {"topic": "a private matter"},
+        "outputs": {"task-1": {"text": "mine"}},
+        "state": {},
+    }
+    assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
+    assert is_same_request(job, request, terms)
+    assert not is_same_request(job, {**request, "inputs": {"topic": "other"}}, terms)
+    assert not is_same_request(job, request, LaunchOptions())
+
+
+def test_old_queue_entries_of_ended_jobs_are_deleted(make_job: MakeJob) -> None:
+    ended, waits = make_job("succeeds.py"), make_job("succeeds.py")
+    enqueue(ended)
+    enqueue(waits)
+    ensure_finished(ended)
+    assert delete_old_entries() == 0
+    DBTaskResult.objects.update(enqueued_at=timezone.now() - timedelta(days=2))
+    assert delete_old_entries() == 1
+    assert DBTaskResult.objects.get().args_kwargs["args"] == [str(waits.pk)]
+    assert Job.objects.filter(pk=ended.pk).exists()

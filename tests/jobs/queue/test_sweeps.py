@@ -1,0 +1,61 @@
+"""A sweep is stored completely, and waits for its first job to warm up the cache."""
+
+import uuid
+
+import pytest
+from django.utils import timezone
+from django_tasks_db.models import DBTaskResult
+
+from viewer.jobs.queue.tasks import requeue_missing
+from viewer.launching.options import LaunchOptions
+from viewer.launching.sweep import Planned, start_variations
+from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
+from viewer.presentation.jobs.waiting import wait_of
+
+FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    run = Run.objects.create(location=location, uid=uuid.uuid4())
+    return Checkpoint.objects.create(location=location, run=run, source_key="one", checkpoint_id="one")
+
+
+def offered() -> list[str]:
+    """The branches of the jobs that the queue holds, in its order."""
+    entries = DBTaskResult.objects.order_by("enqueued_at").values_list("args_kwargs", flat=True)
+    return [Job.objects.get(pk=entry["args"][0]).branch for entry in entries]
+
+
+def test_without_a_warm_up_all_jobs_are_enqueued_in_order(checkpoint: Checkpoint, project: Project) -> None:
+    start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), LaunchOptions(limits={"tokens": 9}))
+    assert offered() == ["try/a", "try/b", "try/c"]
+
+
+def test_the_other_jobs_are_enqueued_after_the_cache_warm_up(
+    checkpoint: Checkpoint, project: Project
+) -> None:
+    key = uuid.uuid4()
+    group = start_variations(checkpoint, project, "try", FORKS, key, preload="shared_prefix")
+    assert start_variations(checkpoint, project, "again", FORKS, key) == group
+    assert offered() == ["try/a"] and requeue_missing() == 0
+    first = Job.objects.get(branch="try/a")
+    JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=timezone.now())
+    assert requeue_missing() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
+
+
+def test_a_sweep_is_stored_completely_or_not_at_all(checkpoint: Checkpoint, project: Project) -> None:
+    key = uuid.uuid4()
+    # Its second job's key is taken by another row.
+    Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, idempotency_key=uuid.uuid5(key, "2"))
+    with pytest.raises(Exception, match="UNIQUE"):
+        start_variations(checkpoint, project, "try", FORKS, key)
+    assert offered() == [] and not Sweep.objects.exists() and Job.objects.count() == 1
+
+
+def test_the_waiting_jobs_say_what_they_wait_for(checkpoint: Checkpoint, project: Project) -> None:
+    group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), preload="parallel")
+    waits = [wait_of(job) for job in group.jobs.order_by("created_at")]
+    assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
+    assert waits[1] and "warms the prompt cache" in waits[1].words
+    assert waits[1].url == group.get_absolute_url()

@@ -1,0 +1,125 @@
+"""Served to teammates: behind a proxy that speaks TLS, which hands requests on to this machine without it."""
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from scripts.served_demo import free_port
+from tests.jobs.conftest import ROOT
+
+SITE = "https://forkline.example.org"
+
+
+class Proxy:
+    """What a proxy hands on for one browser, cookies included."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.cookies = SimpleCookie()
+
+    def send(self, method: str, address: str, origin: str = "", **fields: str) -> tuple[int, str, str]:
+        """The answer's status, where it leads, and its page."""
+        headers = {"Host": "forkline.example.org", "X-Forwarded-Proto": "https"}
+        headers["Cookie"] = "; ".join(f"{name}={one.value}" for name, one in self.cookies.items())
+        if fields:
+            headers |= {"Content-Type": "application/x-www-form-urlencoded", "Origin": origin}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(method, address, urlencode(fields) if fields else None, headers)
+        answer = connection.getresponse()
+        for line in answer.headers.get_all("Set-Cookie") or []:
+            self.cookies.load(line)
+        page = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers["Location"] or "", page
+
+
+class Served(NamedTuple):
+    folder: Path
+    port: int
+    link: str
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Return `up` behind a proxy, served until the module's tests are done."""
+    folder = tmp_path_factory.mktemp("proxy")
+    port = free_port()
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        "DATA_DIR": str(folder / "data"),
+        "PORT": str(port),
+        "ALLOWED_HOSTS": "forkline.example.org",
+        "ALLOWED_ORIGINS": SITE,
+        "CHECKPOINT_ROOTS": str(folder),
+    }
+    command = [sys.executable, "manage.py", "up"]
+    up = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    assert up.stdout
+    up.stdout.readline()
+    yield Served(folder, port, up.stdout.readline().strip(), environment)
+    up.terminate()
+    up.communicate()
+
+
+@pytest.fixture(scope="module")
+def browser(served: Served) -> Proxy:
+    """Return the browser that used the printed link."""
+    return logged_in(served.port, served.link)
+
+
+def logged_in(port: int, link: str) -> Proxy:
+    assert link.startswith(f"{SITE}/login/link/?"), link
+    browser = Proxy(port)
+    parts = urlsplit(link)
+    assert browser.send("GET", f"{parts.path}?{parts.query}")[0] == 302
+    return browser
+
+
+def test_forms_are_accepted_from_the_proxys_origin_only(served: Served, browser: Proxy) -> None:
+    (served.folder / "checkpoints").mkdir()
+    _, _, page = browser.send("GET", "/")
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert token
+    fields = {"csrfmiddlewaretoken": token[1], "path": str(served.folder / "checkpoints")}
+    add = re.search(r'action="([^"]*add[^"]*)"', page)
+    assert add
+    for origin in (
+        f"http://127.0.0.1:{served.port}",
+        "https://forkline.example.org:8443",
+        "https://evil.test",
+    ):
+        assert browser.send("POST", add[1], origin, **fields)[0] == 403
+    status, leads_to, _ = browser.send("POST", add[1], SITE, **fields)
+    assert (status, leads_to[:11]) == (302, "/locations/")
+
+
+def test_cookies_are_sent_over_tls_only(browser: Proxy) -> None:
+    browser.send("GET", "/")
+    assert len(browser.cookies) == 2
+    assert all(cookie["secure"] for cookie in browser.cookies.values())
+
+
+def test_a_teammate_is_added_and_logged_in_by_a_link(served: Served) -> None:
+    command = [sys.executable, "manage.py", "login_link"]
+    for _ in range(2):
+        made = subprocess.run(
+            [*command, "ada"], cwd=ROOT, env=served.environment, capture_output=True, text=True, check=True
+        )
+        browser = logged_in(served.port, made.stdout.strip())
+        assert "Log out" in browser.send("GET", "/")[2]
+    refused = subprocess.run(
+        [*command, "a b"], cwd=ROOT, env=served.environment, capture_output=True, text=True
+    )
+    assert refused.returncode == 1
+    assert "valid username" in refused.stderr
