@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +14,25 @@ from django.utils import timezone
 from checkpoint_site.asgi import application
 from viewer.access.login_links import teammate
 from viewer.models import Job, JobEvent, Location
+
+MAX_SECONDS = 30
+
+
+class PatientCommunicator(WebsocketCommunicator):
+    """A socket that waits long enough for a busy machine."""
+
+    async def connect(self, timeout: float = MAX_SECONDS) -> Any:
+        return await super().connect(timeout)
+
+    async def receive_from(self, timeout: float = MAX_SECONDS) -> Any:
+        return await super().receive_from(timeout)
+
+    async def receive_output(self, timeout: float = MAX_SECONDS) -> Any:
+        return await super().receive_output(timeout)
+
+    async def disconnect(self, code: int = 1000, timeout: float = MAX_SECONDS) -> None:
+        await super().disconnect(code, timeout)
+
 
 Connect = Callable[..., WebsocketCommunicator]
 
@@ -61,7 +81,7 @@ async def connect(cookie: str) -> AsyncIterator[Connect]:
     ) -> WebsocketCommunicator:
         headers = [(b"host", host.encode()), (b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
         headers.append((b"accept-language", language.encode()))
-        opened.append(WebsocketCommunicator(application, path, headers))
+        opened.append(PatientCommunicator(application, path, headers))
         return opened[-1]
 
     yield make
