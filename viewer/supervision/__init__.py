@@ -1,1 +1,1 @@
-"""Starts the web server and the worker, restarts them, and ends them with whoever started them."""
+"""Starts and restarts the web server and the worker, and ends them with the process that started them."""

@@ -1,4 +1,4 @@
-"""Ends a process with the one that started it, however that ends."""
+"""Ends a process when the process that started it exits, however it exits."""
 
 import ctypes
 import os
@@ -8,19 +8,19 @@ import threading
 import time
 from argparse import SUPPRESS, ArgumentParser
 
-# What a process gets to end after SIGTERM, before it is ended at once.
+# How long a process may take to end after SIGTERM before it is killed.
 GRACE_SECONDS = 10
 PARENT_POLL_SECONDS = 1
 PR_SET_PDEATHSIG = 1
 
 
 def add_lifeline_argument(parser: ArgumentParser) -> None:
-    """Declare ``--lifeline``, a pipe's descriptor, for who starts this program from another one."""
+    """Declare ``--lifeline``, the descriptor of a pipe whose other end the parent holds."""
     parser.add_argument("--lifeline", type=int, metavar="FD", help=SUPPRESS)
 
 
 def hold(descriptor: int | None) -> None:
-    """Send this process SIGTERM once the other end of the pipe is closed. None: never."""
+    """Send this process SIGTERM when the other end of the pipe is closed. Does nothing for None."""
     if descriptor is None:
         return
     os.set_inheritable(descriptor, False)
@@ -28,7 +28,7 @@ def hold(descriptor: int | None) -> None:
 
 
 def _wait_for_end(descriptor: int) -> None:
-    # Nobody writes: a read returns when the last writer is gone.
+    # Nothing is written. The read returns when the last writer closes the pipe.
     os.read(descriptor, 1)
     _end_this_process()
 
@@ -40,7 +40,7 @@ def _end_this_process() -> None:
 
 
 def end_with_parent(parent: int | None) -> None:
-    """Send this process SIGTERM once its parent, which had this id, has ended. None: never."""
+    """Send this process SIGTERM when its parent, which has this id, exits. Does nothing for None."""
     if parent is None:
         return
     if not signal_at_parents_end(signal.SIGTERM):
@@ -50,9 +50,9 @@ def end_with_parent(parent: int | None) -> None:
 
 
 def signal_at_parents_end(number: signal.Signals) -> bool:
-    """Have the kernel send this process a signal when its parent ends. False where the kernel cannot.
+    """Have the kernel send this process a signal when its parent exits. False if the kernel cannot.
 
-    It holds through ``exec``, and not for children of this process.
+    Survives ``exec``, and is not inherited by children.
     """
     if sys.platform != "linux":
         return False

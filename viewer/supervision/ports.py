@@ -1,4 +1,4 @@
-"""Who holds a port of this machine."""
+"""Which process listens on a port of this machine."""
 
 import socket
 
@@ -6,9 +6,9 @@ MAX_COMMAND_LENGTH = 120
 
 
 def is_taken(host: str, port: int) -> bool:
-    """Whether a server could not listen there."""
+    """Whether a server cannot listen on the port."""
     with socket.socket() as probe:
-        # As the server will: a port whose last connections are still closing is free.
+        # As the server does: a port whose last connections are still closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -18,7 +18,7 @@ def is_taken(host: str, port: int) -> bool:
 
 
 def holder_of(port: int) -> str:
-    """The command and id of the process that listens there; empty where it cannot be seen."""
+    """The command and id of the process that listens on the port. Empty if it is not visible."""
     import psutil
 
     try:

@@ -1,4 +1,4 @@
-"""Keeps programs running: starts each again when it ends, and says why it ended."""
+"""Supervises programs: restarts each one that exits, and reports why it exited."""
 
 import os
 import select
@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 30.0
-# A program that ran for so long starts without a long pause the next time.
+# A program that ran longer is restarted without a long pause.
 HEALTHY_SECONDS = 60.0
 MAX_QUICK_ENDS = 8
 STOP_SECONDS = 10.0
@@ -30,11 +30,11 @@ Say = Callable[[str], object]
 
 
 class GaveUp(Exception):
-    """A program ends again and again. The message says which."""
+    """A program keeps exiting. The message says which."""
 
 
 class Signals(Protocol):
-    """What ``SignalPipe`` has of these is used here."""
+    """The part of ``SignalPipe`` that is used here."""
 
     def fileno(self) -> int: ...
 
@@ -43,7 +43,7 @@ class Signals(Protocol):
 
 @dataclass
 class Program:
-    """A program, and how it fares. Times are on the monotonic clock."""
+    """A program and its state. Times are on the monotonic clock."""
 
     name: str
     command: Sequence[str]
@@ -58,7 +58,7 @@ class Program:
 
 
 def begin(program: Program, lifeline: int) -> None:
-    """Start it, in a session of its own: Ctrl-C reaches it from here. It holds this end of the lifeline."""
+    """Start the program in a new session, so that Ctrl-C does not reach it. It inherits the lifeline."""
     program.output, write = os.pipe()
     os.set_blocking(program.output, False)
     program.last_lines.clear()
@@ -79,7 +79,7 @@ def begin(program: Program, lifeline: int) -> None:
 
 
 def wait(programs: Sequence[Program], signals: Signals, seconds: float | None) -> bool:
-    """Wait for a signal, output or an end, and pass on the output. False once it is time to stop."""
+    """Wait for a signal, output or an exit, and forward the output. False if a signal says to stop."""
     polled = select.poll()
     polled.register(signals, select.POLLIN)
     for program in programs:
@@ -92,7 +92,7 @@ def wait(programs: Sequence[Program], signals: Signals, seconds: float | None) -
 
 
 def pass_on(program: Program) -> None:
-    """Write what the program has printed to our own standard error."""
+    """Write the program's output to our standard error."""
     while program.output is not None:
         try:
             data = os.read(program.output, READ_BYTES)
@@ -108,8 +108,8 @@ def pass_on(program: Program) -> None:
             sys.stderr.buffer.flush()
 
 
-def look_after(programs: Sequence[Program], lifeline: int, say: Say) -> float | None:
-    """Note what has ended, and start what is due. Returns the seconds until the next call, if one is due.
+def restart_due(programs: Sequence[Program], lifeline: int, say: Say) -> float | None:
+    """Record exits and start due programs. Returns the seconds until the next call, or None.
 
     Raises GaveUp.
     """
@@ -122,33 +122,33 @@ def look_after(programs: Sequence[Program], lifeline: int, say: Say) -> float | 
         elif program.process is None:
             due.append(program.starts_at - time.monotonic())
         elif program.output is None:
-            # It closed its output, as a program does shortly before it ends.
+            # A program closes its output shortly before it exits.
             due.append(CLOSED_POLL_SECONDS)
     return min(due, default=None)
 
 
 def note_end(program: Program, say: Say) -> None:
-    """Say how it ended, and when it starts again. Raises GaveUp where it has ended too often."""
-    told = how_it_ended(program)
+    """Report how a program exited and when it restarts. Raises GaveUp if it has exited too often."""
+    report = exit_report(program)
     healthy = time.monotonic() - program.began_at >= HEALTHY_SECONDS
     program.quick_ends = 1 if healthy else program.quick_ends + 1
     program.process = None
     if program.output is not None:
-        # A process that it had started may hold the other end.
+        # A process that it started may still hold the other end.
         os.close(program.output)
         program.output = None
     if program.quick_ends >= MAX_QUICK_ENDS:
-        say(told)
+        say(report)
         words = _("Giving up: the %(program)s ended %(count)s times, each within %(seconds)s s of its start.")
         values = {"program": program.name, "count": program.quick_ends, "seconds": int(HEALTHY_SECONDS)}
         raise GaveUp(words % values)
     pause = min(FIRST_PAUSE_SECONDS * 2 ** (program.quick_ends - 1), MAX_PAUSE_SECONDS)
     program.starts_at = time.monotonic() + pause
-    say(f"{told}\n{_('It starts again in %(seconds)s s.') % {'seconds': f'{pause:g}'}}")
+    say(f"{report}\n{_('It starts again in %(seconds)s s.') % {'seconds': f'{pause:g}'}}")
 
 
-def how_it_ended(program: Program) -> str:
-    """Its exit status or signal, when, and what it printed last."""
+def exit_report(program: Program) -> str:
+    """The program's exit status or signal, its run time and its last output."""
     assert program.process is not None
     pass_on(program)
     status = program.process.returncode
@@ -172,13 +172,13 @@ def signal_name(number: int) -> str:
 
 
 def supervise(programs: Sequence[Program], signals: Signals, lifeline: int, say: Say) -> None:
-    """Keep the programs running until a signal says to stop. Raises GaveUp."""
-    while wait(programs, signals, look_after(programs, lifeline, say)):
+    """Supervise the programs until a signal says to stop. Raises GaveUp."""
+    while wait(programs, signals, restart_due(programs, lifeline, say)):
         pass
 
 
 def stop_all(programs: Sequence[Program], signals: Signals) -> None:
-    """End the programs. What they have started in sessions of its own goes on."""
+    """End the programs. Processes that they started in other sessions continue."""
     running = [program.process for program in programs if program.process]
     for process in running:
         process.terminate()

@@ -1,8 +1,8 @@
-"""Signals as bytes of a pipe, to be read where locks may be taken.
+"""Signals as bytes in a pipe, so that they are handled outside of signal handlers.
 
-A handler runs in the middle of whatever its thread does. Where that thread holds a lock that the handler
-takes, such as that of a ``threading.Event``, the process hangs. So handlers here do nothing: Python itself
-writes each signal's number to the pipe.
+A handler interrupts its thread anywhere. If that thread holds a lock that the handler needs, such as that of
+a ``threading.Event``, the process deadlocks. So the handlers here do nothing: Python writes each signal's
+number to the pipe.
 """
 
 import os
@@ -16,7 +16,7 @@ MAX_NUMBERS = 1024
 
 
 class SignalPipe:
-    """The signals that this process has been sent. To be made in the main thread, once."""
+    """The signals sent to this process. Create it once, in the main thread."""
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         self._read, write = os.pipe()
@@ -27,22 +27,22 @@ class SignalPipe:
             signal.signal(number, _do_nothing)
 
     def fileno(self) -> int:
-        """What becomes readable with a signal."""
+        """The descriptor that becomes readable at a signal."""
         return self._read
 
     def taken(self) -> set[int]:
-        """The signals since the last call."""
+        """The signals received since the last call."""
         with suppress(BlockingIOError):
             return set(os.read(self._read, MAX_NUMBERS))
         return set()
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """A handler, so that the signal does not end the process."""
+    """Handle a signal, so that it does not end the process."""
 
 
 def call_at_signal(numbers: Iterable[signal.Signals], callback: Callable[[], object]) -> None:
-    """Call back from a thread of its own when one of the signals has come, once."""
+    """Call ``callback`` once, in a new thread, when one of the signals is received."""
     pipe = SignalPipe(numbers)
 
     def wait() -> None:

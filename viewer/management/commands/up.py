@@ -135,7 +135,7 @@ def wait_for_server(served: list[Program], signals: SignalPipe, lifeline: int, r
     while programs.wait(served, signals, POLL_SECONDS):
         for program in served:
             if program.process and program.process.poll() is not None:
-                report(programs.how_it_ended(program))
+                report(programs.exit_report(program))
                 raise CommandError(_("The %(program)s did not start.") % {"program": program.name})
         with socket.socket() as probe:
             if probe.connect_ex((HOST, settings.PORT)) == 0:
