@@ -21,7 +21,7 @@ GERMAN = {
     "It is still being written. %(why)s": "Sie wird noch geschrieben. %(why)s",
     "Invalid JSON at byte %(byte)s.": "Ab Byte %(byte)s ist sie kein JSON.",
     "Truncated JSON.": "Sie bricht ab.",
-    "The location could not be read: %(reason)s": "Der Ort ist nicht lesbar: %(reason)s",
+    "This location cannot be read: %(reason)s": "Der Ort ist nicht lesbar: %(reason)s",
     "There is nothing at this path.": "Hier ist nichts.",
 }
 

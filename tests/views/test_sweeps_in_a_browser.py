@@ -61,7 +61,7 @@ def test_another_text_can_be_given_for_an_output(vary_page: Page) -> None:
     expect(texts).to_have_count(2)
     texts.nth(0).fill("One")
     texts.nth(1).fill("Two")
-    vary_page.get_by_role("button", name="Another text").first.click()
+    vary_page.get_by_role("button", name="Add variant", exact=True).first.click()
     expect(texts).to_have_count(3)
     expect(texts.nth(1)).to_have_value("Two")
     expect(vary_page.locator(".varied-branch")).to_have_count(2)
