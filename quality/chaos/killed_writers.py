@@ -110,7 +110,7 @@ def note_broken(location: "Location", found: Found) -> None:
     for problem in location.problems.filter(kind="broken"):
         file = Path(location.path) / problem.source_key
         if file.exists() and now - file.stat().st_mtime < 1:
-            found.called_broken[problem.reason] += 1
+            found.called_broken[str(problem.reason)] += 1
 
 
 def import_until_complete(location: "Location", ledgers: list[Path], found: Found) -> None:

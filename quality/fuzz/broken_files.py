@@ -122,7 +122,7 @@ def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     from django.test import Client
 
     read = set(location.checkpoints.values_list("source_key", flat=True))
-    problems = dict(location.problems.values_list("source_key", "reason"))
+    problems = {problem.source_key: str(problem.reason) for problem in location.problems.all()}
     found.read.update(kinds[key] for key in read & kinds.keys())
     for key, reason in problems.items():
         found.reasons[kinds.get(key, "healthy")][reason] += 1

@@ -203,7 +203,7 @@ def looked_at(path: Path, healthy: int) -> Found:
         found.seconds, found.worked = time.monotonic() - started, worked() - before
     found.megabytes = watch.peak / MEGABYTE
     found.worked -= watch.seconds
-    kinds = sorted(location.problems.values_list("kind", "reason"))
+    kinds = sorted((problem.kind, str(problem.reason)) for problem in location.problems.all())
     started = time.monotonic()
     again = import_location(location)
     found.again = time.monotonic() - started

@@ -45,7 +45,6 @@ def copy(data: Path, tmp_path: Path) -> Path:
         "created_at": "2026-01-01",
         "limits": "{}",
         "limit_hit": "{}",
-        "error_words": "{}",
     }
     known = list(database.execute("PRAGMA table_info(viewer_job)"))
     for _number, name, kind, is_needed, default, _key in known:

@@ -18,6 +18,7 @@ from tests.engine_runs.prewarmed import Copy, WarmPython, launched
 from viewer.engines.crewai.plan import plan_of
 from viewer.engines.plan import Edits, Step, Unit
 from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
+from viewer.messages.message import message_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNNER = ROOT / "viewer/runners/crewai_runner.py"
@@ -65,13 +66,23 @@ class Ended:
     log: str = field(repr=False)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        return [line["data"] for line in self.lines if line["kind"] == kind]
+        """The data of these events, with messages in English."""
+        return [in_english(line["data"]) for line in self.lines if line["kind"] == kind]
 
     @property
     def end(self) -> dict[str, Any]:
         assert [line["kind"] for line in self.lines].count("ended") == 1, self.log[-3000:]
         assert self.lines[-1]["kind"] == "ended"
-        return self.lines[-1]["data"]
+        data: dict[str, Any] = in_english(self.lines[-1]["data"])
+        return data
+
+
+def in_english(data: Any) -> Any:
+    """The data with the text of each message in it."""
+    if isinstance(data, dict):
+        message = message_from(data) if data.keys() == {"code", "values"} else None
+        return str(message) if message else {name: in_english(value) for name, value in data.items()}
+    return [in_english(item) for item in data] if isinstance(data, list) else data
 
 
 def environment(model: TestModel, home: Path) -> dict[str, str]:

@@ -172,10 +172,10 @@ def test_the_project_inside_a_protected_folder_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from viewer.launching import refusals
-    from viewer.messages.message import Words
+    from viewer.messages.message import plain_text
 
     checkpoint = stored(location, CREW)
-    monkeypatch.setattr(refusals, "conflict_of", lambda _: Words("It is in a protected folder."))
+    monkeypatch.setattr(refusals, "conflict_of", lambda _: plain_text("It is in a protected folder."))
     for command in ("fork", "resume"):
         error = terminal(capsys, command, name_of(checkpoint))
         assert error == "It is in a protected folder."

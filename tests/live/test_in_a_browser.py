@@ -17,7 +17,7 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 from scripts.served_demo import free_port
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.access.login_links import teammate
-from viewer.messages.message import Words
+from viewer.messages.message import plain_text
 from viewer.models import Job, JobEvent, Location, Question, Run
 
 pytestmark = pytest.mark.browser
@@ -123,7 +123,7 @@ def test_a_server_that_goes_away_loses_and_repeats_nothing(page: Page, job: Job,
 def test_the_end_is_shown_as_it_comes_and_cancel_goes(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
-    job.end(Job.Status.FAILED, error="the tool broke", log_end="its last line")
+    job.end(Job.Status.FAILED, error=plain_text("the tool broke"), log_end="its last line")
     expect(page.locator(".job-outcome")).to_contain_text("the tool broke")
     expect(page.locator(".status-failed")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
@@ -324,7 +324,7 @@ def test_a_question_and_a_failure_are_announced_at_once_and_once(
     server.start()
     wait_until(server.answers)
     happen(job, 2, "answered", number=1)
-    job.end(Job.Status.FAILED, Words("the tool broke"))
+    job.end(Job.Status.FAILED, plain_text("the tool broke"))
     expect(page.locator(".status-failed")).to_be_visible(timeout=60_000)
     page.wait_for_function("() => window.said.length === 2")
     assert "failed" in said(page)[1]

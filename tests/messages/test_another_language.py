@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from tests.messages.catalogue import write_catalogue
 from viewer.importing import import_location, open_location
+from viewer.messages.message import plain_text
 from viewer.models import Location, Problem
 
 GERMAN = {
@@ -72,8 +73,10 @@ def test_a_terminal_is_told_the_same(location: Location, capsys: pytest.CaptureF
 
 
 def test_a_reason_from_before_is_shown_as_it_was_stored(reader: Client, location: Location) -> None:
-    Problem.objects.create(location=location, source_key="old.json", reason="It is 100% old.", kind="broken")
-    Location.objects.update(read_error="Gone by 50%.", read_error_words={})
+    Problem.objects.create(
+        location=location, source_key="old.json", reason=plain_text("It is 100% old."), kind="broken"
+    )
+    Location.objects.update(read_error=plain_text("Gone by 50%."))
     page = shown(reader, location, "de")
     assert "It is 100% old." in page and "Gone by 50%." in page
 

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 
@@ -100,7 +101,7 @@ def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(runner: Cli
 
 
 def test_a_failed_job_shows_its_error_traceback_and_log_as_text(runner: Client, job: Job) -> None:
-    job.end(Job.Status.FAILED, error="<i>no</i>", traceback="Traceback: &", log_end="the <end>")
+    job.end(Job.Status.FAILED, error=plain_text("<i>no</i>"), traceback="Traceback: &", log_end="the <end>")
     text = page(runner, job)
     for shown in ("&lt;i&gt;no&lt;/i&gt;", "Traceback: &amp;", "the &lt;end&gt;", "failed"):
         assert shown in text

@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.views.forking import CREW, SECRET, is_startable, stored
-from viewer.messages.message import Words
+from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 
 pytestmark = pytest.mark.django_db
@@ -118,7 +118,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
         client.post(page, sent | {"place": "new.db", "input-json:year": "{"}).content.decode()
     )
     assert set(PreflightCheck.objects.values_list("provider", flat=True)) == {"json", "sqlite"}
-    look.fail(Words("It took longer than 60 seconds, and was ended."))
+    look.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
     assert "it is not known whether this can start" in failed and "It took longer" in failed
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})

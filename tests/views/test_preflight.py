@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import filled, is_startable, looked, page
-from viewer.messages.message import Words
+from viewer.messages.message import plain_text
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck, Project, accept_effects
 
 
@@ -91,14 +91,14 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     assert reverse("preflight", args=[look.pk]) in text and not is_startable(text)
     unknown = sent.pop("accepted")
     assert client.post(page(checkpoint, name), sent).status_code == 422
-    look.fail(Words("It took longer than 60 seconds, and was ended."))
+    look.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page(checkpoint, name), sent).content.decode()
     assert "It took longer than 60 seconds" in failed and "what is lost is not known" in failed
     assert not Job.objects.exists()
     # It came back after all: not knowing is not what the person agrees to any more.
     looked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 422
-    look.fail(Words("again"))
+    look.fail(plain_text("again"))
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["*"]
 
@@ -161,7 +161,7 @@ def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint)
-    PreflightCheck.objects.get().fail(Words("It <broke>."))
+    PreflightCheck.objects.get().fail(plain_text("It <broke>."))
     for _time in range(3):
         text = client.get(page(checkpoint), headers={"Sec-Fetch-Site": "same-origin"}).content.decode()
         assert "It &lt;broke&gt;." in text and "Check again" in text and ", load" not in text

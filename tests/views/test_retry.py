@@ -10,7 +10,7 @@ from django.urls import reverse
 from tests.views.forking import filled, looked, page
 from viewer.jobs.execution.request import request_of
 from viewer.launching.retry import free_branch
-from viewer.messages.message import Words
+from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
 
 KEY = "sk-typed0123456789abcdefghijkl"
@@ -22,7 +22,7 @@ def failed(client: Client, checkpoint: Checkpoint, **changes: str) -> Job:
     looked(checkpoint)
     client.post(page(checkpoint), filled(client, checkpoint, **changes))
     job = Job.objects.latest("created_at")
-    job.end(Job.Status.FAILED, Words("the tool broke"))
+    job.end(Job.Status.FAILED, plain_text("the tool broke"))
     return job
 
 
@@ -120,7 +120,7 @@ def test_a_job_of_another_checkpoint_or_that_has_not_ended_is_not_repeated(
     job = Job.objects.get()
     for address in (f"{page(checkpoint)}?retry={job.pk}", f"{page(checkpoint)}?retry=none"):
         assert field(client.get(address).content.decode(), "input:topic") == "AI"
-    job.end(Job.Status.FAILED, Words("it broke"))
+    job.end(Job.Status.FAILED, plain_text("it broke"))
     assert field(client.get(f"{page(checkpoint)}?retry={job.pk}").content.decode(), "input:topic") == "tea"
 
 

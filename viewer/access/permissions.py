@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 
 View = Callable[..., HttpResponseBase]
 # To start, cancel and answer runs, and to change what they run with: locations, projects and limits.
-RIGHT = "viewer.may_run"
+RIGHT = "viewer.can_run"
 May = Literal["look", "run"]
 
 
@@ -33,7 +33,7 @@ def can_run(user: User | AnonymousUser) -> bool:
 
 def allow(user: User, may: May) -> None:
     """Let the user do this from now on, and no more than this."""
-    right = Permission.objects.get(content_type__app_label="viewer", codename="may_run")
+    right = Permission.objects.get(content_type__app_label="viewer", codename="can_run")
     if may == "run":
         user.user_permissions.add(right)
     else:

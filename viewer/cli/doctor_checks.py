@@ -21,7 +21,7 @@ from viewer.data_folder.permissions import restrict
 from viewer.jobs import locks
 from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.start import JobRefused, runnable
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Job, Project
 from viewer.projects.proposing import engine_version, python_version
 
@@ -113,7 +113,7 @@ def of_projects() -> Iterator[Finding]:
             if project.is_confirmed:
                 runnable(project)
         except JobRefused as refused:
-            yield Finding("projects", "warning", f"{project.folder}: {told(refused)}")
+            yield Finding("projects", "warning", f"{project.folder}: {translate(refused)}")
             continue
         values = {"python": python_version(interpreter) or "?", "engine": engine_version(interpreter) or "?"}
         words = _("%(folder)s: Python %(python)s, CrewAI %(engine)s")

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.output import one_line
 from viewer.importing import NotLocal, UnknownLocation, import_location, open_location, path_of, stored_key
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
 
 
@@ -22,10 +22,10 @@ def imported_location(path: str | Path) -> Location:
     summary = import_location(location)
     if summary.read_error:
         if not location.checkpoints.exists():
-            raise CommandError(f"{location.path}: {told(summary.read_error)}")
+            raise CommandError(f"{location.path}: {translate(summary.read_error)}")
         # What was imported before is still shown. The JSON document has no field for the error.
         words = _("%(location)s is shown as last imported. Error: %(reason)s")
-        warning = words % {"location": location.path, "reason": told(summary.read_error)}
+        warning = words % {"location": location.path, "reason": translate(summary.read_error)}
         sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
     return location
@@ -76,7 +76,7 @@ def _by_file(file: Path) -> Checkpoint:
     )
     if row is None:
         problem = location.problems.filter(source_key=key).first()
-        reason = told(problem.why) if problem else _("it was not found there")
+        reason = translate(problem.reason) if problem else _("it was not found there")
         raise CommandError(
             _("%(file)s is not a readable checkpoint: %(reason)s") % {"file": file, "reason": reason}
         )

@@ -26,7 +26,8 @@ from viewer.launching.enqueue import run_here
 from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import ForkRequest
-from viewer.messages.labels import loss_words, step_words, told
+from viewer.messages.labels import loss_words, step_words
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.status import hint, status_words
 from viewer.presentation.jobs.warnings import warnings_of
@@ -156,7 +157,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
     }
     report = report_of(job)
     document = {
-        **_document(job.status, job.branch, steps, error=told(job.why)),
+        **_document(job.status, job.branch, steps, error=translate(job.error)),
         "job": str(job.pk),
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
@@ -176,7 +177,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
         *(_("Warning: %(warning)s") % {"warning": warning} for warning in warnings_of(job)),
     ]
-    for ending in (told(job.why), job.result):
+    for ending in (translate(job.error), job.result):
         lines += lines_of(ending.rstrip()) if ending.strip() else []
     return Answer(document, lines, status=0 if is_well(job) else 1)
 

@@ -15,11 +15,8 @@ from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prun
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
 from viewer.data_folder.inspection import inspect, refuse_newer
 from viewer.data_folder.use import nobody_else
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as marked
+from viewer.messages.message import UserMessage
 from viewer.models.jobs import EDITS, Job
-
-WHY = marked("It had not finished when the database was copied. Whether it has run since is not known.")
 
 
 def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:
@@ -83,13 +80,16 @@ def end_unfinished(database: sqlite3.Connection) -> None:
     """End each job that had not ended, and forget what a person typed for it."""
     ended = ", ".join(f"'{status}'" for status in Job.ENDED)
     rows = list(database.execute(f"SELECT id, request FROM viewer_job WHERE status NOT IN ({ended})"))  # noqa: S608
-    why, now = Words(WHY), str(datetime.now(UTC).replace(tzinfo=None))
+    now = str(datetime.now(UTC).replace(tzinfo=None))
+    error = UserMessage("job.unfinished_in_backup")
+    columns = {row[1] for row in database.execute("PRAGMA table_info(viewer_job)")}
+    # A copy made by an earlier version holds the text.
+    stored = str(error) if "error_words" in columns else json.dumps(error.as_data())
     for pk, request in rows:
         kept = json.dumps(without_edits(json.loads(request)))
         database.execute(
-            "UPDATE viewer_job SET status = 'interrupted', ended_at = ?, error = ?, error_words = ?,"
-            " request = ? WHERE id = ?",
-            (now, str(why), json.dumps(why.plain()), kept, pk),
+            "UPDATE viewer_job SET status = 'interrupted', ended_at = ?, error = ?, request = ? WHERE id = ?",
+            (now, stored, kept, pk),
         )
         database.execute(
             "UPDATE viewer_question SET withdrawn_at = ?"

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from viewer.messages.message import Worded
+from viewer.messages.message import UserFacingError
 
 
 class Action(StrEnum):
@@ -81,5 +81,5 @@ def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return [{**asdict(step), "stale": list(step.stale)} for step in steps]
 
 
-class EditRefused(Worded):
+class EditRefused(UserFacingError):
     """An edit that the engine cannot honour. Its message says which, and what to do."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from viewer.engines.plan import Edits, Step, Unit
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage
 
 
 class Missing:
@@ -135,14 +135,14 @@ class Outlook:
     """What a plan leaves open: ``decisions``, and ``notes`` that a person reads before the start."""
 
     decisions: tuple[Decision, ...] = ()
-    notes: tuple[Words, ...] = ()
+    notes: tuple[UserMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenPlace:
     """A value of a checkpoint that a run reads, and its label for a person."""
 
-    label: Words
+    label: UserMessage
     value: Any
 
 
@@ -349,7 +349,7 @@ class Engine(Protocol[C]):
     def outlook(self, contents: C, source: Any = None) -> Outlook:
         """What the plan leaves open."""
 
-    def missing_prompt(self, contents: C, edits: Edits) -> Words | None:
+    def missing_prompt(self, contents: C, edits: Edits) -> UserMessage | None:
         """Why it cannot run before a person types a prompt; None if it can."""
 
     def cost(self, contents: C, latest: C | None, steps: Sequence[Step]) -> tuple[int, int]:
@@ -358,10 +358,10 @@ class Engine(Protocol[C]):
     def hidden_places(self, contents: C, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
         """The values that a run reads from the checkpoint and no edit replaces."""
 
-    def missing_code(self, contents: C) -> Words | None:
+    def missing_code(self, contents: C) -> UserMessage | None:
         """What a run without the project's code would lack; None if nothing is."""
 
-    def former_values(self, contents: C, edits: Edits) -> Words | None:
+    def former_values(self, contents: C, edits: Edits) -> UserMessage | None:
         """Who keeps an input's former value without the project's code; None if nobody does."""
 
     def kickoff_inputs(self, contents: C, kind: str) -> Mapping[str, Any]:

@@ -10,8 +10,7 @@ from viewer.importing.import_lock import import_lock
 from viewer.importing.limits import address_of
 from viewer.importing.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_one
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.models import Location
 from viewer.stores.errors import LocationRefused, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
@@ -74,20 +73,20 @@ def _with_reader(location: Location, update: Callable[[LocationReader], ImportSu
             mark = reader.mark
             if location.refused_mark == mark:
                 # The same contents have exceeded the same limits before.
-                return ImportSummary(read_error=location.read_error_message, refused_mark=mark)
+                return ImportSummary(read_error=location.read_error, refused_mark=mark)
             return update(reader)
     except LocationReplaced as error:
-        return ImportSummary(read_error=error.words, replaced_by=error.identity)
+        return ImportSummary(read_error=error.message, replaced_by=error.identity)
     except LocationRefused as error:
-        return ImportSummary(read_error=error.words, refused_mark=mark)
+        return ImportSummary(read_error=error.message, refused_mark=mark)
     except LocationUnreadable as error:
-        return ImportSummary(read_error=error.words)
+        return ImportSummary(read_error=error.message)
     except OSError as error:
         return ImportSummary(read_error=_system_error(error))
 
 
-def _system_error(error: OSError) -> Words:
-    return Words(_("It could not be read: %(why)s. Try again."), {"why": str(error.strerror or error)})
+def _system_error(error: OSError) -> UserMessage:
+    return UserMessage("import.read_failed", {"why": str(error.strerror or error)})
 
 
 def _key_of(location: Location, source: str) -> str:
@@ -108,7 +107,7 @@ def _key_of(location: Location, source: str) -> str:
 def _record(location: Location, summary: ImportSummary) -> None:
     """Record an import on its location, if it brought news or the last record is old."""
     now = timezone.now()
-    if (location.read_error, location.replaced_by) != (str(summary.read_error or ""), summary.replaced_by):
+    if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > RECORDED_EVERY
     is_due |= location.refused_mark != summary.refused_mark

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import DEFAULT, ENGINES
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
@@ -41,7 +41,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     except LocationUnreadable as error:
         if known is not None:
             return known
-        raise UnknownLocation(told(error)) from None
+        raise UnknownLocation(translate(error)) from None
     if known is None:
         defaults = {"provider": kind, "identity": identity, "engine": engine}
         return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]

@@ -3,15 +3,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
 from viewer.importing.limits import limits
 from viewer.importing.rows import in_slices
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores.protocol import Entry, ReadProblem
 
@@ -19,14 +17,13 @@ from viewer.stores.protocol import Entry, ReadProblem
 @dataclass(slots=True)
 class _Stored:
     pk: int
-    reason: str
-    reason_words: dict[str, Any]
+    reason: UserMessage
     kind: str
     fingerprint: str
     first_seen_at: datetime
 
 
-_COLUMNS = ("reason", "reason_words", "kind", "fingerprint", "first_seen_at")
+_COLUMNS = ("reason", "kind", "fingerprint", "first_seen_at")
 # Kinds that are read again although the bytes are the same.
 _RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
@@ -45,9 +42,7 @@ class Problems:
         if keys is not None:
             rows = rows.filter(source_key__in=keys)
         self._before = {
-            row.source_key: _Stored(
-                row.pk, row.reason, row.reason_words, row.kind, row.fingerprint, row.first_seen_at
-            )
+            row.source_key: _Stored(row.pk, row.reason, row.kind, row.fingerprint, row.first_seen_at)
             for row in rows
         }
         self._after: dict[str, _Stored] = {}
@@ -76,10 +71,8 @@ class Problems:
         if kind == "writing" and self._is_unchanged(problem, first_seen_at):
             kind = "broken"
         elif kind == "writing":
-            reason = Words(_("It is still being written. %(why)s"), {"why": reason})
-        self._after[problem.key] = _Stored(
-            before.pk if before else 0, str(reason), reason.plain(), kind, mark, first_seen_at
-        )
+            reason = UserMessage("import.being_written", {"why": reason})
+        self._after[problem.key] = _Stored(before.pk if before else 0, reason, kind, mark, first_seen_at)
 
     def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
         """Whether it has not changed for as long as the setting CHECKPOINT_SETTLED_SECONDS says."""
@@ -111,7 +104,6 @@ class Problems:
                 location=self._location,
                 source_key=key,
                 reason=known.reason,
-                reason_words=known.reason_words,
                 kind=known.kind,
                 fingerprint=known.fingerprint,
                 first_seen_at=known.first_seen_at,

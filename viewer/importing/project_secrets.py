@@ -7,6 +7,7 @@ import zstandard
 from django.db import models, transaction
 from django.utils.crypto import salted_hmac
 
+from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Checkpoint, CheckpointBody, Location, Problem, Project, Run
 from viewer.projects.environment_file import secrets_at
 from viewer.redaction.json.document import redacted_json
@@ -100,15 +101,16 @@ def _redact_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: Kno
                 changes = {
                     name: shown for name in fields if (shown := _redacted(row, name, known)) is not None
                 }
-                if isinstance(row, Problem) and "reason" in changes:
-                    changes["reason_words"] = redact(row.reason_words, known)
                 if changes:
                     rows.model.objects.filter(pk=row.pk).update(**changes)
 
 
-def _redacted(row: models.Model, name: str, known: KnownSecrets) -> str | None:
-    """The redacted text of a field; None if it contains no secret."""
+def _redacted(row: models.Model, name: str, known: KnownSecrets) -> str | UserMessage | None:
+    """The redacted text or message of a field; None if it contains no secret."""
     text = getattr(row, name)
+    if isinstance(text, UserMessage):
+        hidden = redacted_message(text, lambda value: redact(value, known))
+        return hidden if hidden != text else None
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None
     field = row._meta.get_field(name)

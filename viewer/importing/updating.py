@@ -10,7 +10,7 @@ from viewer.importing.problems import Problems
 from viewer.importing.reader import reader_count
 from viewer.importing.reconcile import reconcile
 from viewer.importing.rows import KnownRow, known_rows, mark_states
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.packing import Packed
@@ -36,7 +36,7 @@ class ImportSummary:
     changed: int = 0
     pruned: int = 0
     problems: int = 0
-    read_error: Words | None = None
+    read_error: UserMessage | None = None
     unavailable: list[str] = field(default_factory=list)
     # The identity of what is at the path of a location that was replaced.
     replaced_by: str = ""

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
 from viewer.importing.locations import UnknownLocation, is_same, permitted_path
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
@@ -53,7 +53,7 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
                 reader.check()
                 return WriteTarget(str(found), Location.Provider(reader.kind))
         except LocationUnreadable as error:
-            raise UnknownLocation(told(error)) from None
+            raise UnknownLocation(translate(error)) from None
     return WriteTarget(str(found), Location.Provider.SQLITE if is_sqlite else Location.Provider.JSON)
 
 
@@ -88,7 +88,7 @@ def open_write_target(target: WriteTarget, project: Project) -> Location:
         with found_at(path, settings.CHECKPOINT_ROOTS) as found:
             identity = str(found.identity)
     except LocationUnreadable as error:
-        raise UnknownLocation(told(error)) from None
+        raise UnknownLocation(translate(error)) from None
     location, is_new = Location.objects.get_or_create(
         path=target.path, defaults={"provider": target.provider, "project": project, "identity": identity}
     )

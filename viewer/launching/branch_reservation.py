@@ -1,7 +1,6 @@
 """Reserves a branch for a job. Called in the transaction that stores the job's row."""
 
 from viewer.jobs.execution.start import JobRefused
-from viewer.messages.message import gettext_noop as _
 from viewer.models import Job, Location, Run
 
 
@@ -16,12 +15,9 @@ def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) ->
     the row. Raises BranchTaken.
     """
     if kind == Job.Kind.FORK and branch in location.taken_branches:
-        raise BranchTaken(_("There is a branch %(name)r already: choose another name."), name=branch)
+        raise BranchTaken("branch.exists", name=branch)
     if kind == Job.Kind.RESUME and Job.objects.unfinished().filter(run=run, branch=branch).exists():
         raise BranchTaken(
-            _(
-                "Another job writes to branch %(name)r, or waits to. Wait for its end, cancel it, or fork "
-                "instead."
-            ),
+            "branch.in_use",
             name=branch,
         )

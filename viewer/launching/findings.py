@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import zip_longest
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -11,8 +10,9 @@ from django.utils.translation import gettext as _
 from viewer.jobs.spool import Options
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ACCEPT_ALL
-from viewer.messages.labels import loss_words, part_words, question_words, told
-from viewer.messages.message import words_from
+from viewer.messages.labels import loss_words, part_words, question_words
+from viewer.messages.message import message_from
+from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
 
 # The answer that a saved task or agent is not in the project any more (see Options in spool.py).
@@ -99,9 +99,7 @@ class Findings:
     @property
     def blocks(self) -> list[str]:
         """Reasons that nothing a person accepts can resolve."""
-        blocks, words = (self.report.get(name) or [] for name in ("blocks", "block_words"))
-        pairs = zip_longest(blocks, words[: len(blocks)])
-        return [told(words_from(plain, str(english))) for english, plain in pairs]
+        return [translate(message_from(block)) for block in self.report.get("blocks") or []]
 
     @property
     def notes(self) -> list[str]:

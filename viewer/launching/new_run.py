@@ -14,7 +14,7 @@ from viewer.launching.options import is_same_request
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import unchecked_options
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Job, Location
 
 
@@ -52,7 +52,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
         elif request.project:
             preview.target = write_target_at(request.target, request.project, request.roots)
     except UnknownLocation as error:
-        preview.checks.append(Refusal(Code.TARGET, told(error), "place", _("New location")))
+        preview.checks.append(Refusal(Code.TARGET, translate(error), "place", _("New location")))
     if request.preflight:
         preview.findings = read_findings(request.preflight, {}, "")
     return preview
@@ -84,6 +84,6 @@ def new_run(request: NewRunRequest) -> Job:
         location = open_write_target(target, project)
         return start_run(location, project, asked, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
-        raise LaunchRefused([Refusal(Code.TARGET, told(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused

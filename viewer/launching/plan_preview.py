@@ -9,6 +9,7 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, Decision, RootKind, kind_of
 from viewer.messages import labels
+from viewer.messages.translation import translate
 
 RUNNING = (Action.AGAIN, Action.RUNS)
 
@@ -84,13 +85,13 @@ def preview_plan(
     try:
         preview.steps = engine.plan(contents, edits, source)
     except EditRefused as refused:
-        preview.refusals.append(labels.told(refused))
+        preview.refusals.append(translate(refused))
         preview.steps = _plan_without_conflicts(contents, edits)
     preview.shown = [_shown(step, kind, edits) for step in preview.steps]
     outlook = engine.outlook(contents, source)
     preview.decisions = outlook.decisions
     preview.then = [labels.decision_words(decision) for decision in outlook.decisions]
-    preview.notes = [labels.told(note) for note in outlook.notes]
+    preview.notes = [translate(note) for note in outlook.notes]
     preview.notes += _notes(contents, kind, preview, edits, is_fork)
     preview.calls, preview.tokens = engine.cost(contents, last, preview.steps)
     return preview
@@ -128,7 +129,7 @@ def _notes(
     missing = engine_of(contents).missing_prompt(contents, edits)
     unit = {"unit": _(kind.unit_label)}
     if missing and preview.running_count:
-        preview.refusals.append(labels.told(missing))
+        preview.refusals.append(translate(missing))
     elif preview.steps and not preview.running_count:
         if edits.inputs or edits.outputs:
             notes.append(_("No %(unit)s runs: the fork only holds what you changed.") % unit)

@@ -14,7 +14,7 @@ from viewer.launching.plan_preview import PlanPreview, preview_plan
 from viewer.launching.redacted_parts import digest_of, find_redacted_parts
 from viewer.launching.refusals import Code, Refusal, checkpoint_refusals, project_refusals
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
 
 
@@ -71,7 +71,7 @@ class LaunchPreview:
         if request.entry_point or not self.plan.running_count:
             return ""
         former = engine_of(request.contents).former_values(request.contents, request.edits)
-        return told(former) if former else ""
+        return translate(former) if former else ""
 
 
 def preview_launch(request: ForkRequest) -> LaunchPreview:
@@ -99,7 +99,7 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
 def unrestored(request: CheckpointRequest) -> str:
     """What a run without the project's code would lack; empty if nothing, or if it has the code."""
     missing = None if request.entry_point else engine_of(request.contents).missing_code(request.contents)
-    return told(missing) if missing else ""
+    return translate(missing) if missing else ""
 
 
 def source_refusals(request: CheckpointRequest) -> list[Refusal]:

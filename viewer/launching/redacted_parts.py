@@ -7,7 +7,7 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Edits, Step
 from viewer.engines.protocol import Contents
 from viewer.launching.values import has_redacted_part
-from viewer.messages import labels
+from viewer.messages.translation import translate
 
 
 def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step]) -> list[str]:
@@ -16,7 +16,7 @@ def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step])
     The original checkpoint contains these values; the stored copy of a pruned one does not.
     """
     places = engine_of(contents).hidden_places(contents, edits, steps)
-    return [labels.told(place.label) for place in places if has_redacted_part(place.value)]
+    return [translate(place.label) for place in places if has_redacted_part(place.value)]
 
 
 def digest_of(parts: Sequence[str]) -> str:

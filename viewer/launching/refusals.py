@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from viewer.engines.protocol import RootKind
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.lineage.branch_names import BranchRefused, checked_branch
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
 
 
@@ -85,7 +85,7 @@ def project_refusals(project: Project | None) -> list[Refusal]:
         message = _("The project of this location is not confirmed: nothing may run in it yet.")
         return [Refusal(Code.PROJECT, message)]
     conflict = conflict_of(project)
-    return [Refusal(Code.PROJECT, told(conflict))] if conflict else []
+    return [Refusal(Code.PROJECT, translate(conflict))] if conflict else []
 
 
 def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:
@@ -93,7 +93,7 @@ def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:
     try:
         checked_branch(branch, set(taken))
     except BranchRefused as refused:
-        return [Refusal(Code.BRANCH, told(refused), "branch", _("Branch"))]
+        return [Refusal(Code.BRANCH, translate(refused), "branch", _("Branch"))]
     return []
 
 

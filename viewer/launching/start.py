@@ -12,7 +12,7 @@ from viewer.launching.options import is_same_request
 from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchRequest
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Job, accept_effects
 
 
@@ -87,7 +87,7 @@ def check_effects(request: CheckpointRequest) -> None:
     try:
         effects = unaccepted_effects(request.checkpoint, request.project, request.entry_point)
     except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
     if effects and not request.accepted.effects:
         raise EffectsRefused(effects)
     if effects:
@@ -97,5 +97,5 @@ def check_effects(request: CheckpointRequest) -> None:
 def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:
     """The refusal of a job that could not be stored."""
     if isinstance(refused, BranchTaken) and kind == Job.Kind.FORK:
-        return Refusal(Code.BRANCH, told(refused), "branch")
-    return Refusal(Code.START, told(refused))
+        return Refusal(Code.BRANCH, translate(refused), "branch")
+    return Refusal(Code.START, translate(refused))

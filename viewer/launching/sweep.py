@@ -26,7 +26,7 @@ from viewer.launching.refusals import Code, LaunchRefused, Refusal, branch_refus
 from viewer.launching.requests import ACCEPT_ALL, SweepRequest
 from viewer.launching.start import check_effects, unchecked_options
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
 
 NO_OPTIONS = LaunchOptions()
@@ -114,7 +114,7 @@ def sweep(request: SweepRequest) -> Sweep:
     except JobRefused as refused:
         if earlier := _started(request):
             return earlier
-        raise LaunchRefused([Refusal(Code.START, told(refused))]) from refused
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
 
 
 def _started(request: SweepRequest) -> Sweep | None:

@@ -3,13 +3,12 @@
 import secrets
 from collections.abc import Collection
 
-from viewer.messages.message import Worded
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserFacingError
 
 MOST_CHARACTERS = 200
 
 
-class BranchRefused(Worded):
+class BranchRefused(UserFacingError):
     """A name cannot be a new branch's. Its message tells why, and what to do."""
 
 
@@ -24,22 +23,16 @@ def checked_branch(name: str, existing: Collection[str]) -> str:
     A branch is a folder below the location, so a name must not lead out of it.
     """
     if not name.strip():
-        raise BranchRefused(_("The new branch needs a name."))
+        raise BranchRefused("branch.name_missing")
     if len(name) > MOST_CHARACTERS:
-        raise BranchRefused(
-            _("The branch's name is too long: %(most)d characters at most."), most=MOST_CHARACTERS
-        )
+        raise BranchRefused("branch.name_too_long", most=MOST_CHARACTERS)
     if not name.isprintable() or "\\" in name:
-        raise BranchRefused(_("A branch's name may not hold backslashes or characters that cannot be seen."))
+        raise BranchRefused("branch.name_has_hidden_characters")
     parts = name.split("/")
     if any(not part.strip() or part != part.strip() or part in {".", ".."} for part in parts):
-        raise BranchRefused(
-            _("A branch's name may not begin or end with a slash, nor hold '..' or an empty part.")
-        )
+        raise BranchRefused("branch.name_has_empty_part")
     if "_p-" in name or "#" in name or any(len(part.encode()) > MOST_CHARACTERS for part in parts):
-        raise BranchRefused(
-            _("A branch's name may not hold '#' or '_p-', which the engine reads as its own.")
-        )
+        raise BranchRefused("branch.name_reserved")
     if name in existing:
-        raise BranchRefused(_("There is a branch %(name)r already: choose another name."), name=name)
+        raise BranchRefused("branch.exists", name=name)
     return name

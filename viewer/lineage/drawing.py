@@ -13,8 +13,7 @@ from typing import Literal
 import graphviz
 
 from viewer.lineage.tree import Edge
-from viewer.messages.message import Worded
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserFacingError
 
 # A fold stands for several checkpoints that are not drawn one by one.
 Shape = Literal["done", "start", "end", "failure", "edit", "fold"]
@@ -202,7 +201,7 @@ def _chain(nodes: Sequence[Knot], parent: int | None) -> Chain:
     return Chain(keys, last.colour, last.shape, nodes[0].edge, running, parent)
 
 
-class NoLayout(Worded):
+class NoLayout(UserFacingError):
     """The overview could not be laid out. The message tells why; the lanes still draw."""
 
 
@@ -213,7 +212,7 @@ def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Draw
     longer than ``seconds``.
     """
     if len(chains) > MOST_OVERVIEW_NODES:
-        raise NoLayout(_("There are too many forks for one picture."))
+        raise NoLayout("drawing.too_many_forks")
     graph = graphviz.Digraph(
         graph_attr={"rankdir": "LR", "nodesep": "0.3", "ranksep": "0.55", "splines": "true"},
         node_attr={"shape": "box", "label": "", "width": "1.7", "height": "0.5", "fixedsize": "true"},
@@ -230,7 +229,7 @@ def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
     """The lines of dot's plain output, split into words."""
     program = shutil.which("dot")
     if program is None:
-        raise NoLayout(_("Graphviz is not installed on this server."))
+        raise NoLayout("drawing.graphviz_missing")
     try:
         answer = subprocess.run(
             [program, "-Tplain", "-y"],
@@ -241,9 +240,9 @@ def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
             check=True,
         )
     except subprocess.TimeoutExpired:
-        raise NoLayout(_("Graphviz took too long.")) from None
+        raise NoLayout("drawing.graphviz_timed_out") from None
     except (OSError, subprocess.CalledProcessError):
-        raise NoLayout(_("Graphviz failed.")) from None
+        raise NoLayout("drawing.graphviz_failed") from None
     return [line.split() for line in answer.stdout.splitlines()]
 
 

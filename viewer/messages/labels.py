@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.engines.plan import Action, Reason, Step
 from viewer.engines.protocol import Decision
-from viewer.messages.message import Worded, Words
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("kept"),
@@ -44,13 +43,6 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),
     Reason.ROUTED: _("depends on a router"),
 }
-
-
-def told(words: Words | Exception) -> str:
-    """What went wrong and what to do, translated; of an error that has no such words, its own message."""
-    if isinstance(words, Worded):
-        words = words.words
-    return words.filled(gettext) if isinstance(words, Words) else str(words)
 
 
 def action_word(action: str) -> str:

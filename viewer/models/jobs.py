@@ -15,8 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from viewer.messages.message import Words, words_from
+from viewer.messages.message import UserMessage
 from viewer.models.locations import Location, Project
+from viewer.models.message_field import UserMessageField
 from viewer.models.runs import Checkpoint, Run
 from viewer.models.sweeps import Sweep
 
@@ -115,9 +116,8 @@ class Job(models.Model):
     limit_hit = models.JSONField(default=dict, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
-    # Why it failed, in English, and as it is told to a person (viewer/messages/message.py).
-    error = models.TextField(blank=True)
-    error_words = models.JSONField(default=dict, blank=True)
+    # Why it failed, or which checkpoints of a run that succeeded could not be written.
+    error = UserMessageField(null=True, blank=True)
     traceback = models.TextField(blank=True)
     log_end = models.TextField(blank=True)
 
@@ -139,7 +139,7 @@ class Job(models.Model):
                 name="unique_unfinished_resume",
             ),
         ]
-        permissions = [("may_run", "May start, cancel and answer runs, and change what they run with")]
+        permissions = [("can_run", "May start, cancel and answer runs, and change what they run with")]
 
     def __str__(self) -> str:
         name = self.request.get("name") if self.kind == self.Kind.RUN else self.branch
@@ -213,14 +213,10 @@ class Job(models.Model):
             self.status = Job.Status.RUNNING
         return bool(marked)
 
-    @property
-    def why(self) -> Words:
-        """The error, to be told."""
-        return words_from(self.error_words, self.error)
+    def end(self, status: Job.Status, error: UserMessage | None = None, **texts: str) -> bool:
+        """End the job with this status and error; ``texts`` are its result, traceback and log_end.
 
-    def end(self, status: Job.Status, why: Words | None = None, **texts: str) -> bool:
-        """End it, once; ``why`` is its error, ``texts`` its result, traceback and log_end. False where it
-        has ended.
+        False if it has ended before.
         """
         values: dict[str, Any] = {
             "status": status,
@@ -230,8 +226,8 @@ class Job(models.Model):
         if status == self.Status.SUCCEEDED:
             # It was done before a limit could stop it.
             values["limit_hit"] = {}
-        if why is not None:
-            values |= {"error": str(why), "error_words": why.plain()}
+        if error is not None:
+            values["error"] = error
         ended = Job.objects.unfinished().filter(pk=self.pk).update(**values, **texts)
         self.refresh_from_db()
         if self.has_ended:

@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from viewer.messages.message import Words, words_from
+from viewer.messages.message import UserMessage
+from viewer.models.message_field import UserMessageField
 
 
 class Project(models.Model):
@@ -86,7 +87,6 @@ class LocationQuerySet(models.QuerySet["Location"]):
 _CHANGED_BY_OTHERS = (
     "imported_at",
     "read_error",
-    "read_error_words",
     "identity",
     "replaced_by",
     "refused_mark",
@@ -113,10 +113,8 @@ class Location(models.Model):
     secrets_mark = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
-    # Why the location itself could not be read at the last import, in English; empty where it could.
-    read_error = models.TextField(blank=True)
-    # The same as it is told to a person (viewer/messages/message.py).
-    read_error_words = models.JSONField(default=dict, blank=True)
+    # Why the location itself could not be read at the last import.
+    read_error = UserMessageField(null=True, blank=True)
     # Which folder or file was added (viewer/stores/safe_open.py); empty until the first import.
     identity = models.CharField(max_length=100, blank=True)
     # What is at the path instead, where that is something else by now; a person may accept it.
@@ -142,14 +140,12 @@ class Location(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
 
-    def note_import(self, at: datetime, read_error: Words | None, is_news: bool) -> None:
+    def note_import(self, at: datetime, read_error: UserMessage | None, is_news: bool) -> None:
         """Record that it was looked at; where that brought news, open pages are to follow."""
-        self.imported_at, self.read_error = at, str(read_error or "")
-        self.read_error_words = read_error.plain() if read_error else {}
+        self.imported_at, self.read_error = at, read_error
         changes: dict[str, Any] = {
             "imported_at": at,
             "read_error": self.read_error,
-            "read_error_words": self.read_error_words,
             "replaced_by": self.replaced_by,
             "refused_mark": self.refused_mark,
         }
@@ -187,11 +183,6 @@ class Location(models.Model):
         return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
 
     @property
-    def read_error_message(self) -> Words:
-        """To be told where it could not be read."""
-        return words_from(self.read_error_words, self.read_error)
-
-    @property
     def name(self) -> str:
         return Path(self.path).name
 
@@ -212,9 +203,7 @@ class Problem(models.Model):
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")
     source_key = models.CharField(max_length=1000)
-    # In English, and as it is told to a person (viewer/messages/message.py).
-    reason = models.TextField()
-    reason_words = models.JSONField(default=dict, blank=True)
+    reason = UserMessageField()
     kind = models.CharField(max_length=20, choices=Kind)
     fingerprint = models.CharField(max_length=200, blank=True)
     first_seen_at = models.DateTimeField(default=timezone.now)
@@ -227,8 +216,3 @@ class Problem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source_key}: {self.reason}"
-
-    @property
-    def why(self) -> Words:
-        """The reason, to be told."""
-        return words_from(self.reason_words, self.reason)

@@ -11,8 +11,9 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from viewer.messages.message import Words, words_from
+from viewer.messages.message import UserMessage
 from viewer.models.locations import Project
+from viewer.models.message_field import UserMessageField
 from viewer.models.runs import Checkpoint
 
 
@@ -46,9 +47,8 @@ class PreflightCheck(models.Model):
     fingerprint = models.CharField(max_length=200)
     status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
     report = models.JSONField(default=dict, blank=True)
-    # Why nothing was found, in English, and as it is told to a person (viewer/messages/message.py).
-    error = models.TextField(blank=True)
-    error_words = models.JSONField(default=dict, blank=True)
+    # Why nothing was found.
+    error = UserMessageField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -78,22 +78,17 @@ class PreflightCheck(models.Model):
     def has_ended(self) -> bool:
         return self.status in (self.Status.DONE, self.Status.FAILED)
 
-    @property
-    def why(self) -> Words:
-        """The error, to be told."""
-        return words_from(self.error_words, self.error)
-
     def note_start(self) -> None:
         """Its child is being started."""
         self._change(status=self.Status.CHECKING)
 
     def finish(self, report: dict[str, Any]) -> None:
         """Keep what was found. ``report`` is redacted."""
-        self._change(status=self.Status.DONE, report=report, **_told(None), ended_at=timezone.now())
+        self._change(status=self.Status.DONE, report=report, error=None, ended_at=timezone.now())
 
-    def fail(self, why: Words | None) -> None:
+    def fail(self, error: UserMessage | None) -> None:
         """Keep why nothing was found."""
-        self._change(status=self.Status.FAILED, report={}, **_told(why), ended_at=timezone.now())
+        self._change(status=self.Status.FAILED, report={}, error=error, ended_at=timezone.now())
 
     @property
     def effects(self) -> list[dict[str, Any]]:
@@ -115,13 +110,9 @@ class PreflightCheck(models.Model):
 
     def begin_again(self) -> None:
         """Forget what was found, or a failure: it is checked once more."""
-        self._change(status=self.Status.WAITING, report={}, **_told(None), ended_at=None)
+        self._change(status=self.Status.WAITING, report={}, error=None, ended_at=None)
 
     def _change(self, **values: Any) -> None:
         for name, value in values.items():
             setattr(self, name, value)
         PreflightCheck.objects.filter(pk=self.pk).update(**values)
-
-
-def _told(why: Words | None) -> dict[str, Any]:
-    return {"error": str(why or ""), "error_words": why.plain() if why else {}}

@@ -13,7 +13,7 @@ LocationUnreadable           the whole location
 
 from typing import TYPE_CHECKING, Literal
 
-from viewer.messages.message import Worded
+from viewer.messages.message import UserFacingError
 
 if TYPE_CHECKING:
     from viewer.stores.protocol import Entry
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
-class Unreadable(Worded):
+class Unreadable(UserFacingError):
     """One file or row cannot be read. The message is the reason.
 
     ``entry`` is the entry that was read if it is newer than the listed one.
@@ -59,7 +59,7 @@ class Unavailable(Unreadable):
     kind: ProblemKind = "unavailable"
 
 
-class LocationUnreadable(Worded):
+class LocationUnreadable(UserFacingError):
     """Nothing at the location can be read. The message says why, and what to do."""
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.stores.errors import LocationUnreadable, Unavailable
 from viewer.stores.protocol import Entry, Limits, RawCheckpoint, ReadProblem, StoreFormat
 from viewer.stores.safe_open import open_file, open_folder
@@ -26,11 +25,11 @@ MAX_FOLDER_DEPTH = 40
 # Descriptors of folders that are open at once.
 MAX_OPEN_FOLDERS = 16
 _KINDS = (
-    (stat.S_ISFIFO, _("It is a pipe, not a file.")),
-    (stat.S_ISSOCK, _("It is a socket, not a file.")),
-    (stat.S_ISBLK, _("It is a device, not a file.")),
-    (stat.S_ISCHR, _("It is a device, not a file.")),
-    (stat.S_ISDIR, _("It is a folder, although its name ends in .json.")),
+    (stat.S_ISFIFO, "store.pipe"),
+    (stat.S_ISSOCK, "store.socket"),
+    (stat.S_ISBLK, "store.device"),
+    (stat.S_ISCHR, "store.device"),
+    (stat.S_ISDIR, "store.folder_named_json"),
 )
 
 
@@ -77,7 +76,7 @@ class JsonFolder:
         except FileNotFoundError:
             return
         except OSError as error:
-            reason = _cannot_list(error).words
+            reason = _cannot_list(error).message
             yield _unavailable_problem(folder.rstrip("/") or ".", reason, "below" if folder else "anything")
             return
         for file in files:
@@ -89,13 +88,11 @@ class JsonFolder:
                 elif depth < MAX_FOLDER_DEPTH:
                     pending.append((f"{key}/", depth + 1))
                 else:
-                    yield ReadProblem(
-                        _printable(key), Words(_("Its folders are nested too deeply.")), "foreign"
-                    )
+                    yield ReadProblem(_printable(key), UserMessage("store.nested_folders"), "foreign")
             except FileNotFoundError:
                 continue
             except OSError as error:
-                yield _unavailable_problem(key, unavailable(error).words)
+                yield _unavailable_problem(key, unavailable(error).message)
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The file with this relative path; None if there is none, or if the path leads outside."""
@@ -110,7 +107,7 @@ class JsonFolder:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return None
-            return _unavailable_problem(key, unavailable(error).words)
+            return _unavailable_problem(key, unavailable(error).message)
 
     def read(self, entry: Entry) -> RawCheckpoint:
         """The bytes of a file. Raises Unreadable."""
@@ -130,7 +127,7 @@ class JsonFolder:
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                raise Unavailable(_("It is not a file any more."))
+                raise Unavailable("store.no_longer_a_file")
             if (fingerprint := _fingerprint(status)) != entry.fingerprint:
                 entry = replace(
                     entry, fingerprint=fingerprint, size=status.st_size, changed_at=status.st_mtime
@@ -151,7 +148,7 @@ class JsonFolder:
         parts, total, started = [data], len(data), time.monotonic()
         while data and total <= limit:
             if time.monotonic() - started > self.limits.max_seconds:
-                raise Unavailable(_("Reading its bytes was too slow."))
+                raise Unavailable("store.too_slow")
             data = os.read(file, 1024 * 1024)
             parts.append(data)
             total += len(data)
@@ -195,10 +192,10 @@ def _descend(root: int, parts: list[str]) -> int:
 def unavailable(error: OSError) -> Unavailable:
     """The error for a file whose bytes the system does not provide."""
     if isinstance(error, FileNotFoundError):
-        return Unavailable(_("It disappeared while it was being read."))
+        return Unavailable("store.vanished")
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return Unavailable(_("It, or the folder that it is in, has become a link."))
-    return Unavailable(_("It could not be read: %(why)s."), why=str(error.strerror))
+        return Unavailable("store.became_link")
+    return Unavailable("store.read_failed", why=str(error.strerror))
 
 
 def _fingerprint(status: os.stat_result) -> str:
@@ -210,20 +207,20 @@ def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:
     fingerprint = _fingerprint(status)
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
-            return _foreign(key, _("Its name contains characters that cannot be shown."), fingerprint)
+            return _foreign(key, "store.name_unprintable", fingerprint)
         return Entry(key, fingerprint, status.st_size, status.st_mtime)
     if stat.S_ISLNK(status.st_mode):
-        return _foreign(key, _("It is a link, and links are not followed."), fingerprint)
-    reason = next((reason for test, reason in _KINDS if test(status.st_mode)), _("It is not a file."))
+        return _foreign(key, "store.link", fingerprint)
+    reason = next((reason for test, reason in _KINDS if test(status.st_mode)), "store.not_a_file")
     return _foreign(key, reason, fingerprint)
 
 
 def _foreign(key: str, reason: str, fingerprint: str) -> ReadProblem:
-    return ReadProblem(_printable(key), Words(reason), "foreign", fingerprint)
+    return ReadProblem(_printable(key), UserMessage(reason), "foreign", fingerprint)
 
 
 def _unavailable_problem(
-    key: str, reason: Words, hides: Literal["below", "anything"] = "below"
+    key: str, reason: UserMessage, hides: Literal["below", "anything"] = "below"
 ) -> ReadProblem:
     return ReadProblem(_printable(key), reason, "unavailable", hides=hides)
 
@@ -235,7 +232,7 @@ def _printable(key: str) -> str:
 
 def _cannot_list(error: OSError) -> LocationUnreadable:
     if isinstance(error, FileNotFoundError):
-        return LocationUnreadable(_("The folder does not exist any more."))
+        return LocationUnreadable("store.folder_missing")
     if isinstance(error, NotADirectoryError):
-        return LocationUnreadable(_("It is not a folder any more."))
-    return LocationUnreadable(_("The folder cannot be listed: %(why)s."), why=str(error.strerror))
+        return LocationUnreadable("store.not_a_folder")
+    return LocationUnreadable("store.folder_not_listed", why=str(error.strerror))

@@ -16,7 +16,6 @@ from typing import Literal
 import msgspec
 
 from viewer.engines import packages
-from viewer.messages.message import gettext_noop as _
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
@@ -84,7 +83,7 @@ class LocationReader:
             yield from (with_redacted_key(item, self._known) for item in self._ask(List()))
         with found_at(self._address.path, self._address.roots) as now:
             if not now.identity.matches(self.identity):
-                raise LocationUnreadable(_("It disappeared or was replaced while it was read. Try again."))
+                raise LocationUnreadable("store.disappeared")
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The entry with this key; None if there is none. Raises LocationUnreadable."""
@@ -124,9 +123,7 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
     with ExitStack() as stack:
         found = stack.enter_context(found_at(address.path, address.roots))
         if address.identity is not None and not address.identity.matches(found.identity):
-            replaced = LocationReplaced(
-                _("It was replaced since it was added: something else is at its path now.")
-            )
+            replaced = LocationReplaced("store.replaced")
             replaced.identity = str(found.identity)
             raise replaced
         message = Open("", address.limits, secrets=address.secrets, engines=packages(address.engine))

@@ -12,8 +12,7 @@ from struct import iter_unpack
 
 import zstandard
 
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import ProblemKind, Unreadable
 from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store
@@ -56,21 +55,20 @@ def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) ->
     try:
         return packed(read_snapshot(store, entry, known))
     except Unreadable as error:
-        return problem_with(error.entry or entry, error.kind, error.words)
+        return problem_with(error.entry or entry, error.kind, error.message)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         # A library that lacks memory may raise anything, and a panic of one is not an Exception.
         if isinstance(error, MemoryError) or _is_short_of_memory():
-            return problem_with(entry, "refused", too_much_memory(store.limits).words)
+            return problem_with(entry, "refused", too_much_memory(store.limits).message)
         # An error of Forkline's own must not stop the import. Its message may quote the checkpoint.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
         logger.error("reading %s: %s\n%s", entry.key, kind, trace)
-        reason = _("Forkline failed to read it (%(kind)s). The file is not at fault. See Forkline's log.")
-        return problem_with(entry, "broken", Words(reason, {"kind": kind}))
+        return problem_with(entry, "broken", UserMessage("store.internal_error", {"kind": kind}))
 
 
-def problem_with(entry: Entry, kind: ProblemKind, reason: Words) -> ReadProblem:
+def problem_with(entry: Entry, kind: ProblemKind, reason: UserMessage) -> ReadProblem:
     """The problem of an entry that cannot be read."""
     return ReadProblem(entry.key, reason, kind, entry.fingerprint, entry.changed_at)
 

@@ -23,7 +23,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage
 from viewer.stores.errors import ProblemKind
 
 
@@ -74,7 +74,7 @@ class ReadProblem:
     """
 
     key: str
-    reason: Words
+    reason: UserMessage
     kind: ProblemKind
     fingerprint: str = ""
     changed_at: float | None = None

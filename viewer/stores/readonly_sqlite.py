@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 import apsw
 
-from viewer.messages.message import gettext_noop as _
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.protocol import Limits
 from viewer.stores.safe_open import Identity, open_file
@@ -85,7 +84,7 @@ class ReadonlyDatabase:
                 self._check_opened(before)
         except OSError as error:
             self.close()
-            raise LocationUnreadable(_("The file cannot be opened: %(why)s."), why=_why(error)) from None
+            raise LocationUnreadable("store.file_not_opened", why=_why(error)) from None
         except BaseException:
             self.close()
             raise
@@ -113,7 +112,7 @@ class ReadonlyDatabase:
             with suppress(OSError):
                 status = os.fstat(descriptor)
                 if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in known:
-                    raise LocationReplaced(_("Its folder was replaced while it was opened."))
+                    raise LocationReplaced("store.folder_replaced")
 
     @property
     def is_open(self) -> bool:
@@ -163,9 +162,9 @@ class ReadonlyDatabase:
     def _check_identity(self) -> None:
         status, expected = self._status(), self._file.identity
         if status is None:
-            raise LocationUnreadable(_("There is nothing at this path."))
+            raise LocationUnreadable("store.nothing_at_path")
         if expected and (status.st_dev, status.st_ino) != (expected.device, expected.inode):
-            raise LocationReplaced(_("The file was replaced while it was read."))
+            raise LocationReplaced("store.file_replaced")
 
     def _address(self) -> tuple[str, bool]:
         """The URI that SQLite opens, and whether it may write there."""
@@ -193,12 +192,10 @@ class ReadonlyDatabase:
             status = self._status(end)
             name = self._file.name + end
             if status is not None and not stat.S_ISREG(status.st_mode):
-                raise LocationUnreadable(
-                    _("“%(name)s” is not a plain file, so the store is not opened."), name=name
-                )
+                raise LocationUnreadable("store.companion_not_a_file", name=name)
             if end != "-shm" and status is not None and status.st_size > MAX_LOG_BYTES:
                 raise LocationUnreadable(
-                    _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),
+                    "store.companion_too_large",
                     name=name,
                     size=f"{status.st_size:,}",
                     most=f"{MAX_LOG_BYTES:,}",
@@ -209,9 +206,7 @@ class ReadonlyDatabase:
         try:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LOG_BYTES:
-                raise LocationUnreadable(
-                    _("A writer has left its log, and the file is too large to be read with it.")
-                )
+                raise LocationUnreadable("store.journal_too_large")
             with open(target, "xb") as copy:
                 left = status.st_size
                 while left > 0 and (data := os.read(source, min(left, 1024 * 1024))):

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from viewer.messages.message import gettext_noop as _
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 
 # The folders above the location need not be readable.
@@ -133,10 +132,7 @@ def _last(part: str, above: int) -> Found:
 
 def _is_link(part: str) -> LocationReplaced:
     return LocationReplaced(
-        _(
-            "“%(part)s” in its path is a link now, and links are not followed. "
-            "Add the path that it leads to instead."
-        ),
+        "store.link_in_path",
         part=part.encode("utf-8", "backslashreplace").decode(),
     )
 
@@ -146,7 +142,7 @@ def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUn
         if above >= 0 and stat.S_ISLNK(os.stat(part, dir_fd=above, follow_symlinks=False).st_mode):
             return _is_link(part)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return LocationUnreadable(_("There is nothing at this path."))
+        return LocationUnreadable("store.nothing_at_path")
     if isinstance(error, OSError):
-        return LocationUnreadable(_("The path cannot be opened: %(why)s."), why=str(error.strerror))
-    return LocationUnreadable(_("The path cannot be opened: it is not a valid path."))
+        return LocationUnreadable("store.path_failed", why=str(error.strerror))
+    return LocationUnreadable("store.path_invalid")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from viewer.messages.message import gettext_noop as _
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
@@ -27,10 +26,10 @@ _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MAX_DIGITS)
 # A string that does not end extends to the end of the data, so that it is matched only once.
 _STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
-    b"\x1f\x8b": _("It is compressed with gzip."),
-    b"PK\x03\x04": _("It is a ZIP archive."),
-    b"SQLite format 3\x00": _("It is an SQLite file: add it as a location."),
-    b"%PDF": _("It is a PDF."),
+    b"\x1f\x8b": "store.gzip",
+    b"PK\x03\x04": "store.zip",
+    b"SQLite format 3\x00": "store.nested_sqlite",
+    b"%PDF": "store.pdf",
 }
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -84,7 +83,7 @@ def _recognised(
             return store_format.snapshot_of(body, raw.entry, ids)
         except Foreign as error:
             foreign = foreign or error
-    raise foreign or Foreign(_("It is JSON, but not a checkpoint of a known engine."))
+    raise foreign or Foreign("store.json_not_a_checkpoint")
 
 
 def _redacted_ids(ids: RecordedIds, known: KnownSecrets) -> RecordedIds:
@@ -106,14 +105,14 @@ def checked_text(data: bytes, limits: Limits) -> bytes:
 def _check_start(data: bytes) -> None:
     """Raise Unreadable if the first bytes show that this is not JSON."""
     if not data or data.isspace():
-        raise Incomplete(_("It is empty."))
+        raise Incomplete("store.empty")
     for start, reason in _FOREIGN_STARTS.items():
         if data.startswith(start):
             raise Foreign(reason)
     if data.startswith(_BYTE_ORDER_MARKS):
-        raise Broken(_("It starts with a byte order mark, which the engine cannot read."))
+        raise Broken("store.byte_order_mark")
     if data.startswith(b"\0"):
-        raise Incomplete(_("It contains zero bytes where text is expected."))
+        raise Incomplete("store.zero_bytes")
 
 
 def _utf8(data: bytes) -> bytes:
@@ -122,14 +121,12 @@ def _utf8(data: bytes) -> bytes:
         return data
     except UnicodeDecodeError as error:
         if error.end >= len(data) and error.reason == "unexpected end of data":
-            raise Incomplete(_("It ends in the middle of a character.")) from None
+            raise Incomplete("store.truncated_character") from None
     try:
         # The first versions of CrewAI wrote in the locale's encoding.
         return data.decode("cp1252").encode("utf-8")
     except UnicodeDecodeError as error:
-        raise Broken(
-            _("Its text is neither UTF-8 nor Windows-1252 (byte %(byte)d)."), byte=error.start
-        ) from None
+        raise Broken("store.encoding_unknown", byte=error.start) from None
 
 
 def _check_numbers(data: bytes) -> None:
@@ -140,7 +137,7 @@ def _check_numbers(data: bytes) -> None:
         if not data[step : step + 16].isdigit():
             continue
         if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
-            raise Broken(_("It contains a number of more than %(most)d digits."), most=MAX_DIGITS)
+            raise Broken("store.number_too_long", most=MAX_DIGITS)
 
 
 def _check_depth(data: bytes, limits: Limits, started: float) -> None:
@@ -164,13 +161,13 @@ def _check_time(limits: Limits, started: float) -> None:
 
 def too_slow(limits: Limits) -> Refused:
     """The error for an entry that takes too much processor time."""
-    return Refused(_("Reading it took more than %(most)s seconds."), most=f"{limits.max_seconds:g}")
+    return Refused("store.parse_timed_out", most=f"{limits.max_seconds:g}")
 
 
 def too_large(size: int, limits: Limits) -> Refused:
     """The error for an entry of this many bytes."""
     return Refused(
-        _("It has %(size)s bytes. The limit is %(most)s."),
+        "store.file_too_large",
         size=f"{size:,}",
         most=f"{limits.max_bytes:,}",
     )
@@ -178,16 +175,16 @@ def too_large(size: int, limits: Limits) -> Refused:
 
 def too_much_memory(limits: Limits) -> Refused:
     """The error for an entry that takes too much memory."""
-    return Refused(_("Reading it takes more than %(most)d MB of memory."), most=limits.max_memory // 2**20)
+    return Refused("store.too_much_memory", most=limits.max_memory // 2**20)
 
 
 def _too_deep(limits: Limits) -> Refused:
-    return Refused(_("It is nested more than %(most)d levels deep."), most=limits.max_depth)
+    return Refused("store.nested_json", most=limits.max_depth)
 
 
 def _not_json(error: Exception) -> Incomplete:
     """The error for data that are not JSON, without the library's message, which may quote them."""
     match = re.search(r"byte (\d+)", str(error))
     if match:
-        return Incomplete(_("Invalid JSON at byte %(byte)s."), byte=match[1])
-    return Incomplete(_("Truncated JSON."))
+        return Incomplete("store.json_invalid", byte=match[1])
+    return Incomplete("store.json_truncated")

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import apsw
 
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.stores.errors import (
     Broken,
     LocationRefused,
@@ -25,10 +24,7 @@ from viewer.stores.snapshots import too_large
 from viewer.stores.sqlite_errors import UnfinishedWrite, is_damage, location_error, row_error
 
 TABLE = "checkpoints"
-EMPTY_TABLE = _(
-    "The table of checkpoints is empty. CrewAI leaves it empty if its Python has an SQLite older than 3.45, "
-    "which cannot store them: it only logs the failure."
-)
+EMPTY_TABLE = "store.table_empty"
 # How many rows that a damaged page hides are looked up one by one.
 MAX_PROBES = 20_000
 # How often a store is read again because a writer has changed it.
@@ -87,7 +83,7 @@ class SqliteStore:
         """Each row once, by its id. Raises LocationUnreadable."""
         found = self._retried(self._listed)
         if not found:
-            yield ReadProblem(TABLE, Words(EMPTY_TABLE), "foreign", "empty")
+            yield ReadProblem(TABLE, UserMessage(EMPTY_TABLE), "foreign", "empty")
         yield from found
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
@@ -102,9 +98,9 @@ class SqliteStore:
         try:
             data, parent_id, branch = self._retried(lambda: self._row(entry))
         except LocationRefused as error:
-            raise Refused(error.words.text, **error.words.values) from None
+            raise Refused(error.message) from None
         except LocationUnreadable as error:
-            raise Unavailable(error.words.text, **error.words.values) from None
+            raise Unavailable(error.message) from None
         key = entry.real_key
         return RawCheckpoint(
             entry, data, lambda store_format: store_format.ids_in_row(key, parent_id, branch)
@@ -127,10 +123,10 @@ class SqliteStore:
         except (apsw.Error, MemoryError) as error:
             raise row_error(error, self.limits) from None
         if not rows or _text(rows[0][3]) != entry.real_key:
-            raise Unavailable(_("The row disappeared while it was being read."))
+            raise Unavailable("store.row_vanished")
         data, parent_id, branch, _id = rows[0]
         if data is None:
-            raise Broken(_("Its data are neither JSON nor text."))
+            raise Broken("store.row_not_json_or_text")
         return data, _text(parent_id) or None, _text(branch)
 
     def _plain_columns(self) -> frozenset[str]:
@@ -140,14 +136,14 @@ class SqliteStore:
             TABLE,
         )
         if not kinds:
-            raise LocationUnreadable(_("It is an SQLite file without a table of checkpoints."))
+            raise LocationUnreadable("store.no_table")
         if kinds[0][0] != "table" or "virtual" in _text(kinds[0][1]).lower().split("(")[0]:
             raise _not_a_plain_table()
         columns = self._query("SELECT CAST(name AS BLOB), hidden FROM pragma_table_xinfo(?)", TABLE)
         # Reading a generated column would evaluate its expression.
         plain = frozenset(_text(name) for name, hidden in columns if not hidden)
         if not plain >= _COLUMNS:
-            raise LocationUnreadable(_("Its table of checkpoints has no columns “id” and “data”."))
+            raise LocationUnreadable("store.columns_missing")
         names = {_text(name).lower() for name, _hidden in columns}
         self._rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), "")
         if not self._rowid:
@@ -178,7 +174,7 @@ class SqliteStore:
         listed = [self._entry_or_problem(row) for row in rows]
         found = {item.key: item for item in listed}
         if not is_complete:
-            reason = Words(_("Part of the table is damaged: rows may be missing."))
+            reason = UserMessage("store.table_partly_damaged")
             found[TABLE] = ReadProblem(TABLE, reason, "broken", hides="anything")
         return list(found.values())
 
@@ -218,7 +214,7 @@ class SqliteStore:
         fingerprint = f"{rowid}:{kind}:{size}:{checksum:08x}"
         key = _text(row_id)
         if not key or not key.isprintable() or len(key) > MAX_ID_LENGTH:
-            reason = Words(_("The row has no id that can be shown."))
+            reason = UserMessage("store.row_without_id")
             return ReadProblem(f"row {rowid}", reason, "broken", fingerprint)
         return Entry(key, fingerprint, size or 0)
 
@@ -244,11 +240,11 @@ class SqliteStore:
                 if self._database.is_unchanged() and not is_passing:
                     raise raised from None
                 self._database.reset()
-        raise LocationUnreadable(_("A writer changed it each time it was read. Try again."))
+        raise LocationUnreadable("store.changed_while_read")
 
 
 def _not_a_plain_table() -> LocationUnreadable:
-    return LocationUnreadable(_("“%(table)s” is not a plain table, so it is not read."), table=TABLE)
+    return LocationUnreadable("store.table_not_plain", table=TABLE)
 
 
 def _text(value: object) -> str:

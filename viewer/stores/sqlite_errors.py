@@ -2,7 +2,6 @@
 
 import apsw
 
-from viewer.messages.message import gettext_noop as _
 from viewer.stores.errors import (
     Incomplete,
     LocationRefused,
@@ -33,7 +32,7 @@ class UnfinishedWrite(LocationUnreadable):
     """A writer has not finished a transaction, and only a writer can roll it back."""
 
     def __init__(self) -> None:
-        super().__init__(_("A writer did not finish. Open the file once with the program that wrote it."))
+        super().__init__("store.half_written")
 
 
 def is_damage(error: BaseException) -> bool:
@@ -46,18 +45,18 @@ def is_damage(error: BaseException) -> bool:
 def location_error(error: Exception, limits: Limits) -> LocationUnreadable:
     """The error for a file that cannot be read."""
     if isinstance(error, _LOCKED):
-        return LocationUnreadable(_("Another program has locked the file. Try again."))
+        return LocationUnreadable("store.locked")
     if isinstance(error, apsw.InterruptError):
         return _refused(too_slow(limits))
     if isinstance(error, _NO_MEMORY):
         return _refused(too_much_memory(limits))
     if isinstance(error, apsw.NotADBError):
-        return LocationUnreadable(_("It is not an SQLite file, or it is encrypted."))
+        return LocationUnreadable("store.not_sqlite")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError):
         return UnfinishedWrite()
     if isinstance(error, _PASSING):
-        return LocationUnreadable(_("The file could not be read: %(why)s. Try again."), why=_why(error))
-    return LocationUnreadable(_("The file is damaged: its table cannot be read."))
+        return LocationUnreadable("store.read_failed_retry", why=_why(error))
+    return LocationUnreadable("store.table_damaged")
 
 
 def row_error(error: Exception, limits: Limits) -> Unreadable:
@@ -67,17 +66,17 @@ def row_error(error: Exception, limits: Limits) -> Unreadable:
     if isinstance(error, _NO_MEMORY):
         return too_much_memory(limits)
     if isinstance(error, apsw.TooBigError):
-        return Refused(_("The row exceeds SQLite's limit."))
+        return Refused("store.row_too_large")
     if isinstance(error, _PASSING):
-        return Unavailable(_("It could not be read: %(why)s."), why=_why(error))
+        return Unavailable("store.read_failed", why=_why(error))
     if "JSON" in str(error):
-        return Incomplete(_("SQLite cannot read the row's data as JSON."))
+        return Incomplete("store.row_not_json")
     # A writer may be active. If the row does not change for a while, it counts as broken.
-    return Incomplete(_("The row is on a damaged page."))
+    return Incomplete("store.row_damaged")
 
 
 def _refused(error: Unreadable) -> LocationRefused:
-    return LocationRefused(error.words.text, **error.words.values)
+    return LocationRefused(error.message)
 
 
 def _why(error: Exception) -> str:

@@ -3,7 +3,6 @@
 import os
 import stat
 
-from viewer.messages.message import gettext_noop as _
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.safe_open import Found, open_file
 
@@ -16,15 +15,13 @@ def check_is_sqlite(found: Found) -> None:
     start = b""
     if stat.S_ISREG(status.st_mode):
         if status.st_size == 0:
-            raise LocationUnreadable(_("The file is empty until its first checkpoint is written."))
+            raise LocationUnreadable("store.file_empty")
         try:
             start = _first_bytes(found.name, found.folder, len(_MAGIC))
         except OSError as error:
-            raise LocationUnreadable(
-                _("The path cannot be opened: %(why)s."), why=str(error.strerror)
-            ) from None
+            raise LocationUnreadable("store.path_failed", why=str(error.strerror)) from None
     if start != _MAGIC:
-        raise LocationUnreadable(_("It is neither a folder nor an SQLite file."))
+        raise LocationUnreadable("store.unknown_kind")
 
 
 def is_in_wal_mode(name: str, folder: int) -> bool:

@@ -23,7 +23,7 @@ from viewer.importing import (
     removal_blocker,
     remove_location,
 )
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 
 RUNS_A_PAGE = 100
@@ -89,7 +89,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     location.refresh_from_db()
     found = location.checkpoints.count() - before
     if location.read_error:
-        reason = told(location.read_error_message)
+        reason = translate(location.read_error)
         messages.error(request, _("This location cannot be read: %(reason)s") % {"reason": reason})
     elif found > 0:
         words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)

@@ -23,7 +23,7 @@ from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.jobs.execution.redact_again import redact_jobs_again
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
 from viewer.views.limits import limits_of_project
@@ -39,7 +39,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     if request.method == "POST":
         form = _sent_form(request, engine_of(location), found)
         if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
-            form.add_error(None, told(conflict))
+            form.add_error(None, translate(conflict))
         if form.is_valid():
             _confirm(location, form, request)
             _hide_secrets_of(location)
@@ -101,7 +101,7 @@ def _conflict(form: ProjectForm) -> str:
     names = ("folder", "interpreter", "environment_file", "entry_points")
     shown = {name: form[name].value() or "" for name in names}
     conflict = conflict_of(Project(**shown))
-    return told(conflict) if conflict else ""
+    return translate(conflict) if conflict else ""
 
 
 def _is_allowed(interpreter: Path) -> bool:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
 from viewer.lineage.drawing import NoLayout
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
 from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_words
@@ -62,7 +62,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
         try:
             return context | {"view": "graph", "overview": overview_of(run, at)}
         except NoLayout as error:
-            context["no_layout"] = told(error)
+            context["no_layout"] = translate(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
     pruned = request.GET.get("pruned") == "shown"
     attempts = request.GET.get("attempts") == "shown"

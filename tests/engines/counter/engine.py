@@ -21,7 +21,7 @@ from viewer.engines.protocol import (
     Runner,
     Tab,
 )
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage, plain_text
 
 COUNTING = RootKind(
     name="counting",
@@ -113,7 +113,7 @@ def editable(contents: Contents) -> Editable:
 def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
     for name, value in contents.state.items():
         if name not in (edits.state or {}):
-            yield HiddenPlace(Words("%(name)s in the state", {"name": name}), value)
+            yield HiddenPlace(plain_text(f"{name} in the state"), value)
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
@@ -177,16 +177,16 @@ class Counter:
     def outlook(self, contents: Contents, source: Any = None) -> Outlook:
         return Outlook()
 
-    def missing_prompt(self, contents: Contents, edits: Edits) -> Words | None:
+    def missing_prompt(self, contents: Contents, edits: Edits) -> UserMessage | None:
         return None
 
     def cost(self, contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
         return 0, 0
 
-    def missing_code(self, contents: Contents) -> Words | None:
+    def missing_code(self, contents: Contents) -> UserMessage | None:
         return None
 
-    def former_values(self, contents: Contents, edits: Edits) -> Words | None:
+    def former_values(self, contents: Contents, edits: Edits) -> UserMessage | None:
         return None
 
     def kickoff_inputs(self, contents: Contents, kind: str) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ def test_the_users_input_is_deleted_if_the_job_cannot_start(make_job: MakeJob, p
     job.refresh_from_db()
     ensure_finished(job)
     assert (job.status, job.request["inputs"]) == ("failed", {"word": None})
-    assert "its location was removed" in job.error
+    assert "its location was removed" in str(job.error)
     assert kept(job.folder) == {}
 
 
@@ -84,7 +84,7 @@ def test_a_job_is_followed_although_its_environment_file_breaks(
     file.write_bytes(content) if content else file.mkdir()
     ensure_finished(job)
     # It is refused in words, before anything has run, and its file is not quoted.
-    assert job.status == "failed" and "environment file" in job.error and "\\xff" not in job.error
+    assert job.status == "failed" and "environment file" in str(job.error) and "\\xff" not in str(job.error)
     # One that was under way when it broke is followed to its end.
     other = make_job("succeeds.py")
     Job.objects.filter(pk=other.pk).update(status=Job.Status.STARTING)

@@ -14,6 +14,7 @@ from tests.jobs.conftest import MakeJob
 from viewer.access.login_links import teammate
 from viewer.cli.starting import outcome_of
 from viewer.jobs.execution.follow import ensure_finished
+from viewer.messages.message import plain_text
 from viewer.models import Job
 from viewer.presentation.jobs.status import sentence, status_words
 from viewer.presentation.jobs.warnings import warnings_of
@@ -41,7 +42,7 @@ def test_the_outcome_counts_failed_writes_with_the_reason(
     make_job: MakeJob, client: Client, why: dict[str, Any], words: str
 ) -> None:
     job = ended(make_job, why)
-    assert (job.status, job.error, job.result) == ("succeeded", words, "four tasks done")
+    assert (job.status, str(job.error), job.result) == ("succeeded", words, "four tasks done")
     assert job.is_incomplete
     assert status_words(job) == "checkpoints missing"
     assert "but checkpoints are missing" in sentence(job)
@@ -72,7 +73,7 @@ def test_a_run_without_failed_writes_succeeds_without_an_error(make_job: MakeJob
 
 def test_a_run_that_fails_keeps_its_own_error_and_warns(make_job: MakeJob) -> None:
     job = ended(make_job, FULL)
-    Job.objects.filter(pk=job.pk).update(status="failed", error="the tool broke", error_words={})
+    Job.objects.filter(pk=job.pk).update(status="failed", error=plain_text("the tool broke"))
     job.refresh_from_db()
     assert warnings_of(job) == ["A checkpoint could not be written: No space left on device"]
 

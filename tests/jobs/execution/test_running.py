@@ -37,25 +37,27 @@ def test_a_successful_runner_leaves_every_event_once_and_its_result(make_job: Ma
 def test_a_runner_that_raises_leaves_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
     job = carried(make_job("raises.py"))
     assert job.status == "failed"
-    assert job.error.startswith("the tool has no file")
+    assert str(job.error).startswith("the tool has no file")
     assert "RuntimeError" in job.traceback
     assert "is what I was given" in job.log_end
     assert "sk-tiny" not in (job.folder / "log.txt").read_text()
-    shown = "".join([job.error, job.traceback, job.log_end, json.dumps([e.data for e in job.events.all()])])
+    shown = "".join(
+        [str(job.error), job.traceback, job.log_end, json.dumps([e.data for e in job.events.all()])]
+    )
     assert "sk-tiny" not in shown
 
 
 def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_job: MakeJob) -> None:
     job = carried(make_job("exits.py"))
     assert job.status == "failed"
-    assert "exit status 3" in job.error
+    assert "exit status 3" in str(job.error)
     assert job.log_end == "about to leave\n"
 
 
 def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
     job = carried(make_job("dies_at_once.py"))
     assert job.status == "failed"
-    assert "exit status 1" in job.error
+    assert "exit status 1" in str(job.error)
     assert "No module named 'crewai'" in job.log_end
 
 
@@ -111,7 +113,7 @@ def test_a_runner_ended_by_a_signal_is_not_started_again(
     follower.join(20)
     job.refresh_from_db()
     assert job.status == ended_as
-    assert number.name in job.error
+    assert number.name in str(job.error)
     ensure_finished(job)
     assert marks(project) == [str(job.pk)]
 
@@ -164,5 +166,5 @@ def test_a_project_that_cannot_run_fails_the_job_with_the_reason(
     Project.objects.filter(pk=project.pk).update(**change)
     job = carried(Job.objects.get(pk=make_job("succeeds.py").pk))
     assert job.status == "failed"
-    assert words in job.error
+    assert words in str(job.error)
     assert marks(project) == []

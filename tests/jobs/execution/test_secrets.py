@@ -105,5 +105,5 @@ def test_no_key_in_a_preflight_report_is_stored(
     failed = PreflightCheck.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")
     run_check(failed)
     failed.refresh_from_db()
-    assert failed.status == PreflightCheck.Status.FAILED and found_in(failed.error) == []
+    assert failed.status == PreflightCheck.Status.FAILED and found_in(str(failed.error)) == []
     assert in_database() == []

@@ -14,12 +14,14 @@ from viewer.jobs.execution.event_rows import redacted_data
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.outcome import outcome_of
 from viewer.jobs.spool import SpoolEvent
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Job, JobEvent, Project
 
 GERMAN = {
-    "The model %(model)r cannot be used here: %(error)s": "Das Modell %(model)r geht hier nicht: %(error)s",
-    "A checkpoint could not be written: %(error)s": "Nicht geschrieben: %(error)s",
+    "The model %(model)r cannot be used here: %(kind)s: %(error)s": (
+        "Das Modell %(model)r geht hier nicht: %(error)s"
+    ),
+    "The prompt cache was not warmed: %(kind)s: %(error)s": "Nicht vorgewärmt: %(error)s",
     "Stopped at the project's limit of %(amount)s a day.": "Halt beim Tageslimit von %(amount)s.",
     "The run's program ended with exit status %(status)d before it said how the run went.": (
         "Das Programm endete mit %(status)d."
@@ -55,7 +57,7 @@ def test_a_refusal_by_the_runner_is_translated_with_its_values(
     assert "Das Modell &#x27;100%(x)s&#x27; geht hier nicht: 50 %s &lt;off&gt;" in shown(reader, job, "de")
     assert "The model &#x27;100%(x)s&#x27; cannot be used here" in shown(reader, job, "en")
     job.refresh_from_db()
-    assert job.error == "The model '100%(x)s' cannot be used here: 50 %s <off>"
+    assert str(job.error) == "The model '100%(x)s' cannot be used here: ValueError: 50 %s <off>"
 
 
 def test_a_warning_of_the_runner_is_translated_with_its_values(
@@ -63,8 +65,8 @@ def test_a_warning_of_the_runner_is_translated_with_its_values(
 ) -> None:
     (Path(project.folder) / "why.txt").write_text("50 %s <off>")
     job = make_job("refuses.py")
-    assert "Nicht geschrieben: 50 %s &lt;off&gt;" in shown(reader, job, "de")
-    assert "A checkpoint could not be written: 50 %s &lt;off&gt;" in shown(reader, job, "en")
+    assert "Nicht vorgewärmt: 50 %s &lt;off&gt;" in shown(reader, job, "de")
+    assert "The prompt cache was not warmed: OSError: 50 %s &lt;off&gt;" in shown(reader, job, "en")
 
 
 def test_the_limit_that_stopped_a_run_is_translated_with_its_numbers(
@@ -88,13 +90,16 @@ def test_an_old_warning_without_a_message_is_shown_as_stored(reader: Client, mak
     assert "50%." in shown(reader, job, "de")
 
 
-def test_a_message_that_differs_from_its_event_is_not_stored(make_job: MakeJob) -> None:
-    words = {"text": "All is %(what)s.", "values": {"what": "well"}}
-    for kind, data in {"warning": {"message": "It broke."}, "ended": {"error": "It broke."}}.items():
-        line = SpoolEvent(seq=1, at=0.0, kind=kind, data={**data, "words": words})
-        assert redacted_data(line, lambda value: value) == {**data, "words": {}}
-        line["data"] = dict.fromkeys(data, "All is well.") | {"words": words}
-        assert redacted_data(line, lambda value: value)["words"] == words
+def test_a_secret_that_only_the_whole_text_shows_is_hidden() -> None:
+    message = UserMessage("crewai.cache_failed", {"kind": "password", "error": "hunter22"})
+
+    def hide(value: object) -> object:
+        return value.replace("password: hunter22", "[redacted]") if isinstance(value, str) else value
+
+    data = {"message": message.as_data()}
+    stored = redacted_data(SpoolEvent(seq=1, at=0.0, kind="warning", data=data), hide)
+    assert message_from(stored["message"]) == redacted_message(message, hide)
+    assert str(redacted_message(message, hide)) == "The prompt cache was not warmed: [redacted]"
 
 
 def test_a_key_in_a_value_is_redacted_in_every_language(
@@ -104,7 +109,7 @@ def test_a_key_in_a_value_is_redacted_in_every_language(
     job = make_job("refuses.py")
     assert KEY not in shown(reader, job, "de") and KEY not in shown(reader, job, "en")
     job.refresh_from_db()
-    assert KEY not in f"{job.error} {job.error_words} {[event.data for event in job.events.all()]}"
+    assert KEY not in f"{job.error} {[event.data for event in job.events.all()]}"
 
 
 def test_the_exit_of_a_runner_is_translated(reader: Client, make_job: MakeJob) -> None:
@@ -116,10 +121,10 @@ def test_a_refused_start_is_translated(reader: Client, make_job: MakeJob, projec
     assert f"„{project.name}“ ist nicht bestätigt." in shown(reader, make_job(), "de")
 
 
-def test_a_message_that_differs_from_the_error_is_not_shown() -> None:
+def test_an_error_of_a_runner_of_the_version_before_is_its_text() -> None:
     last = {
         "status": "failed",
         "error": "It broke.",
         "words": {"text": "All is %(what)s.", "values": {"what": "well"}},
     }
-    assert outcome_of(last, None, has_events=True, is_cancelled=False).error == Words("It broke.")
+    assert outcome_of(last, None, has_events=True, is_cancelled=False).error == plain_text("It broke.")

@@ -9,9 +9,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import Reporter
 
-why = Refused(
-    "The model %(model)r cannot be used here: %(error)s", model="100%(x)s", error=Path("why.txt").read_text()
-)
+why = Refused("crewai.model_unusable", model="100%(x)s", kind="ValueError", error=Path("why.txt").read_text())
 reporter = Reporter(tiny.begin())
-reporter.warn("A checkpoint could not be written: %(error)s", error=Path("why.txt").read_text())
-reporter.end("failed", error=why.words)
+reporter.warn("crewai.cache_failed", kind="OSError", error=Path("why.txt").read_text())
+reporter.end("failed", error=why.message)

@@ -7,7 +7,7 @@ from pathlib import Path
 import tiny
 
 sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
-from forkline_runner.messages import english, words
+from forkline_runner.messages import message, plain_text
 from forkline_runner.questions import Questions
 from forkline_runner.reporting import Reporter
 
@@ -17,7 +17,7 @@ questions = Questions(tiny.FOLDER, reporter, tiny.load_spool().answer_name)
 found = json.loads(Path("keys.json").read_text())
 text = "\n".join(found["texts"])
 # Neither half looks like a key.
-split = words("%(kind)s: %(error)s", kind="password", error="CANARY79")
+split = message("crewai.cache_failed", kind="password", error="CANARY79")
 print(text, file=sys.stderr, flush=True)
 if tiny.request().get("kind") == "preflight":
     part = {"what": "tools", "name": text, "task": 1, "agent": text, "fate": "lost"}
@@ -30,15 +30,14 @@ if tiny.request().get("kind") == "preflight":
         "choices": [["1", text]],
     }
     notes = [{"what": "unwritten", "detail": text}]
-    told = [words("%(text)s", text=text), split]
-    blocks = {"blocks": list(map(english, told)), "block_words": told}
+    blocks = {"blocks": [plain_text(text), split]}
     reporter.write("preflight", report={"components": [part], "questions": [asked], "notes": notes, **blocks})
     reporter.end("succeeded")
     sys.exit()
 reporter.warn(text)
-reporter.warn("%(text)s", text=text)
-reporter.warn(split["text"], **split["values"])
-reporter.warn("%(all)s", all=[words("%(text)s", text=text), split])
+reporter.warn("plain_text", text=text)
+reporter.warn(split["code"], **split["values"])
+reporter.warn("import.being_written", why=[plain_text(text), split])
 step = {"unit": "1", "position": 1, "title": text, "action": "runs"}
 reporter.write("steps", steps=[step])
 reporter.write("task_started", task="1", position=1, description=text, agent=text)
@@ -48,5 +47,8 @@ reporter.stream(text + "\n", "a")
 reporter.write("task_completed", task="1", position=1, output=text, agent="a")
 questions.ask("human_feedback", text, method=text, output=found["values"], choices=[text], agent=text)
 reporter.end(
-    "failed", result=text, error=words("%(all)s", all=[words("%(text)s", text=text), split]), traceback=text
+    "failed",
+    result=text,
+    error=message("import.being_written", why=[plain_text(text), split]),
+    traceback=text,
 )

@@ -136,7 +136,7 @@ def test_a_check_that_takes_too_long_is_ended_with_the_reason(
     settings.PREFLIGHT_SECONDS = 1
     (Path(project.folder) / "wait").touch()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert (look.status, look.error) == (
+    assert (look.status, str(look.error)) == (
         PreflightCheck.Status.FAILED,
         "It took longer than PREFLIGHT_SECONDS allows (1), and was ended.",
     )
@@ -155,7 +155,10 @@ def test_a_check_that_prints_endlessly_is_ended_and_leaves_no_files(
     monkeypatch.setattr(runner, "MAX_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert (look.status, look.error) == (PreflightCheck.Status.FAILED, "It wrote without end, and was ended.")
+    assert (look.status, str(look.error)) == (
+        PreflightCheck.Status.FAILED,
+        "It wrote without end, and was ended.",
+    )
     assert not look.folder.exists()
 
 
@@ -192,14 +195,14 @@ def test_a_check_whose_runner_fails_says_why(
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.FAILED
-    assert "exit status 3" in look.error
+    assert "exit status 3" in str(look.error)
 
 
 def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: Project) -> None:
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in look.error
+    assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in str(look.error)
     assert marks(project) == []
 
 

@@ -18,6 +18,7 @@ from viewer.jobs.locks import worker_is_up
 from viewer.jobs.queue.tasks import enqueue, orphaned_jobs, requeue_missing
 from viewer.jobs.spool import read_events
 from viewer.jobs.storage import storage_of
+from viewer.messages.message import plain_text
 from viewer.models import Job, JobEvent, Project
 
 
@@ -87,7 +88,7 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
     ensure_finished(job)
     job.refresh_from_db()
     assert job.status == "interrupted"
-    assert "never started" in job.error
+    assert "never started" in str(job.error)
     assert marks(project) == []
 
 
@@ -126,12 +127,12 @@ def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:
     ensure_finished(job)
     job.refresh_from_db()
     ended_at = job.ended_at
-    assert not job.end(Job.Status.FAILED, error="late")
+    assert not job.end(Job.Status.FAILED, error=plain_text("late"))
     assert not job.mark_running()
     assert not job.claim()
     assert not job.request_cancel()
     job.refresh_from_db()
-    assert (job.status, job.error, job.ended_at) == ("succeeded", "", ended_at)
+    assert (job.status, job.error, job.ended_at) == ("succeeded", None, ended_at)
     assert timezone.now() - job.created_at < timedelta(minutes=5)
 
 

@@ -11,7 +11,7 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import PRESS, marks, plan_for, request_for, saved_in
 from tests.runners.conftest import Engine
 from viewer.engines.plan import Action, Edits
-from viewer.messages.message import words_from
+from viewer.messages.message import message_from
 
 pytestmark = pytest.mark.engine
 CREW = "press_crew:make_crew"
@@ -235,7 +235,9 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     assert refused.end["status"] == "failed"
     assert "is not guessed" in refused.end["error"]
     assert "“Another task”" in refused.end["error"] and "“A task of old”" in refused.end["error"]
-    asked = words_from(refused.end["words"], refused.end["error"]).values["questions"]
+    refusal = message_from(refused.lines[-1]["data"]["error"])
+    assert refusal is not None
+    asked = refusal.values["questions"]
     assert isinstance(asked, list) and {"title": "Another task", "position": 2} in [
         one.values for one in asked
     ]

@@ -112,14 +112,14 @@ def test_a_module_in_the_location_is_never_imported(client: Client, person: User
     # A person starts the check, and accepts everything that it lists.
     client.post(plan, sent | {"check": "1"})
     look = ended(PreflightCheck.objects.get())
-    assert {one["kind"] for one in look.new_effects} == {"key"}, look.why
+    assert {one["kind"] for one in look.new_effects} == {"key"}, str(look.error)
     mark = re.findall(r'name="accept-effects" value="(\w+)"', client.get(fork).content.decode())[0]
     client.post(plan, sent | {"accept-effects": mark})
     look = ended(look)
     assert look.report["is_complete"] and "checkpoints.evil.Tool" in look.report["blocks"][0]
     assert client.post(fork, sent).status_code == 422
     job = run_of(checkpoint)
-    assert job.status == Job.Status.FAILED and "checkpoints.evil.Tool" in job.error
+    assert job.status == Job.Status.FAILED and "checkpoints.evil.Tool" in str(job.error)
     assert not trace.exists()
 
 
@@ -130,7 +130,7 @@ def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     source, trace = Path(project.folder) / "helper.py", Path(project.folder) / "trace"
     source.write_text(MODULE)
     job = run_of(checkpoint)
-    assert job.status == Job.Status.FAILED and "module helper" in job.error
+    assert job.status == Job.Status.FAILED and "module helper" in str(job.error)
     found = unaccepted_effects(checkpoint, project, "")
     assert [(one["kind"], one["name"]) for one in found] == [("module", "helper"), ("key", "OPENAI_API_KEY")]
     partial = ended(preflight_checkpoint(checkpoint, project, ""))
@@ -144,7 +144,7 @@ def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     trace.unlink()
     source.write_text(MODULE + "\n# changed\n")
     job = run_of(checkpoint)
-    assert job.status == Job.Status.FAILED and "module helper" in job.error and not trace.exists()
+    assert job.status == Job.Status.FAILED and "module helper" in str(job.error) and not trace.exists()
     assert [one["name"] for one in unaccepted_effects(checkpoint, project, "")] == ["helper"]
     # What the project's own entry point imports needs no consent.
     (Path(project.folder) / "desk.py").write_text("import helper\n")
@@ -161,7 +161,7 @@ def test_a_checkpoint_cannot_name_a_standard_module(project: Project, name: str)
     checkpoint = checkpoint_naming(project, name)
     accept_effects(project, unaccepted_effects(checkpoint, project, ""), None)
     job = run_of(checkpoint)
-    assert job.status == Job.Status.FAILED and name in job.error
+    assert job.status == Job.Status.FAILED and name in str(job.error)
 
 
 def test_the_terminal_lists_effects_and_starts_nothing_before_consent(

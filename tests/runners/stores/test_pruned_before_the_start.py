@@ -61,10 +61,10 @@ def ended(job: Job) -> Job:
 def assert_it_says_so(job: Job, model: TestModel) -> None:
     assert job.checkpoint
     assert job.status == Job.Status.FAILED
-    assert job.error.startswith(
+    assert str(job.error).startswith(
         f"The checkpoint {job.checkpoint.checkpoint_id} is not at its location any more"
     )
-    assert "Nothing has run." in job.error
+    assert "Nothing has run." in str(job.error)
     assert not job.events.filter(kind__in=["steps", "model_started", "checkpoint"]).exists()
     assert model.requests == []
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Answer
 from viewer.cli.rows import checkpoint_document
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
@@ -24,7 +24,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     """Everything at the location, after an import. Raises CommandError."""
     location = imported_location(options["location"])
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
-    problems = [(problem.source_key, told(problem.why)) for problem in location.problems.all()]
+    problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
         "location": location.path,
         "provider": location.provider,

@@ -28,7 +28,8 @@ from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations import Variation
 from viewer.lineage.branch_names import proposed_branch
-from viewer.messages.labels import step_words, told
+from viewer.messages.labels import step_words
+from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.jobs.status import status_words
 
@@ -121,7 +122,7 @@ def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answe
     lines = []
     for job in jobs:
         lines += [f"{status_words(job)}: {job.variation} ({job.branch}, {job.pk})"]
-        endings = [text for text in (told(job.why), job.result) if text]
+        endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
     is_good = all(is_well(job) for job in jobs)
     return Answer(_document(started, preview, jobs), lines, status=0 if is_good else 1)
@@ -149,7 +150,7 @@ def _variation_document(variation: Variation, job: Job | None) -> dict[str, Any]
         "job": str(job.pk) if job else None,
         "status": job.status if job else "planned",
         "result": job.result if job else "",
-        "error": told(job.why) if job else "",
+        "error": translate(job.error) if job else "",
         "plan": plain_steps(variation.plan.steps),
     }
 

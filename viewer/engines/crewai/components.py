@@ -1,6 +1,6 @@
 """English labels of what a preflight check finds of a CrewAI run: its components, losses and open matches."""
 
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.marking import gettext_noop as _
 
 # One component of each kind.
 COMPONENTS = {

@@ -9,8 +9,7 @@ from viewer.engines.crewai.placeholders import placeholder_names
 from viewer.engines.crewai.stale_inputs import roles_mentioning
 from viewer.engines.plan import Action, Edits, Step
 from viewer.engines.protocol import MISSING, Editable, EditableOutput, HiddenPlace
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 
 # A lone agent's one input.
 PROMPT = "messages"
@@ -40,10 +39,10 @@ def _or_missing(value: Any) -> Any:
     return MISSING if value is None else value
 
 
-def missing_prompt(contents: Contents, edits: Edits) -> Words | None:
+def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
     """Why a lone agent cannot run: neither its checkpoint nor the edits have a prompt. None if it can."""
     if contents.kind == "agent" and agent_prompt(contents) is None and not edits.inputs:
-        return Words(_("The checkpoint does not say what the agent was asked: type it."))
+        return UserMessage("edit.prompt_unknown")
     return None
 
 
@@ -66,54 +65,42 @@ def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> It
     kept = {step.unit for step in steps if step.action in READ and step.unit not in edits.outputs}
     for task in contents.tasks:
         if task.id in kept:
-            label = Words(_("the output of task %(position)d"), {"position": task.position})
+            label = UserMessage("edit.place_task_output", {"position": task.position})
             yield HiddenPlace(label, [task.output, task.output_json])
     for method in contents.methods:
         if method.done:
-            yield HiddenPlace(
-                Words(_("what the method %(name)s has returned"), {"name": method.name}), method.output
-            )
+            yield HiddenPlace(UserMessage("edit.place_method_result", {"name": method.name}), method.output)
 
 
 def _values(contents: Contents, edits: Edits) -> Iterator[HiddenPlace]:
     if contents.kind == "agent":
         prompt = agent_prompt(contents)
         if prompt is not None and not edits.inputs:
-            yield HiddenPlace(Words(_("what the agent is asked")), prompt)
+            yield HiddenPlace(UserMessage("edit.place_prompt"), prompt)
         return
     for name, value in contents.inputs.items() if contents.kind == "crew" else ():
         if name not in edits.inputs:
-            yield HiddenPlace(Words(_("the input %(name)s"), {"name": name}), value)
+            yield HiddenPlace(UserMessage("edit.place_input", {"name": name}), value)
     for name, value in (contents.flow_state or {}).items():
         if name not in (edits.state or {}):
-            yield HiddenPlace(Words(_("%(name)s in the flow's state"), {"name": name}), value)
+            yield HiddenPlace(UserMessage("edit.place_state", {"name": name}), value)
 
 
-def missing_code(contents: Contents) -> Words | None:
+def missing_code(contents: Contents) -> UserMessage | None:
     """What a run without the project's code would lack; None if nothing is."""
     if contents.kind != "crew":
         return None
-    return Words(
-        _(
-            "Guardrails, callbacks, conditions and links between tasks are not in a checkpoint. Without the "
-            "code that made this crew they cannot be restored: name it under “Starts with”, or add it to "
-            "the project."
-        )
-    )
+    return UserMessage("edit.code_missing")
 
 
-def former_values(contents: Contents, edits: Edits) -> Words | None:
+def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
     """Which agents keep an input's former value without the project's code; None if none does."""
     if contents.kind != "crew":
         return None
     roles = roles_mentioning(contents, edits.inputs)
     if not roles:
         return None
-    text = _(
-        "These agents were told the former value, and a checkpoint keeps no other text of them: "
-        "%(roles)s. To have them told the new one, name the crew's code under “Starts with”."
-    )
-    return Words(text, {"roles": ", ".join(roles)})
+    return UserMessage("edit.agents_have_former_value", {"roles": ", ".join(roles)})
 
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:

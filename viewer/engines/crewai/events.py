@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from viewer.engines.protocol import EventGroup, GroupTraits
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.marking import gettext_noop as _
 
 MOST_BYTES = 512 * 1024
 CONFIG = Path("state/checkpoint_config.py")

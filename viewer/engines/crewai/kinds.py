@@ -2,7 +2,7 @@
 
 from viewer.engines.crewai.editing import PROMPT
 from viewer.engines.protocol import RootKind
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.marking import gettext_noop as _
 
 CREW = RootKind(
     name="crew",

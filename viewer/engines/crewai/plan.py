@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from viewer.engines.crewai.flow_plan import Following
 from viewer.engines.crewai.placeholders import has_placeholder
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
-from viewer.messages.message import gettext_noop as _
 
 
 def plan_of(
@@ -19,7 +18,7 @@ def plan_of(
         return plan_flow(units, edits, following)
     plans = {"crew": plan_crew, "agent": plan_agent}
     if entity not in plans:
-        raise EditRefused(_("Nothing in this checkpoint can be run: it holds no crew, flow or agent."))
+        raise EditRefused("edit.nothing_to_run")
     return plans[entity](units, edits)
 
 
@@ -40,7 +39,7 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
-        raise EditRefused(_("A crew has no state to edit: edit its inputs or the outputs of its tasks."))
+        raise EditRefused("edit.crew_has_no_state")
     steps: list[Step] = []
     behind: Reason | None = None
     furthest = max((position for position, unit in enumerate(units, 1) if unit.done), default=0)
@@ -67,13 +66,11 @@ def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None =
     """
     _refuse_unknown(units, edits)
     if edits.outputs:
-        raise EditRefused(
-            _("The outputs of a flow's methods cannot be edited: edit the flow's state instead.")
-        )
+        raise EditRefused("edit.flow_outputs_not_editable")
     if edits.inputs:
-        raise EditRefused(_("A flow's inputs have become its state: edit the flow's state instead."))
+        raise EditRefused("edit.flow_inputs_are_state")
     if edits.again:
-        raise EditRefused(_("A flow's finished method cannot run again: fork from the checkpoint before it."))
+        raise EditRefused("edit.flow_method_cannot_rerun")
     if following is None:
         return [
             Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
@@ -99,11 +96,9 @@ def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
     """The one step of a lone agent: it runs, again where its inputs changed. Raises EditRefused."""
     _refuse_unknown(units, edits)
     if edits.outputs:
-        raise EditRefused(
-            _("A lone agent's output is its result: there is nothing behind it that would read an edit.")
-        )
+        raise EditRefused("edit.agent_output_is_result")
     if edits.state is not None:
-        raise EditRefused(_("A lone agent has no state to edit: edit its input."))
+        raise EditRefused("edit.agent_has_no_state")
     steps = []
     for position, unit in enumerate(units, 1):
         action, reason = _untouched(unit)
@@ -144,7 +139,7 @@ def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
     known = {unit.id for unit in units}
     unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
     if unknown:
-        raise EditRefused(_("There is no task %(name)r in this checkpoint."), name=unknown[0])
+        raise EditRefused("edit.unknown_task", name=unknown[0])
 
 
 def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
@@ -152,19 +147,15 @@ def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
     for position, unit in enumerate(units, 1):
         if unit.id in edits.outputs and not unit.done:
             raise EditRefused(
-                _("Task %(position)d has not finished: it will run and write over an edited output."),
+                "edit.output_of_unfinished_task",
                 position=position,
             )
         if unit.id in edits.outputs and unit.id in edits.again:
             raise EditRefused(
-                _("Task %(position)d cannot run again and keep an edited output: choose one of the two."),
+                "edit.rerun_and_edited",
                 position=position,
             )
         if unit.id in edits.keep and unit.id in edits.again:
-            raise EditRefused(
-                _("Task %(position)d cannot run again and be kept: choose one of the two."), position=position
-            )
+            raise EditRefused("edit.rerun_and_held", position=position)
         if unit.id in edits.keep and not unit.done:
-            raise EditRefused(
-                _("Task %(position)d has not finished: there is no output to keep."), position=position
-            )
+            raise EditRefused("edit.hold_of_unfinished_task", position=position)

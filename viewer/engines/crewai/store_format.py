@@ -3,7 +3,6 @@
 import msgspec
 
 from viewer.engines.crewai import format, summary
-from viewer.messages.message import gettext_noop as _
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import Foreign
 from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
@@ -32,9 +31,7 @@ class CrewAIFormat:
         try:
             document = format.document_of(body)
         except msgspec.ValidationError:
-            raise Foreign(
-                _("It is JSON, but not a checkpoint: it has no list of entities and record of events.")
-            ) from None
+            raise Foreign("store.json_without_entities") from None
         return _snapshot(document, body, entry, ids)
 
 

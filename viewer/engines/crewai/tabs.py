@@ -5,7 +5,7 @@ from typing import Any
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.changes import changes_since
 from viewer.engines.protocol import Tab
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.marking import gettext_noop as _
 
 TABS = (
     Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html"),

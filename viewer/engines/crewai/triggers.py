@@ -1,7 +1,7 @@
 """The events at which CrewAI writes a checkpoint, or which a job's runner reports, with English labels."""
 
 from viewer.engines.crewai.contents.events import FAILED
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.marking import gettext_noop as _
 
 # The end of the whole run; a lone agent's run is its only unit.
 ENDS = frozenset(

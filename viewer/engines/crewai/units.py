@@ -12,8 +12,7 @@ from viewer.engines.crewai.plan import plan_of
 from viewer.engines.crewai.stale_inputs import inputs_used
 from viewer.engines.plan import Action, Edits, Step, Unit
 from viewer.engines.protocol import Decision, Outlook, Route
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 
 # A router's answer is a label; a longer text is not one.
 MAX_LABEL = 200
@@ -66,16 +65,12 @@ def outlook(contents: Contents, source: Any = None) -> Outlook:
         return Outlook()
     ahead = following_of(contents, source)
     if ahead is None:
-        text = _("The flow's source does not say which methods follow: it names them when it starts.")
-        return Outlook(notes=(Words(text),))
+        return Outlook(notes=(UserMessage("edit.next_methods_unknown"),))
     notes = []
     if not ahead.fits:
-        text = _(
-            "The flow's source has changed since this checkpoint, so other methods may follow than these."
-        )
-        notes.append(Words(text))
+        notes.append(UserMessage("edit.flow_source_changed"))
     if not (ahead.certain or ahead.possible or ahead.turns):
-        notes.append(Words(_("By the flow's source, nothing is left to run.")))
+        notes.append(UserMessage("edit.flow_finished"))
     return Outlook(tuple(map(_decision, ahead.turns)), tuple(notes))
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from viewer.importing.project_secrets import secrets_for
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
-from viewer.messages.message import Words, words_from
+from viewer.messages.message import message_from, redacted_message
 from viewer.models import Job, JobEvent, Project
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact as redact_value
 
-# The field that repeats a message in English, for each kind of event that may hold one.
-ENGLISH = {"warning": "message", "ended": "error"}
+# The field that holds a message, for each kind of event that has one.
+MESSAGES = {"warning": "message", "ended": "error"}
 
 logger = logging.getLogger(__name__)
 
@@ -51,16 +51,12 @@ def storable(value: Any) -> Any:
     return value
 
 
-def redacted_message(message: Words, redact: Redactor) -> Words:
-    """The message without secrets. Plain English text if a secret is recognised only in the whole text."""
-    return words_from(redact(message.plain()), redact(str(message)))
-
-
 def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
-    """The event's data without secrets. A message that then differs from its English text is dropped."""
+    """The event's data without secrets."""
     data: dict[str, Any] = redact(event["data"])
-    if "words" in data:
-        data["words"] = words_from(data["words"], str(data.get(ENGLISH.get(event["kind"], "")))).plain()
+    field = MESSAGES.get(event["kind"], "")
+    if isinstance(event["data"].get(field), dict) and (message := message_from(event["data"][field])):
+        data[field] = redacted_message(message, redact).as_data()
     return data
 
 

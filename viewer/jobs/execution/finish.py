@@ -8,11 +8,12 @@ from viewer.importing import import_location, import_one
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.clean_up import clean_up
 from viewer.jobs.execution.completion import mark_complete
-from viewer.jobs.execution.event_rows import log_tail, redacted_message
+from viewer.jobs.execution.event_rows import log_tail
 from viewer.jobs.execution.followed_job import FollowedJob
 from viewer.jobs.execution.outcome import Outcome, outcome_of, with_failed_writes
 from viewer.jobs.execution.run_link import link_run
 from viewer.jobs.human_input.questions import redact_answers
+from viewer.messages.message import redacted_message
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def finish(state: FollowedJob) -> None:
     state.job.end(
         outcome.status,
         result=state.redact(outcome.result),
-        why=outcome.error and redacted_message(outcome.error, state.redact),
+        error=outcome.error and redacted_message(outcome.error, state.redact),
         traceback=state.redact(outcome.traceback),
         log_end=log_tail(state.job, state.redact),
     )

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from viewer.messages.message import Value, Words, words_from
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage, Value, message_from
 from viewer.models import Job
 
 # Sent from outside: at a shutdown, by a person, by the kernel when memory runs out.
@@ -25,7 +24,7 @@ class Outcome:
 
     status: Job.Status
     result: str = ""
-    error: Words | None = None
+    error: UserMessage | None = None
     traceback: str = ""
 
 
@@ -45,10 +44,8 @@ def outcome_of(
     if exit_status is not None:
         return outcome_of_exit(exit_status)
     if not has_events:
-        never = _("The run was never started. Nothing was called; start it again.")
-        return Outcome(Job.Status.INTERRUPTED, error=Words(never))
-    cut_off = _("The run was cut off: its process is gone and left no last word.")
-    return Outcome(Job.Status.INTERRUPTED, error=Words(cut_off))
+        return Outcome(Job.Status.INTERRUPTED, error=UserMessage("job.never_started"))
+    return Outcome(Job.Status.INTERRUPTED, error=UserMessage("job.cut_off"))
 
 
 def reported_outcome(last: dict[str, Any], *, is_cancelled: bool) -> Outcome:
@@ -56,8 +53,8 @@ def reported_outcome(last: dict[str, Any], *, is_cancelled: bool) -> Outcome:
     status = STATUSES.get(str(last.get("status")), Job.Status.FAILED)
     if is_cancelled and status == Job.Status.FAILED:
         status = Job.Status.CANCELLED
-    result, error, traceback = (str(last.get(name) or "") for name in ("result", "error", "traceback"))
-    return Outcome(status, result, words_from(last.get("words"), error) if error else None, traceback)
+    result, traceback = (str(last.get(name) or "") for name in ("result", "traceback"))
+    return Outcome(status, result, message_from(last.get("error")), traceback)
 
 
 def with_failed_writes(outcome: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
@@ -69,29 +66,23 @@ def with_failed_writes(outcome: Outcome, written: int, failures: Sequence[Mappin
         return outcome
     counts: dict[str, Value] = {"failed": len(failures), "total": written + len(failures)}
     if any(failure.get("moved") for failure in failures):
-        moved = _(
-            "Finished, but %(failed)d of %(total)d checkpoints could not be written: the location was "
-            "renamed, replaced or removed while the run wrote there."
-        )
-        return replace(outcome, error=Words(moved, counts))
-    lost = _("Finished, but %(failed)d of %(total)d checkpoints could not be written: %(reason)s")
+        return replace(outcome, error=UserMessage("job.location_moved", counts))
+    lost = "job.checkpoints_failed"
     reason = str(failures[-1].get("error") or "")
-    return replace(outcome, error=Words(lost, {**counts, "reason": reason}))
+    return replace(outcome, error=UserMessage(lost, {**counts, "reason": reason}))
 
 
 def outcome_of_exit(exit_status: int) -> Outcome:
     """The outcome of a run whose process exited without reporting an end."""
     if exit_status >= 0:
-        message = _("The run's program ended with exit status %(status)d before it said how the run went.")
-        return Outcome(Job.Status.FAILED, error=Words(message, {"status": exit_status}))
+        return Outcome(Job.Status.FAILED, error=UserMessage("job.program_exited", {"status": exit_status}))
     try:
         number = signal.Signals(-exit_status)
     except ValueError:
-        message = _("The run's program was ended by signal %(number)d.")
-        return Outcome(Job.Status.FAILED, error=Words(message, {"number": -exit_status}))
+        return Outcome(Job.Status.FAILED, error=UserMessage("job.program_killed", {"number": -exit_status}))
     if number in EXTERNAL_SIGNALS:
-        message = _("The run was cut off: its process is gone and left no last word. (%(name)s)")
-        return Outcome(Job.Status.INTERRUPTED, error=Words(message, {"name": number.name}))
-    message = _("The run's program broke down: %(name)s (%(words)s).")
-    words = Words(message, {"name": number.name, "words": signal.strsignal(number) or ""})
+        return Outcome(
+            Job.Status.INTERRUPTED, error=UserMessage("job.cut_off_by_signal", {"name": number.name})
+        )
+    words = UserMessage("job.program_crashed", {"name": number.name, "words": signal.strsignal(number) or ""})
     return Outcome(Job.Status.FAILED, error=words)

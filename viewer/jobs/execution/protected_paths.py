@@ -8,8 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.models import Location, Project
 
 STORE = Location.Provider.SQLITE
@@ -50,33 +49,27 @@ def code_folders(project: Project) -> list[Path]:
     return found
 
 
-def conflict_of(project: Project) -> Words | None:
+def conflict_of(project: Project) -> UserMessage | None:
     """Why this project cannot run: its code, Python or environment file is in a protected path. Else None."""
     protected = [Path(path) for path in protected_paths(project)]
     for folder in code_folders(project):
         if cover := covering(folder, protected):
-            message = _(
-                "The project's code in %(folder)s lies in %(cover)s, which holds checkpoints or Forkline's "
-                "data, and nothing is imported from there. Add as location only the folder that the "
-                "checkpoints are in."
+            return UserMessage(
+                "job.project_in_protected_folder", {"folder": str(folder), "cover": str(cover)}
             )
-            return Words(message, {"folder": str(folder), "cover": str(cover)})
     interpreter = Path(project.interpreter)
     if cover := covering(interpreter, protected) or covering(interpreter.parent, protected):
-        message = _("The interpreter lies in %(cover)s, which holds checkpoints or Forkline's data.")
-        return Words(message, {"cover": str(cover)})
+        return UserMessage("job.interpreter_in_protected_folder", {"cover": str(cover)})
     # Only Forkline writes to the data folder, and the demo's environment file is there.
     locations = [path for path in protected if path not in _both(Path(settings.DATA_DIR))]
     if project.environment_file and (cover := covering(Path(project.environment_file), locations)):
-        message = _("The environment file lies in %(cover)s, which holds checkpoints.")
-        return Words(message, {"cover": str(cover)})
+        return UserMessage("job.environment_file_in_protected_folder", {"cover": str(cover)})
     for file, entry in _path_entries(interpreter):
         if cover := covering(entry, protected):
-            message = _(
-                "The project's Python looks for modules in %(entry)s (%(file)s), which lies in %(cover)s: "
-                "there are checkpoints or Forkline's data, and nothing is imported from there."
+            return UserMessage(
+                "job.python_path_in_protected_folder",
+                {"entry": str(entry), "file": str(file), "cover": str(cover)},
             )
-            return Words(message, {"entry": str(entry), "file": str(file), "cover": str(cover)})
     return None
 
 

@@ -6,14 +6,15 @@ from typing import Any
 from django.db import models, transaction
 
 from viewer.importing.project_secrets import BATCH, mark_of, secrets_for
+from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets
 from viewer.redaction.values import redact
 
-_JOB = ("request", "plan", "variation", "result", "error", "error_words", "traceback", "log_end")
+_JOB = ("request", "plan", "variation", "result", "error", "traceback", "log_end")
 _EVENT = ("data",)
 _QUESTION = ("prompt", "context", "answer")
-_PREFLIGHT = ("report", "error", "error_words")
+_PREFLIGHT = ("report", "error")
 
 
 def redact_jobs_again(project: Project) -> None:
@@ -39,6 +40,12 @@ def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecre
         with transaction.atomic():
             for row in rows.model.objects.filter(pk__in=pks[at : at + BATCH]):
                 before = {name: getattr(row, name) for name in fields}
-                after = {name: redact(value, known) for name, value in before.items()}
+                after = {name: _redacted(value, known) for name, value in before.items()}
                 if changes := {name: value for name, value in after.items() if value != before[name]}:
                     rows.model.objects.filter(pk=row.pk).update(**changes)
+
+
+def _redacted(value: Any, known: KnownSecrets) -> Any:
+    if isinstance(value, UserMessage):
+        return redacted_message(value, lambda shown: redact(shown, known))
+    return redact(value, known)

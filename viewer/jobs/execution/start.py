@@ -17,12 +17,11 @@ from viewer.jobs.execution.request import is_stored, request_of
 from viewer.jobs.execution.runner_process import RunnerProcess
 from viewer.jobs.prewarm import client
 from viewer.jobs.storage import JobStorage, storage_of
-from viewer.messages.message import Worded, Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserFacingError, UserMessage, plain_text
 from viewer.models import Job, Project
 
 
-class JobRefused(Worded):
+class JobRefused(UserFacingError):
     """A job cannot be started. The message says why and what to do."""
 
 
@@ -41,46 +40,37 @@ def launch(job: Job) -> RunnerProcess | None:
         job.note_process(runner.pid)
         return runner
     except (JobRefused, OSError) as error:
-        job.end(Job.Status.FAILED, why=start_error(error))
+        job.end(Job.Status.FAILED, error=start_error(error))
         # The request contains the user's input.
         clean_up(job, redactor_for(job))
         return None
 
 
-def start_error(error: JobRefused | OSError) -> Words:
+def start_error(error: JobRefused | OSError) -> UserMessage:
     """Why a runner could not be started: the refusal's message, or the system's error."""
-    return error.words if isinstance(error, JobRefused) else Words(str(error))
+    return error.message if isinstance(error, JobRefused) else plain_text(error)
 
 
 def runnable(project: Project | None) -> Project:
     """The project, checked to be able to run. Raises JobRefused."""
     if project is None:
-        raise JobRefused(_("This location has no project yet. Name its folder and interpreter first."))
+        raise JobRefused("job.project_missing")
     if not project.is_confirmed:
-        message = _(
-            "Nobody has confirmed yet that programs of “%(name)s” may run. Confirm the project first."
-        )
-        raise JobRefused(message, name=project.name)
+        raise JobRefused("job.project_not_confirmed", name=project.name)
     if not Path(project.folder).is_dir():
-        raise JobRefused(_("The project's folder is not there: %(path)s."), path=project.folder)
+        raise JobRefused("job.project_folder_missing", path=project.folder)
     interpreter = Path(project.interpreter)
     if not (interpreter.is_absolute() and interpreter.is_file() and os.access(interpreter, os.X_OK)):
-        message = _(
-            "The project's interpreter is not there: %(path)s. Set up its environment, or name another."
-        )
-        raise JobRefused(message, path=project.interpreter)
+        raise JobRefused("job.interpreter_missing", path=project.interpreter)
     if project.environment_file and not Path(project.environment_file).is_file():
-        raise JobRefused(
-            _("The project's environment file is not there: %(path)s."), path=project.environment_file
-        )
+        raise JobRefused("job.environment_file_missing", path=project.environment_file)
     try:
         file_values(project)
     except (OSError, ValueError):
         # The error itself would quote the file.
-        message = _("The project's environment file cannot be read as text: %(path)s.")
-        raise JobRefused(message, path=project.environment_file) from None
+        raise JobRefused("job.environment_file_not_text", path=project.environment_file) from None
     if conflict := conflict_of(project):
-        raise JobRefused(conflict.text, **conflict.values)
+        raise JobRefused(conflict)
     return project
 
 
@@ -91,7 +81,7 @@ def write_files(job: Job) -> None:
     storage.write_request(request_of(job))
     if is_stored(job.request):
         if job.checkpoint is None:
-            raise JobRefused(_("The copy that is kept of this checkpoint is gone: its location was removed."))
+            raise JobRefused("job.stored_copy_missing")
         storage.write_stored_copy(stored_bytes(job.checkpoint))
 
 
@@ -108,7 +98,7 @@ def start_runner(
     environment = runner_environment(storage.name, project, is_preflight=is_preflight)
     lock = storage.acquire_runner_lock()
     if lock is None:
-        raise JobRefused(_("A child of this job is already there."))
+        raise JobRefused("job.already_running")
     log = storage.open_log()
     try:
         forked = client.fork_runner(storage.runner_argument, project, engine, environment, lock, log)

@@ -28,6 +28,7 @@ from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.preflight.run import start_in_background
 from viewer.jobs.preflight.runner import start_check, store_report, wait_for
 from viewer.jobs.storage import storage_of
+from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, PreflightCheck, Project
 
 
@@ -101,9 +102,9 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
             runner = start_check(check, "effects")
             store_report(check, runner, wait_for(check, runner))
     except OSError as error:
-        raise JobRefused(str(error)) from error
+        raise JobRefused(plain_text(error)) from error
     finally:
         storage.delete()
     if not check.is_done:
-        raise JobRefused(check.why.text, **check.why.values)
+        raise JobRefused(check.error or plain_text(""))
     return check.new_effects

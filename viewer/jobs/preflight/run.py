@@ -17,8 +17,7 @@ from viewer.jobs.execution.start import JobRefused, start_error
 from viewer.jobs.local_storage import preflight_lock, preflight_storages
 from viewer.jobs.preflight.runner import POLL_SECONDS, start_check, store_report, wait_for
 from viewer.jobs.storage import storage_of
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.models import PreflightCheck
 
 logger = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ def _run_and_log(check: PreflightCheck) -> None:
         run_check(check)
     except Exception:
         logger.exception("running preflight check %s", check.pk)
-        check.fail(Words(_("Something went wrong here, and it is in the server's log.")))
+        check.fail(UserMessage("preflight.internal_error"))
     finally:
         connection.close()
         with _running_lock:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import zip_longest
 from typing import Any, cast
 
 from django.conf import settings
@@ -12,15 +11,14 @@ from viewer.engines import engine_name
 from viewer.engines.plan import Edits
 from viewer.importing import stored_bytes
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.event_rows import Redactor, redacted_message, redactor_of
+from viewer.jobs.execution.event_rows import Redactor, redactor_of
 from viewer.jobs.execution.outcome import outcome_of_exit
 from viewer.jobs.execution.request import permissions_of, request_for, request_for_run
 from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
 from viewer.jobs.execution.start import JobRefused, runnable, start_runner
 from viewer.jobs.spool import LocationTarget, Request, SpoolEvent
 from viewer.jobs.storage import JobStorage, storage_of
-from viewer.messages.message import Words, words_from
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage, message_from, redacted_message
 from viewer.models import Job, PreflightCheck
 
 POLL_SECONDS = 0.05
@@ -57,26 +55,25 @@ def _request(check: PreflightCheck) -> Request:
         return request_for_run(target, check.entity, "", check.entry_point, {})
     checkpoint = check.checkpoint
     if checkpoint is None:
-        raise JobRefused(_("The checkpoint is gone: its location was removed."))
+        raise JobRefused("preflight.checkpoint_removed")
     return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], check.entry_point)
 
 
-def wait_for(check: PreflightCheck, runner: RunnerProcess) -> Words | None:
+def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:
     """Wait until the runner exits or has to be ended. Returns why it has to be ended, or None."""
     end = time.monotonic() + settings.PREFLIGHT_SECONDS
     storage = storage_of(check)
     with suppress(LostRunner):
         while runner.poll() is None:
             if time.monotonic() > end:
-                message = _("It took longer than PREFLIGHT_SECONDS allows (%(seconds)d), and was ended.")
-                return Words(message, {"seconds": settings.PREFLIGHT_SECONDS})
+                return UserMessage("preflight.timed_out", {"seconds": settings.PREFLIGHT_SECONDS})
             if storage.size() > MAX_BYTES:
-                return Words(_("It wrote without end, and was ended."))
+                return UserMessage("preflight.output_too_long")
             time.sleep(POLL_SECONDS)
     return None
 
 
-def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: Words | None) -> None:
+def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: UserMessage | None) -> None:
     """End the runner's processes, and store its report or why there is none."""
     storage = storage_of(check)
     processes.end_all(storage, patience=1)
@@ -87,8 +84,8 @@ def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: Words 
         check.finish(_without_secrets(report, redact))
     elif why_ended:
         check.fail(why_ended)
-    elif error := str(ended.get("error") or ""):
-        check.fail(redacted_message(words_from(ended.get("words"), error), redact))
+    elif error := message_from(ended.get("error")):
+        check.fail(redacted_message(error, redact))
     else:
         check.fail(outcome_of_exit(runner.returncode or 0).error)
 
@@ -98,8 +95,8 @@ def _without_secrets(report: Mapping[str, Any], redact: Redactor) -> dict[str, A
     for effect, clean in zip(report.get("effects") or [], redacted.get("effects") or [], strict=True):
         # Accepted effects are compared by these hashes, which look like secrets.
         clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "kind")})
-    blocks = zip_longest(redacted.get("blocks") or [], redacted.get("block_words") or [], fillvalue="")
-    return {**redacted, "block_words": [words_from(words, str(block)).plain() for block, words in blocks]}
+    blocks = [block for found in report.get("blocks") or [] if (block := message_from(found))]
+    return {**redacted, "blocks": [redacted_message(block, redact).as_data() for block in blocks]}
 
 
 def _events(storage: JobStorage) -> Iterator[SpoolEvent]:

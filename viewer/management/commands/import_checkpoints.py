@@ -12,7 +12,7 @@ from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.jobs.execution.orphans import finish_orphans
 from viewer.management.command import OwnCommand
-from viewer.messages.labels import told
+from viewer.messages.translation import translate
 
 
 class Command(OwnCommand):
@@ -44,7 +44,7 @@ def _imported(path: str) -> dict[str, Any]:
         raise CommandError(f"{path}: {error}") from None
     summary = import_location(location)
     if summary.read_error:
-        raise CommandError(f"{location.path}: {told(summary.read_error)}")
+        raise CommandError(f"{location.path}: {translate(summary.read_error)}")
     return {
         "location": location.path,
         "provider": location.provider,

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import all_engines
 from viewer.jobs.event_values import positive_integer
-from viewer.messages.labels import told
-from viewer.messages.message import words_from
+from viewer.messages.message import message_from
+from viewer.messages.translation import translate
 from viewer.models import JobEvent
 
 # Events that other parts of the page show: the plan, and how the job ended.
@@ -130,7 +130,7 @@ def tone_of(kind: str) -> str:
 def words_of(kind: str, data: Mapping[str, Any]) -> str:
     """Return what happened, in a few words; the kind itself if it is unknown."""
     if kind == "warning":
-        return told(words_from(data.get("words"), str(data.get("message") or "")))
+        return translate(message_from(data.get("message")))
     if kind in WORDS:
         return str(WORDS[kind]) % EventValues(data)
     label = next((one.event_labels[kind] for one in all_engines() if kind in one.event_labels), "")

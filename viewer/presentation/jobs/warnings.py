@@ -5,8 +5,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.messages.labels import told
-from viewer.messages.message import words_from
+from viewer.messages.message import message_from
+from viewer.messages.translation import translate
 from viewer.models import Job
 
 MAX_WARNINGS = 20
@@ -24,4 +24,4 @@ def warnings_of(job: Job) -> list[str]:
 def _sentence(kind: str, data: Mapping[str, Any]) -> str:
     if kind == "checkpoint_failed":
         return _("Writing a checkpoint failed: %(error)s") % {"error": data.get("error") or ""}
-    return told(words_from(data.get("words"), str(data.get("message") or "")))
+    return translate(message_from(data.get("message")))

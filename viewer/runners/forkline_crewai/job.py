@@ -14,7 +14,6 @@ from forkline_crewai.restore import edits, effects, original, sanitizing
 from forkline_crewai.run import tools
 from forkline_runner import effects as accepted_effects
 from forkline_runner import project
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -40,9 +39,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         edits.edit_crew(root, request)
     elif request["entity"] == "flow":
         if not request["entry_point"]:
-            raise Refused(
-                _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
-            )
+            raise Refused("crewai.flow_needs_entry_point")
         edits.edit_state(root, request)
     project.enter(request["folder"])
     accepted_effects.refuse_unaccepted(effects.effects_of(root, request, os.environ), request)
@@ -50,10 +47,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     entities, lost = _entities(root, request)
     if lost:
         reporter.warn(
-            _(
-                "Not restored from the checkpoint, which could name anything: %(lost)s. Name the crew's "
-                "entry point to have them from the project's own code."
-            ),
+            "crewai.not_restored",
             lost=", ".join(lost),
         )
     _isolate()
@@ -158,16 +152,10 @@ def _report_start(reporter: Reporter) -> None:
     try:
         version = importlib.metadata.version("crewai")
     except importlib.metadata.PackageNotFoundError as error:
-        raise Refused(
-            _("CrewAI is not installed in the project's environment (%(python)s)."), python=sys.executable
-        ) from error
+        raise Refused("crewai.not_installed", python=sys.executable) from error
     if project.is_older(version, MIN_ENGINE):
         raise Refused(
-            _(
-                "The project's environment has CrewAI %(version)s, which cannot fork and writes no "
-                "parents into its checkpoints. Install %(oldest)s or newer: %(python)s -m pip "
-                "install -U crewai"
-            ),
+            "crewai.version_too_old",
             version=version,
             oldest=MIN_ENGINE,
             python=sys.executable,

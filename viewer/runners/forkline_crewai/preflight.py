@@ -21,8 +21,6 @@ from forkline_crewai.restore import components, edits, effects, original, saniti
 from forkline_crewai.run import entry_points, tools
 from forkline_runner import effects as accepted_effects
 from forkline_runner import placeholders, project
-from forkline_runner.messages import english
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -54,7 +52,6 @@ def check(
         "components": [],
         "questions": [],
         "blocks": [],
-        "block_words": [],
         "notes": [],
     }
     try:
@@ -63,8 +60,7 @@ def check(
         report["engine_version"] = importlib.metadata.version("crewai")
         _check(report, request, scratch)
     except Refused as refused:
-        report["blocks"].append(str(refused))
-        report["block_words"].append(refused.words)
+        report["blocks"].append(refused.message)
     report["components"] = report["components"][: components.MAX_COMPONENTS]
     report["imports"] = sorted(set(report["imports"]))[:MAX_MODULES]
     reporter.write("preflight", report=report)
@@ -123,8 +119,7 @@ def _crew(
             report["questions"].append(asdict(question))
         else:
             for sentence in project_crew.words_of(question):
-                report["blocks"].append(english(sentence))
-                report["block_words"].append(sentence)
+                report["blocks"].append(sentence)
     _try_restoring(request, body, [], scratch)
 
 
@@ -135,9 +130,7 @@ def _flow(
     from forkline_crewai.run import flows, model_providers
 
     if not request["entry_point"]:
-        raise Refused(
-            _("A flow needs its own code. Name its entry point, such as module:MyFlow or flow.yaml.")
-        )
+        raise Refused("crewai.flow_needs_entry_point")
     flow = flows.made_by(request["entry_point"])
     report["components"] = [*components.of_project_flow(flow, saved), *model_providers.missing(flow)]
     if saved:

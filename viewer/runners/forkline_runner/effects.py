@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ def refuse_unaccepted(found: Iterable[Effect], request: Request) -> None:
     missing = unaccepted(found, request)
     if missing:
         raise Refused(
-            _(
-                "Nothing has run: the checkpoint has effects that nobody has accepted for this project: "
-                "%(effects)s. Accept them in the form, or with --accept-effects; or name the entry point."
-            ),
+            "runner.effects_not_accepted",
             effects="; ".join(f"{one.kind} {one.name}" for one in missing),
         )
 

@@ -1,33 +1,61 @@
-"""What a person is told, as text and values: the web's side translates it (viewer/messages/message.py)."""
+"""Messages for people: the runner sends a code and its values, and the web side shows the text.
+
+The texts are those of viewer/messages/catalog. The runner needs them in English, for its exceptions and log.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
 from typing import TypedDict
 
-
-class Words(TypedDict):
-    text: str
-    values: dict[str, str | int | list[Words]]
+CATALOG = Path(__file__).resolve().parents[2] / "messages" / "catalog"
+_PLACEHOLDER = re.compile(r"%\((\w+)\)([dsr])")
 
 
-def words(text: str, /, **values: object) -> Words:
-    """The text and what fills it: numbers, and sentences as a list of words. Of anything else, what it
-    says: keys are looked for in texts.
-    """
+class Message(TypedDict):
+    """The same as ``UserMessage`` of viewer/messages/message.py."""
+
+    code: str
+    values: dict[str, str | int | list[Message]]
+
+
+def message(code: str, /, **values: object) -> Message:
+    """The message of this code. Values are numbers, lists of messages, or what ``str()`` makes of them."""
     plain = {name: value if isinstance(value, int | list) else str(value) for name, value in values.items()}
-    return Words(text=text, values=plain)
+    return Message(code=code, values=plain)
 
 
-def english(words: Words) -> str:
-    """The text with its values in it."""
-    filled = {name: _said(value) for name, value in words["values"].items()}
-    return words["text"] % filled if filled else words["text"]
+def plain_text(text: object) -> Message:
+    """A message that says this text."""
+    return message("plain_text", text=text)
 
 
-def _said(value: str | int | list[Words]) -> str | int:
-    return " ".join(map(english, value)) if isinstance(value, list) else value
+def english(sent: Message) -> str:
+    """The message in English."""
+    if sent["code"] == "plain_text":
+        return str(sent["values"]["text"])
+
+    def value_at(found: re.Match[str]) -> str:
+        value = sent["values"].get(found[1], found[0])
+        if isinstance(value, list):
+            return " ".join(map(english, value))
+        return repr(value) if found[2] == "r" else str(value)
+
+    text = texts().get(sent["code"])
+    return f"{sent['code']} {sent['values']}" if text is None else _PLACEHOLDER.sub(value_at, text)
 
 
-def gettext_noop(text: str) -> str:
-    """The text itself, marked for whoever collects what is to be translated."""
-    return text
+@cache
+def texts() -> dict[str, str]:
+    """The runners' texts by code, read by path: a project may have a package called ``viewer`` too."""
+    found: dict[str, str] = {}
+    for path in sorted(CATALOG.glob("runner*.py")):
+        spec = importlib.util.spec_from_file_location(f"forkline_texts_{path.stem}", path)
+        assert spec is not None and spec.loader is not None, path
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found |= module.MESSAGES
+    return found

@@ -38,8 +38,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from forkline_guard import guard
 from forkline_runner import interrupts, program_input
 from forkline_runner.limits import Limits
-from forkline_runner.messages import Words, words
-from forkline_runner.messages import gettext_noop as _
+from forkline_runner.messages import Message, message
 from forkline_runner.questions import Questions
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import Reporter, secrets_of
@@ -110,17 +109,15 @@ def _end(reporter: Reporter, error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         reporter.end("cancelled")
         return CANCELLED
-    message: str | Words = f"{type(error).__name__}: {error}"
+    ending: str | Message = f"{type(error).__name__}: {error}"
     if isinstance(error, Refused | program_input.InputDuringPreflight):
-        message = error.words
+        ending = error.message
     elif isinstance(error, SystemExit):
-        ended = _("The project's code ended the program itself (sys.exit(%(code)s)).")
-        message = words(ended, code=repr(error.code))
+        ending = message("runner.project_exited", code=repr(error.code))
     elif type(error).__name__ == "PanicException":
-        gave_up = _("The engine gave up while it wrote a checkpoint (%(error)s). Resume from the last one.")
-        message = words(gave_up, error=error)
+        ending = message("runner.engine_panicked", error=error)
     shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
-    reporter.end("failed", error=message, traceback=shown)
+    reporter.end("failed", error=ending, traceback=shown)
     return FAILED
 
 

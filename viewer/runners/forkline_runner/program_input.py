@@ -8,8 +8,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import gettext_noop as _
-from forkline_runner.messages import words
+from forkline_runner.messages import english, message
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -20,12 +19,8 @@ class InputDuringPreflight(BaseException):
     """The project's code asks for input while a preflight check loads it. Not an ``Exception``."""
 
     def __init__(self, prompt: object) -> None:
-        message = _(
-            "The project's code asks for input (%(prompt)s) while it is loaded, so nothing could be checked."
-            " The run will ask you."
-        )
-        self.words = words(message, prompt=repr(str(prompt).strip()))
-        super().__init__(self.words)
+        self.message = message("runner.input_during_preflight", prompt=repr(str(prompt).strip()))
+        super().__init__(english(self.message))
 
 
 class AnswerStream(io.TextIOBase):
@@ -81,10 +76,6 @@ def _refuse_passwords() -> None:
     """Refuse ``getpass``: an answer is stored and shown, and a password must not be."""
 
     def refused(prompt: str = "Password: ", stream: Any = None) -> str:
-        message = _(
-            "The project's code asks for a password (%(prompt)s). Put it into the project's environment"
-            " file instead."
-        )
-        raise Refused(message, prompt=repr(prompt.strip()))
+        raise Refused("runner.password_input", prompt=repr(prompt.strip()))
 
     getpass.getpass = refused

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from forkline_runner import missing_modules
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 # The folder of the runners; a project's modules take precedence over those in it.
@@ -25,7 +24,7 @@ def enter(folder: str) -> None:
     try:
         os.chdir(root)
     except OSError as error:
-        raise Refused(_("The project's folder cannot be entered: %(error)s"), error=error) from error
+        raise Refused("runner.project_folder_failed", error=error) from error
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != RUNNERS]
     sys.path[:0] = [str(path) for path in (root, root / "src") if path.is_dir()]
     importlib.invalidate_caches()
@@ -41,14 +40,14 @@ def load(entry_point: str) -> Any:
     """Return the object that ``module:name`` names. Raises Refused if there is none."""
     module_name, _colon, name = entry_point.partition(":")
     if not module_name or not name:
-        raise Refused(_("The entry point %(entry_point)r must read module:name."), entry_point=entry_point)
+        raise Refused("runner.entry_point_malformed", entry_point=entry_point)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise _not_found(entry_point, error) from error
     except Exception as error:
         raise Refused(
-            _("The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"),
+            "runner.entry_point_import_failed",
             entry_point=entry_point,
             kind=type(error).__name__,
             error=error,
@@ -57,7 +56,7 @@ def load(entry_point: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             raise Refused(
-                _("The entry point %(entry_point)s is not there: %(module)s has no %(name)s."),
+                "runner.entry_point_name_missing",
                 entry_point=entry_point,
                 module=module_name,
                 name=name,
@@ -70,17 +69,8 @@ def _not_found(entry_point: str, error: ModuleNotFoundError) -> Refused:
     """Return the refusal for a missing module, with the folder near the project that has it."""
     folder = missing_modules.folder_with(error.name or "")
     if folder is None:
-        message = _(
-            "The entry point %(entry_point)s cannot be imported: there is no module %(module)s in the project"
-            " or its environment."
-        )
-        return Refused(message, entry_point=entry_point, module=error.name)
-    message = _(
-        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s, but"
-        " %(folder)s has one. Choose that folder as the project's, and name the entry point as it is"
-        " imported from there."
-    )
-    return Refused(message, entry_point=entry_point, module=error.name, folder=folder)
+        return Refused("runner.module_missing", entry_point=entry_point, module=error.name)
+    return Refused("runner.module_in_other_folder", entry_point=entry_point, module=error.name, folder=folder)
 
 
 def is_in_project(path: Path) -> bool:

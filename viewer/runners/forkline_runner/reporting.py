@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import Words, english, words
+from forkline_runner.messages import Message, english, message
 
 if TYPE_CHECKING:
     from forkline_runner.limits import Limits
@@ -24,8 +24,6 @@ _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 # A name and the start of a quoted value that has not ended.
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
-# A longer message is reported in English only, so that its event does not become too long.
-MAX_TRANSLATABLE = 10_000
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
@@ -57,14 +55,14 @@ class Reporter:
             if not self.has_ended:
                 self._spool.write(kind, **data)
 
-    def warn(self, text: str, /, **values: object) -> None:
+    def warn(self, code: str, /, **values: object) -> None:
         """Report a warning, which does not stop the run. The same warning is reported once."""
-        told = words(text, **values)
-        message = english(told)
+        warning = message(code, **values)
+        text = english(warning)
         with self._lock:
-            if message not in self._warned:
-                self._warned.add(message)
-                self.write("warning", message=message, **_translatable(message, told))
+            if text not in self._warned:
+                self._warned.add(text)
+                self.write("warning", message=warning)
 
     def stream(self, text: str, agent: str) -> None:
         """Add to the text that a model is writing. It is reported at most every 50 ms."""
@@ -73,12 +71,10 @@ class Reporter:
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
                 self._write_texts(goes_on=True)
 
-    def end(self, status: str, result: str = "", error: str | Words = "", traceback: str = "") -> None:
+    def end(self, status: str, result: str = "", error: str | Message = "", traceback: str = "") -> None:
         """Append the last event, once."""
-        said = error if isinstance(error, str) else english(error)
-        told = {} if isinstance(error, str) else _translatable(said, error)
         with self._lock:
-            self.write("ended", status=status, result=result, error=said, traceback=traceback, **told)
+            self.write("ended", status=status, result=result, error=error, traceback=traceback)
             self.has_ended = True
 
     def _write_texts(self, goes_on: bool = False) -> None:
@@ -90,11 +86,6 @@ class Reporter:
                 self._texts[agent] = text[end:]
             if end and not self.has_ended:
                 self._spool.write("text", text=text[:end], agent=agent)
-
-
-def _translatable(said: str, told: Words) -> dict[str, Words]:
-    """Return the message that can be translated, unless it is too long."""
-    return {"words": told} if len(said) < MAX_TRANSLATABLE else {}
 
 
 def end_of_whole_words(text: str) -> int:

@@ -104,7 +104,7 @@ class Reader:
                 items = list(store.entries()) if isinstance(message, List) else [one] if one else []
         except LocationUnreadable as error:
             is_refused = isinstance(error, LocationRefused)
-            _write(Answer(is_last=True, unreadable=error.words, is_refused=is_refused))
+            _write(Answer(is_last=True, unreadable=error.message, is_refused=is_refused))
             return
         for at in range(0, len(items), LIST_CHUNK):
             chunk = items[at : at + LIST_CHUNK]
@@ -121,7 +121,7 @@ class Reader:
                 result = read_packed(self._open_store(), entry, known)
         except LocationUnreadable as error:
             kind: ProblemKind = "refused" if isinstance(error, LocationRefused) else "unavailable"
-            result = problem_with(entry, kind, error.words)
+            result = problem_with(entry, kind, error.message)
         _write(Answer(read=result) if isinstance(result, Packed) else Answer(problem=result))
         if _peak_memory() > RETIRE_BYTES:
             # A new process costs no more than freeing everything here.

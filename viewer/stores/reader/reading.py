@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from viewer.messages.message import Words
-from viewer.messages.message import gettext_noop as _
+from viewer.messages.message import UserMessage
 from viewer.stores.errors import LocationRefused, LocationUnreadable
 from viewer.stores.packing import Packed, problem_with
 from viewer.stores.protocol import Entry, Limits, ReadProblem
@@ -33,20 +32,20 @@ def answered_list(readers: Readers, message: List | Find, limits: Limits) -> lis
             reader = readers.want(1)[0]
         except OSError as error:
             words = _cannot_start(error)
-            raise LocationUnreadable(words.text, **words.values) from None
+            raise LocationUnreadable(words) from None
         try:
             reader.send(message)
             return _listed(reader, patience(limits))
         except TimeoutError:
             readers.drop(reader)
-            raise LocationUnreadable(_("Reading it took too long. Try again.")) from None
+            raise LocationUnreadable("store.read_timed_out") from None
         except (OSError, EOFError, msgspec.MsgspecError):
             status = reader.status()
             readers.drop(reader)
         if status not in ENDED_BY_OTHERS | {0}:
             words = _why_ended(status, limits)
-            raise LocationRefused(words.text, **words.values)
-    raise LocationUnreadable(_("The process that reads it was ended. Try again."))
+            raise LocationRefused(words)
+    raise LocationUnreadable("store.reader_stopped")
 
 
 def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
@@ -57,7 +56,7 @@ def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
             raise TimeoutError
         if answer.unreadable is not None:
             kind = LocationRefused if answer.is_refused else LocationUnreadable
-            raise kind(answer.unreadable.text, **answer.unreadable.values)
+            raise kind(answer.unreadable)
         found += answer.entries
         found += answer.problems
         if answer.is_last:
@@ -122,7 +121,7 @@ class Reading:
             if status not in ENDED_BY_OTHERS:
                 yield problem_with(entry, "refused", _why_ended(status, self._limits))
             elif entry.key in self._ended_at:
-                reason = Words(_("The process that read it was ended twice."))
+                reason = UserMessage("store.reader_stopped_twice")
                 yield problem_with(entry, "unavailable", reason)
             else:
                 self._ended_at.add(entry.key)
@@ -136,7 +135,7 @@ class Reading:
             return
         entry, *rest = reader.unanswered
         self._readers.drop(reader)
-        reason = Words(_("It could not be read within %(most)d seconds."), {"most": int(seconds)})
+        reason = UserMessage("store.no_answer", {"most": int(seconds)})
         yield problem_with(entry, "unavailable", reason)
         self._pending.extendleft(reversed(rest))
 
@@ -148,15 +147,13 @@ class Reading:
         self._max_readers = len(self._readers.all)
 
 
-def _why_ended(status: int, limits: Limits) -> Words:
+def _why_ended(status: int, limits: Limits) -> UserMessage:
     """Why an entry has ended a reader with this status."""
     if status in OUT_OF_TIME:
-        return too_slow(limits).words
-    return Words(
-        _("The process that read it crashed, possibly out of memory (%(status)d)."), {"status": status}
-    )
+        return too_slow(limits).message
+    return UserMessage("store.reader_crashed", {"status": status})
 
 
-def _cannot_start(error: OSError) -> Words:
+def _cannot_start(error: OSError) -> UserMessage:
     why = str(error.strerror or error)
-    return Words(_("No process could be started to read it: %(why)s."), {"why": why})
+    return UserMessage("store.reader_not_started", {"why": why})

@@ -10,7 +10,7 @@ from typing import IO
 
 import msgspec
 
-from viewer.messages.message import Words
+from viewer.messages.message import UserMessage
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, Limits, ReadProblem
 
@@ -68,7 +68,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     entries: list[Entry] = []
     problems: list[ReadProblem] = []
     is_last: bool = False
-    unreadable: Words | None = None
+    unreadable: UserMessage | None = None
     is_refused: bool = False
 
 

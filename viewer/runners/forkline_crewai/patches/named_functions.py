@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from forkline_crewai.patches.retried_serialization import writing
-from forkline_runner.messages import gettext_noop as _
 
 
 def apply(warn: Callable[..., None]) -> None:
@@ -30,10 +29,7 @@ def apply(warn: Callable[..., None]) -> None:
             raise TypeError(f"Unable to serialize unknown type: {type(value)}")
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
         warn(
-            _(
-                "A checkpoint cannot hold the function %(name)s, only its name: to go on from one, name the "
-                "entry point, so that the function comes from the project's own code."
-            ),
+            "crewai.function_not_stored",
             name=name,
         )
         return name

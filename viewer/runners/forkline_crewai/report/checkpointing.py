@@ -10,7 +10,6 @@ from crewai.state.checkpoint_config import CheckpointEventType
 
 from forkline_crewai.patches import pruned_checkpoints
 from forkline_runner import pruning
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -30,10 +29,7 @@ def chosen_events(request: Request) -> list[str]:
     unknown = [event for event in events if event not in {EVERY, *get_args(CheckpointEventType)}]
     if unknown:
         raise Refused(
-            _(
-                "The project's version of CrewAI writes no checkpoints at these events, which it "
-                "does not know: %(unknown)s. Choose others."
-            ),
+            "crewai.unknown_checkpoint_events",
             unknown=", ".join(unknown),
         )
     return list(events)
@@ -55,9 +51,9 @@ def _prune(kept: list[pruning.Written], most: int, place: str, request: Request,
             kept.append(pruning.written(place, provider))
         while len(kept) > most:
             if not pruning.delete(kept.pop(0), provider):
-                reporter.warn(_("Where this run wrote a checkpoint, something else stands by now: it stays."))
+                reporter.warn("crewai.checkpoint_replaced")
     except (OSError, sqlite3.Error) as error:
-        reporter.warn(_("An older checkpoint of this run could not be removed: %(error)s"), error=error)
+        reporter.warn("crewai.pruning_failed", error=error)
 
 
 def _chosen(request: Request) -> CheckpointSettings:

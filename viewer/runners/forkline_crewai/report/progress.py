@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
@@ -25,9 +24,7 @@ def report(reporter: Reporter, positions: Mapping[str, int], event: Any) -> None
     try:
         write(reporter, event, positions)
     except Exception as error:
-        reporter.warn(
-            _("A step could not be shown: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
-        )
+        reporter.warn("crewai.step_not_shown", kind=type(error).__name__, error=error)
 
 
 def count(tokens: int) -> int:

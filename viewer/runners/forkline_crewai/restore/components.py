@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import context_links
 from forkline_crewai.restore.sanitizing import LOST, MADE_OF_FUNCTIONS, OWN_TOOLS, ToolCheck
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -68,11 +67,7 @@ def report_and_refuse(
     missing = [title_of(one) for one in lost(found) if title_of(one) not in accepted]
     if missing:
         raise Refused(
-            _(
-                "Nothing has run, for this would be lost and nobody has accepted it: %(parts)s. "
-                "Accept it in the form, or with --accept-losses; or name the entry point that has "
-                "it."
-            ),
+            "crewai.losses_not_accepted",
             parts="; ".join(missing),
         )
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -14,9 +13,9 @@ if TYPE_CHECKING:
 
 Entity = dict[str, Any]
 MISSING = {
-    "crew": _("There is no crew in this checkpoint."),
-    "flow": _("There is no flow in this checkpoint."),
-    "agent": _("There is no agent in this checkpoint."),
+    "crew": "crewai.no_crew",
+    "flow": "crewai.no_flow",
+    "agent": "crewai.no_agent",
 }
 
 
@@ -33,7 +32,7 @@ def edit_crew(crew: Entity, request: Request) -> None:
     tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
     planned = [step["task"] for step in request["steps"]]
     if planned and planned != [str(task.get("id")) for task in tasks]:
-        raise Refused(_("The checkpoint holds other tasks than the plan was made for: plan it again."))
+        raise Refused("crewai.plan_outdated")
     again = {step["task"] for step in request["steps"] if step["action"] == "again"}
     for position, task in enumerate(tasks, 1):
         edit = request["outputs"].get(str(task.get("id")))
@@ -53,7 +52,7 @@ def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
     """Make the text, the JSON value and the model of an output agree: readers use any of the three."""
     output = task.get("output")
     if not isinstance(output, dict):
-        raise Refused(_("Task %(position)s has not finished: it has no output to edit."), position=position)
+        raise Refused("crewai.output_of_unfinished_task", position=position)
     is_json = output.get("json_dict") is not None or output.get("pydantic") is not None
     is_json = is_json or output.get("output_format") in {"json", "pydantic"} or "json" in edit
     if not is_json:
@@ -73,12 +72,10 @@ def _parsed(text: str, position: int) -> Any:
         value = json.loads(text)
     except ValueError as error:
         raise Refused(
-            _("Task %(position)s answers in JSON, and the new text is none: %(error)s"),
+            "crewai.output_not_json",
             position=position,
             error=error,
         ) from error
     if not isinstance(value, dict):
-        raise Refused(
-            _("Task %(position)s answers in a JSON object, and the new text is none."), position=position
-        )
+        raise Refused("crewai.output_not_json_object", position=position)
     return value

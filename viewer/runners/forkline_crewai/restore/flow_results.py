@@ -11,15 +11,11 @@ from crewai.flow.human_feedback import HumanFeedbackResult
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from forkline_crewai.restore import flow_types
-from forkline_runner.messages import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-UNTYPED = _(
-    "The checkpoint does not keep the class of what the method %(method)s has returned: what reads it is "
-    "given a dictionary. Annotate what %(method)s returns (-> ThatClass) to have it."
-)
+UNTYPED = "crewai.result_class_unknown"
 
 
 def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -97,10 +93,7 @@ def _typed(flow: Any, name: str, values: list[Any], reporter: Reporter) -> list[
         ]
     except (ValidationError, PydanticUserError, PydanticSchemaGenerationError):
         reporter.warn(
-            _(
-                "What the method %(method)s has returned does not fit %(type)s, which the flow's annotations "
-                "name: what reads it is given the values as they are."
-            ),
+            "crewai.result_does_not_fit",
             method=name,
             type=repr(annotated),
         )

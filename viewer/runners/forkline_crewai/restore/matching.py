@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forkline_crewai.run.interpolation import PLACEHOLDER
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -20,12 +19,12 @@ from forkline_runner.reporting import shortened
 GONE = "-"
 MAX_TITLE = 160
 UNKNOWN = {
-    "agent": _("The project has no agent %(unknown)r."),
-    "task": _("The project has no task %(unknown)r."),
+    "agent": "crewai.unknown_project_agent",
+    "task": "crewai.unknown_project_task",
 }
 TWICE = {
-    "agent": _("The project's agent %(twice)r was chosen for two of the checkpoint's."),
-    "task": _("The project's task %(twice)r was chosen for two of the checkpoint's."),
+    "agent": "crewai.project_agent_chosen_twice",
+    "task": "crewai.project_task_chosen_twice",
 }
 Kind = Literal["task", "agent"]
 # Why there is a question: no equal text, several equal texts, another agent, another position.
@@ -161,9 +160,7 @@ def _answered(
         raise WrongAnswer(TWICE[kind], twice=twice)
     for one in saved:
         if kind == "task" and pairs.get(one.key) == GONE and not one.is_finished:
-            raise WrongAnswer(
-                _("The task “%(title)s” has not finished: it needs one of the project's."), title=_title(one)
-            )
+            raise WrongAnswer("crewai.task_needs_match", title=_title(one))
     return pairs
 
 

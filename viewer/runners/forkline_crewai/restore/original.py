@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -27,12 +26,7 @@ def read_original(request: Request) -> dict[str, Any]:
         use_recent_sqlite()
     source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
     if stored and not request["entry_point"]:
-        raise Refused(
-            _(
-                "This checkpoint was pruned, and the copy that is kept of it lacks what was hidden "
-                "in it. Name the entry point: then keys and parts come from the project's own code."
-            )
-        )
+        raise Refused("crewai.stored_copy_needs_entry_point")
     try:
         if request["location"]["provider"] == "sqlite" and not stored:
             text = _row(request)
@@ -42,11 +36,9 @@ def read_original(request: Request) -> dict[str, Any]:
     except (OSError, ValueError, _database().Error) as error:
         if isinstance(error, FileNotFoundError) and not stored:
             raise _missing(request) from error
-        raise Refused(
-            _("The checkpoint %(source)s cannot be read: %(error)s"), source=source, error=error
-        ) from error
+        raise Refused("crewai.checkpoint_unreadable", source=source, error=error) from error
     if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
-        raise Refused(_("%(source)s is no checkpoint."), source=source)
+        raise Refused("crewai.not_a_checkpoint", source=source)
     return body
 
 
@@ -63,11 +55,7 @@ def use_recent_sqlite() -> None:
         recent = None
     if recent is None or recent.sqlite_version_info < MIN_SQLITE:
         raise Refused(
-            _(
-                "This project's Python has SQLite %(version)s, and CrewAI's SQLite stores need 3.45 "
-                "or newer. Install pysqlite3 into the project's environment: %(python)s -m pip "
-                "install pysqlite3"
-            ),
+            "crewai.sqlite_too_old",
             version=sqlite3.sqlite_version,
             python=sys.executable,
         )
@@ -84,7 +72,7 @@ def refuse_other_location(request: Request) -> None:
     path = Path(request["location"]["path"])
     if path.resolve() != path:
         raise Refused(
-            _("The location %(path)s leads to %(place)s by now. Add that as a location of its own."),
+            "crewai.location_is_link",
             path=path,
             place=path.resolve(),
         )
@@ -94,13 +82,9 @@ def refuse_other_location(request: Request) -> None:
         with opened(path) as connection:
             named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
     except _database().Error as error:
-        raise Refused(
-            _("%(path)s cannot be read as a store of checkpoints: %(error)s"), path=path, error=error
-        ) from error
+        raise Refused("crewai.store_unreadable", path=path, error=error) from error
     if [tuple(one) for one in named] != [("table",)]:
-        raise Refused(
-            _("%(path)s is somebody else's database by now: it has no table of checkpoints."), path=path
-        )
+        raise Refused("crewai.foreign_database", path=path)
 
 
 def _decoded(data: bytes) -> str:
@@ -138,10 +122,6 @@ def _row(request: Request) -> str:
 
 def _missing(request: Request) -> Refused:
     return Refused(
-        _(
-            "The checkpoint %(checkpoint)s is not at its location any more: it was deleted after "
-            "this run was asked for. Nothing has run. Start from another one; or fork or resume "
-            "this one anew, which starts from the copy that is kept here."
-        ),
+        "crewai.checkpoint_deleted",
         checkpoint=request["checkpoint"]["id"],
     )

@@ -15,8 +15,7 @@ from crewai.tasks.task_output import TaskOutput
 from forkline_crewai.restore import components, matching
 from forkline_crewai.restore.matching import GONE, Matching, Question, Unit
 from forkline_crewai.run import entry_points, model_providers
-from forkline_runner.messages import Words, words
-from forkline_runner.messages import gettext_noop as _
+from forkline_runner.messages import Message, message
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -26,24 +25,12 @@ if TYPE_CHECKING:
 CALLED = {"again", "runs"}
 # The text of a question, by its kind and its reason.
 QUESTIONS: dict[tuple[str, str], str] = {
-    ("agent", "changed"): _(
-        "The checkpoint's agent %(position)s, “%(title)s”: no agent of the project has its role."
-    ),
-    ("agent", "twice"): _(
-        "The checkpoint's agent %(position)s, “%(title)s”: several agents of the project have its role."
-    ),
-    ("task", "changed"): _(
-        "The checkpoint's task %(position)s, “%(title)s”: no task of the project has its text."
-    ),
-    ("task", "twice"): _(
-        "The checkpoint's task %(position)s, “%(title)s”: several tasks of the project have its text."
-    ),
-    ("task", "role"): _(
-        "The checkpoint's task %(position)s, “%(title)s”: in the project another agent does it."
-    ),
-    ("task", "order"): _(
-        "The checkpoint's task %(position)s, “%(title)s”: it stands at another place in the project."
-    ),
+    ("agent", "changed"): "crewai.agent_role_unknown",
+    ("agent", "twice"): "crewai.agent_role_ambiguous",
+    ("task", "changed"): "crewai.task_text_unknown",
+    ("task", "twice"): "crewai.task_text_ambiguous",
+    ("task", "role"): "crewai.task_agent_differs",
+    ("task", "order"): "crewai.task_order_differs",
 }
 
 
@@ -56,10 +43,7 @@ def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter)
     components.report_and_refuse(found, request, reporter, questions)
     if questions:
         raise Refused(
-            _(
-                "The crew of %(entry_point)s is not quite the checkpoint's, and what belongs to what "
-                "is not guessed. %(questions)s"
-            ),
+            "crewai.project_crew_differs",
             entry_point=request["entry_point"],
             questions=[sentence for question in questions for sentence in words_of(question)],
         )
@@ -107,7 +91,7 @@ def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matchi
             task = crew.tasks[int(key) - 1]
         elif str(data["id"]) in called:
             raise Refused(
-                _("Task %(position)s is not in the project any more, so it cannot run again."),
+                "crewai.removed_task_cannot_rerun",
                 position=position,
             )
         else:
@@ -179,34 +163,31 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [one for one in value or [] if isinstance(one, dict)]
 
 
-def words_of(question: Question) -> list[Words]:
+def words_of(question: Question) -> list[Message]:
     """Return the question and how to answer it, as sentences for the terminal."""
     position, title = question.position, question.title[:80]
     if not question.choices:
-        none_left = words(
-            _(
-                "The checkpoint's task %(position)s, “%(title)s”, has not finished, and the project has no "
-                "task left for it."
-            ),
+        none_left = message(
+            "crewai.no_task_left",
             position=position,
             title=title,
         )
         return [none_left]
-    sentences = [words(QUESTIONS[question.kind, question.reason], position=position, title=title)]
+    sentences = [message(QUESTIONS[question.kind, question.reason], position=position, title=title)]
     asked = question.position if question.kind == "task" else question.saved
     own = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
     if own:
         sentences.append(
-            words(
-                _("Choose in the form, or give --match %(asked)s=… with one of: %(choices)s."),
+            message(
+                "crewai.match_choices",
                 asked=asked,
                 choices=own,
             )
         )
     if GONE in dict(question.choices):
         sentences.append(
-            words(
-                _("Where it is gone, choose that in the form, or give --match %(asked)s=%(gone)s."),
+            message(
+                "crewai.match_gone",
                 asked=asked,
                 gone=GONE,
             )

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from forkline_crewai.report import checkpointing
 from forkline_crewai.restore import old_stores
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -56,13 +55,10 @@ def restored(copy: Path, request: Request) -> Any:
     except ValidationError as error:
         # Without the values: they are the checkpoint's own texts.
         reasons = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]]
-        message = _("This version of CrewAI cannot restore the checkpoint (%(reasons)s).")
+        code = "crewai.cannot_restore"
         if not request["entry_point"]:
-            message = _(
-                "This version of CrewAI cannot restore the checkpoint (%(reasons)s). Name the entry point: "
-                "the project's own code needs less."
-            )
-        raise Refused(message, reasons="; ".join(reasons)) from error
+            code = "crewai.cannot_restore_without_entry_point"
+        raise Refused(code, reasons="; ".join(reasons)) from error
     state._provider = provider_of(request)
     return state
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 Entity = dict[str, Any]
@@ -128,11 +127,7 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
         clean["base_url"] = given
     elif wanted and wanted not in DEFAULT_ADDRESSES:
         raise Refused(
-            _(
-                "The checkpoint's model is served at %(address)s, which the project's environment "
-                "does not name. Set %(variable)s in its environment file, or name the crew's entry "
-                "point."
-            ),
+            "crewai.model_address_unknown",
             address=wanted,
             variable=names[0],
         )
@@ -185,19 +180,12 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
             continue
         if kind in MADE_OF_FUNCTIONS:
             raise Refused(
-                _(
-                    "The tool %(tool)s is made of a function, which a checkpoint cannot hold. Name "
-                    "the crew's entry point: then its tools come from the project's own code."
-                ),
+                "crewai.tool_is_function",
                 tool=repr(tool.get("name")),
             )
         if not may_import(kind):
             raise Refused(
-                _(
-                    "The tool %(tool)s is no part of the project's folder, so a checkpoint may not "
-                    "have it imported. Name the crew's entry point: then its tools come from the "
-                    "project's own code."
-                ),
+                "crewai.tool_not_in_project",
                 tool=repr(kind or tool),
             )
         # Schemas come from the tool's class; a checkpoint must not name a function to call.

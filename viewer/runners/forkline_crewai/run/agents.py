@@ -12,7 +12,6 @@ from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
 from forkline_crewai.restore import components, restoring
 from forkline_crewai.run import entry_points, models, tools
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
         return request["inputs"][MESSAGES]
     if request["inputs"]:
         raise Refused(
-            _("A lone agent has one input, %(input)r: there is no %(other)r."),
+            "crewai.agent_other_input",
             input=MESSAGES,
             other=next(iter(request["inputs"])),
         )
@@ -75,7 +74,7 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
     if asked and asked[-1].get("messages"):
         return asked[-1]["messages"]
     raise Refused(
-        _("The checkpoint does not say what the agent was asked: give it as the input %(input)r."),
+        "crewai.agent_input_unknown",
         input=MESSAGES,
     )
 

@@ -17,7 +17,6 @@ from crewai.utilities.agent_utils import get_tool_names, parse_tools, render_tex
 
 from forkline_crewai.patches import first_task, unrecorded_calls
 from forkline_crewai.report import progress
-from forkline_runner.messages import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -57,12 +56,10 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
     try:
         probes = _probes_for(crew, [task for task in crew.tasks if task.output is None], reporter)
     except Exception as error:
-        reporter.warn(
-            _("The prompt cache was not warmed: %(kind)s: %(error)s"), kind=type(error).__name__, error=error
-        )
+        reporter.warn("crewai.cache_failed", kind=type(error).__name__, error=error)
         return
     if len(probes) < MIN_AGENTS:
-        reporter.warn(_("The prompt cache was not warmed: fewer than two agents are called."))
+        reporter.warn("crewai.cache_too_few_agents")
         return
     shared = os.path.commonprefix([probe.system for probe in probes])  # noqa: RUF071 - texts, no paths
     first: list[int | None] = []
@@ -87,7 +84,7 @@ def _sent_together(probes: Sequence[Probe], at_once: int, reporter: Reporter) ->
     pool.shutdown(wait=False, cancel_futures=True)
     if late:
         reporter.warn(
-            _("The prompt cache was not warmed within %(seconds)s seconds: the run goes on."),
+            "crewai.cache_timed_out",
             seconds=MAX_SECONDS,
         )
     return [call.result() if call in ended else None for call in calls]
@@ -115,14 +112,14 @@ def _warn_of_call(probe: Probe, error: Exception, reporter: Reporter) -> None:
     kind = type(error).__name__
     if probe.role:
         reporter.warn(
-            _("The prompt cache was not warmed for the agent %(role)r: %(kind)s: %(error)s"),
+            "crewai.cache_agent_failed",
             role=probe.role,
             kind=kind,
             error=error,
         )
     else:
         reporter.warn(
-            _("The prompt cache was not warmed for what the agents have in common: %(kind)s: %(error)s"),
+            "crewai.cache_shared_failed",
             kind=kind,
             error=error,
         )
@@ -144,12 +141,12 @@ def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Pro
         system = _system_prompt(agent, tools)
         if not type(agent.llm).__module__.startswith("crewai."):
             reporter.warn(
-                _("The prompt cache was not warmed for the agent %(role)r: its model is a class of its own."),
+                "crewai.cache_custom_model",
                 role=role,
             )
         elif not system:
             reporter.warn(
-                _("The prompt cache was not warmed for the agent %(role)r: it has no system prompt."),
+                "crewai.cache_no_system_prompt",
                 role=role,
             )
         else:

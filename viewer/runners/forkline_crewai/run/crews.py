@@ -13,7 +13,6 @@ from forkline_crewai.restore import components, context_links, restoring, skippe
 from forkline_crewai.restore.project_crew import project_crew
 from forkline_crewai.run import cache_warmup, kickoff_hooks, models, tools
 from forkline_crewai.run.interpolation import interpolate_agent, interpolate_task, placeholders
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -109,10 +108,7 @@ def _warn_of_old_roles(
             agent = next(task.agent for task in tasks if task.agent and task.agent.role == role)
             if any(old in text for text in (agent.role, agent.goal, agent.backstory)):
                 reporter.warn(
-                    _(
-                        "The agent %(role)r still speaks of the former %(input)s: the checkpoint keeps no "
-                        "template of it. Name the crew's entry point to have it said anew."
-                    ),
+                    "crewai.agent_names_former_input",
                     role=role.strip(),
                     input=name,
                 )
@@ -135,10 +131,7 @@ def _relink(
     ]
     if unknown:
         reporter.warn(
-            _(
-                "The checkpoint does not say which outputs these tasks read: %(positions)s. All before "
-                "them are given. Name the crew's entry point to keep the links between its tasks."
-            ),
+            "crewai.task_links_unknown",
             positions=", ".join(unknown),
         )
 
@@ -149,18 +142,12 @@ def _skipped_tasks(request: Request, events: list[dict[str, Any]], reporter: Rep
     if over:
         passed = [at for at, step in enumerate(request["steps"], 1) if step["task"] in over]
         reporter.warn(
-            _(
-                "Tasks that the run had passed over are passed over: %(positions)s. The checkpoint does not "
-                "keep conditions: name the crew's entry point, whose tasks have theirs."
-            ),
+            "crewai.skipped_tasks_stay_skipped",
             positions=", ".join(map(str, passed)),
         )
     if unclear:
         reporter.warn(
-            _(
-                "Tasks that the run had passed over will run: %(positions)s. The checkpoint does not keep "
-                "conditions: name the crew's entry point, whose tasks have theirs."
-            ),
+            "crewai.skipped_tasks_run",
             positions=", ".join(map(str, unclear)),
         )
     return over
@@ -176,7 +163,7 @@ def _make_outputs_agree(crew: Any, request: Request) -> None:
         except ValidationError as error:
             if str(task.id) in request["outputs"]:
                 raise Refused(
-                    _("The new output of task %(position)s does not fit: %(error)s"),
+                    "crewai.output_does_not_fit",
                     position=position,
                     error=error,
                 ) from error

@@ -10,7 +10,6 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 JSON_SUFFIXES = (".jsonc", ".json")
@@ -27,7 +26,7 @@ def made(entry_point: str, kind: str) -> Any:
     path = _path(entry_point)
     if kind == "agent":
         raise Refused(
-            _("The entry point %(entry_point)s declares no agent that runs by itself."),
+            "crewai.no_lone_agent_declared",
             entry_point=entry_point,
         )
     try:
@@ -36,7 +35,7 @@ def made(entry_point: str, kind: str) -> Any:
         if not _is_too_old(kind):
             raise _failed(entry_point, error) from error
         raise Refused(
-            _("CrewAI %(version)s cannot read %(entry_point)s: that needs 1.15 or newer."),
+            "crewai.declaration_needs_newer_version",
             version=importlib.metadata.version("crewai"),
             entry_point=entry_point,
         ) from error
@@ -63,7 +62,7 @@ def _path(entry_point: str) -> Path:
     folder = Path.cwd().resolve()
     path = (folder / entry_point).resolve()
     if not path.is_relative_to(folder) or not path.is_file():
-        raise Refused(_("The project has no file %(entry_point)s."), entry_point=entry_point)
+        raise Refused("crewai.entry_point_file_missing", entry_point=entry_point)
     return path
 
 
@@ -93,7 +92,7 @@ def _is_too_old(kind: str) -> bool:
 
 def _failed(entry_point: str, error: Exception) -> Refused:
     return Refused(
-        _("The entry point %(entry_point)s fails: %(kind)s: %(error)s"),
+        "crewai.entry_point_failed",
         entry_point=entry_point,
         kind=type(error).__name__,
         error=error,

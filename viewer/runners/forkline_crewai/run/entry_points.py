@@ -7,13 +7,12 @@ from typing import Any
 
 from forkline_crewai.run import declared
 from forkline_runner import project
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 OTHER = {
-    "crew": _("The entry point %(entry_point)s gives no crew, but a %(found)s."),
-    "agent": _("The entry point %(entry_point)s gives no agent, but a %(found)s."),
-    "flow": _("The entry point %(entry_point)s gives no flow, but a %(found)s."),
+    "crew": "crewai.entry_point_not_crew",
+    "agent": "crewai.entry_point_not_agent",
+    "flow": "crewai.entry_point_not_flow",
 }
 
 
@@ -33,7 +32,7 @@ def made_by(entry_point: str, kind: type, name: str) -> Any:
             found = found()
     except Exception as error:
         raise Refused(
-            _("The entry point %(entry_point)s fails: %(kind)s: %(error)s"),
+            "crewai.entry_point_failed",
             entry_point=entry_point,
             kind=type(error).__name__,
             error=error,

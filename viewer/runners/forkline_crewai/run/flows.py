@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 from forkline_crewai.patches import replayed_methods
 from forkline_crewai.restore import components, flow_results, restoring
 from forkline_crewai.run import entry_points, flow_replay, inner_crews, model_providers
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def restore_state(flow: Any, saved: Mapping[str, Any]) -> None:
     try:
         flow._restore_from_checkpoint()
     except ValidationError as error:
-        raise Refused(_("The flow's state does not fit: %(error)s"), error=error) from error
+        raise Refused("crewai.flow_state_does_not_fit", error=error) from error
 
 
 def _rename_state(flow: Any) -> None:

@@ -10,7 +10,6 @@ from crewai.tasks.task_output import TaskOutput
 
 from forkline_crewai.patches import held_tasks, inner_kickoffs
 from forkline_crewai.restore import restoring
-from forkline_runner.messages import gettext_noop as _
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -28,9 +27,7 @@ def continue_crews(body: Mapping[str, Any], request: Request, reporter: Reporter
     if not unfinished:
         return
     if request["state"] is not None:
-        reporter.warn(
-            _("A crew inside the flow was under way: the state was edited, so it runs from its start.")
-        )
+        reporter.warn("crewai.inner_crew_restarts")
         return
     inner_kickoffs.apply(lambda crew, inputs: _restore_outputs(crew, inputs, unfinished, reporter))
 
@@ -63,10 +60,7 @@ def _restore_outputs(crew: Any, inputs: Any, unfinished: list[Any], reporter: Re
             kept.append((position, str(task.id)))
     held_tasks.apply({identifier for _position, identifier in kept})
     reporter.warn(
-        _(
-            "The crew %(name)s inside the flow goes on where it was: its finished tasks are kept "
-            "(%(positions)s)."
-        ),
+        "crewai.inner_crew_continues",
         name=crew.name or "",
         positions=", ".join(str(position) for position, _identifier in kept),
     )

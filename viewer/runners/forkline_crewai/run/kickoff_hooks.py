@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -26,12 +25,7 @@ def adapt(crew: Any, request: Request, reporter: Reporter) -> None:
     if not any(step["action"] in CALLED for step in request["steps"]):
         crew.after_kickoff_callbacks = []
     if _memories(crew):
-        reporter.warn(
-            _(
-                "The crew's memory is no part of a checkpoint: it also holds what was remembered after this "
-                "one."
-            )
-        )
+        reporter.warn("crewai.memory_not_in_checkpoint")
 
 
 def _with_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]:
@@ -41,11 +35,7 @@ def _with_inputs(crew: Any, hook: Callable[[Any], Any]) -> Callable[[Any], None]
         except Exception as error:
             name = getattr(hook, "__name__", repr(hook))
             raise Refused(
-                _(
-                    "The crew's own hook %(name)s, which runs before each kickoff, fails with the "
-                    "inputs that it has once made itself: %(kind)s: %(error)s. Let it take them as "
-                    "they are."
-                ),
+                "crewai.kickoff_hook_failed",
                 name=name,
                 kind=type(error).__name__,
                 error=error,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from crewai import LLM
 
 from forkline_crewai.run.interpolation import can_become, filled
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def with_model(former: Any, model: str) -> Any:
         return LLM(model=model, **_settings_for(made, former))
     except Exception as error:
         raise Refused(
-            _("The model %(model)r cannot be used here: %(kind)s: %(error)s"),
+            "crewai.model_unusable",
             model=model,
             kind=type(error).__name__,
             error=error,
@@ -144,9 +143,7 @@ def _new_roles(crew: Any, chosen: Mapping[str, str], inputs: Mapping[str, Any]) 
     for name in chosen.keys() - known - {ALL}:
         fitting = [agent for agent in agents if can_become(str(agent.role).strip(), name)]
         if len({agent.role for agent in fitting}) > 1:
-            raise Refused(
-                _("A model was chosen for the agent %(name)r, and several could be meant."), name=name
-            )
+            raise Refused("crewai.model_agent_ambiguous", name=name)
         for agent in fitting:
             roles[id(agent)].add(name)
     return roles
@@ -156,6 +153,6 @@ def _refuse_unknown(chosen: Mapping[str, str], found: set[str]) -> None:
     unknown = [role for role in chosen if role not in found]
     if unknown:
         raise Refused(
-            _("A model was chosen for the agent %(agent)r, whom nothing here has. Choose again."),
+            "crewai.model_agent_unknown",
             agent=unknown[0],
         )

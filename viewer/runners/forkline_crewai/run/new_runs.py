@@ -21,7 +21,6 @@ from forkline_crewai.run import (
     models,
 )
 from forkline_crewai.run.interpolation import filled, placeholders
-from forkline_runner.messages import gettext_noop as _
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -97,7 +96,7 @@ def _message(request: Request) -> Any:
     message = request["inputs"].get(agents.MESSAGES)
     if not message:
         raise Refused(
-            _("A lone agent has to be asked something: give it as the input %(input)r."),
+            "crewai.agent_input_missing",
             input=agents.MESSAGES,
         )
     return message
@@ -114,6 +113,4 @@ def _refuse_missing_inputs(crew: Any, inputs: Mapping[str, Any]) -> None:
     texts += [text for agent in crew.agents for text in (agent.role, agent.goal, agent.backstory)]
     missing = sorted(set().union(*(placeholders(text) for text in texts)) - inputs.keys())
     if missing:
-        raise Refused(
-            _("The crew's texts ask for inputs that were not given: %(inputs)s."), inputs=", ".join(missing)
-        )
+        raise Refused("crewai.inputs_missing", inputs=", ".join(missing))

@@ -4,6 +4,7 @@ import pytest
 from django.utils.translation import override
 
 from viewer.engines.plan import Action, EditRefused, Reason
+from viewer.messages.catalog import CATALOG
 from viewer.messages.labels import (
     ACTIONS,
     REASONS,
@@ -12,20 +13,23 @@ from viewer.messages.labels import (
     action_word,
     reason_words,
     stale_words,
-    told,
 )
-from viewer.messages.message import Worded
+from viewer.messages.message import UserFacingError, UserMessage
+from viewer.messages.translation import translate
 
 
-def test_a_refusal_is_told_in_the_language_of_its_reader() -> None:
+def test_a_message_is_shown_in_the_language_of_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A text that Django itself has translated.
+    monkeypatch.setitem(CATALOG, "test.and", "and")
     with override("de"):
-        # A text that Django itself has translated.
-        assert told(Worded("and")) == "und"
+        assert translate(UserMessage("test.and")) == translate(UserFacingError("test.and")) == "und"
 
 
 def test_a_refusal_names_what_it_is_about_also_where_nobody_translates_it() -> None:
-    refused = EditRefused("Task %(position)d has not finished.", position=2)
-    assert told(refused) == str(refused) == "Task 2 has not finished."
+    refused = EditRefused("edit.hold_of_unfinished_task", position=2)
+    text = "Task 2 has not finished: there is no output to keep."
+    assert translate(refused) == str(refused) == text
+    assert (translate(None), translate(ValueError("x"))) == ("", "x")
 
 
 @pytest.mark.parametrize(

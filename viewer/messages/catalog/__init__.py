@@ -1,0 +1,25 @@
+"""The English text of each message code, by subject. Texts name values: ``%(name)s``, ``d`` or ``r``."""
+
+from viewer.messages.catalog import (
+    edits,
+    importing,
+    jobs,
+    lineage,
+    runner,
+    runner_crewai,
+    runner_crewai_restore,
+    stores,
+)
+from viewer.messages.marking import gettext_noop as _
+
+CATALOG: dict[str, str] = {
+    "unknown_code": _("Message %(code)s of another version of Forkline: %(values)s"),
+    **edits.MESSAGES,
+    **importing.MESSAGES,
+    **jobs.MESSAGES,
+    **lineage.MESSAGES,
+    **runner.MESSAGES,
+    **runner_crewai.MESSAGES,
+    **runner_crewai_restore.MESSAGES,
+    **stores.MESSAGES,
+}

@@ -1,0 +1,43 @@
+"""Messages of every runner. The runner reads this file by its path, so it imports nothing."""
+
+
+def _(text: str) -> str:
+    """The text itself: this marks it for makemessages."""
+    return text
+
+
+MESSAGES = {
+    "runner.effects_not_accepted": _(
+        "Nothing has run: the checkpoint has effects that nobody has accepted for this project: "
+        "%(effects)s. Accept them in the form, or with --accept-effects; or name the entry point."
+    ),
+    "runner.engine_panicked": _(
+        "The engine gave up while it wrote a checkpoint (%(error)s). Resume from the last one."
+    ),
+    "runner.entry_point_import_failed": _(
+        "The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"
+    ),
+    "runner.entry_point_malformed": _("The entry point %(entry_point)r must read module:name."),
+    "runner.entry_point_name_missing": _(
+        "The entry point %(entry_point)s is not there: %(module)s has no %(name)s."
+    ),
+    "runner.input_during_preflight": _(
+        "The project's code asks for input (%(prompt)s) while it is loaded, so nothing could be "
+        "checked. The run will ask you."
+    ),
+    "runner.module_in_other_folder": _(
+        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s, but "
+        "%(folder)s has one. Choose that folder as the project's, and name the entry point as it "
+        "is imported from there."
+    ),
+    "runner.module_missing": _(
+        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s in the"
+        " project or its environment."
+    ),
+    "runner.password_input": _(
+        "The project's code asks for a password (%(prompt)s). Put it into the project's "
+        "environment file instead."
+    ),
+    "runner.project_exited": _("The project's code ended the program itself (sys.exit(%(code)s))."),
+    "runner.project_folder_failed": _("The project's folder cannot be entered: %(error)s"),
+}

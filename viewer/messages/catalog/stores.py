@@ -1,0 +1,88 @@
+"""What can be wrong with a location, or with a file or row of it."""
+
+from viewer.messages.marking import gettext_noop as _
+
+MESSAGES = {
+    "store.became_link": _("It, or the folder that it is in, has become a link."),
+    "store.byte_order_mark": _("It starts with a byte order mark, which the engine cannot read."),
+    "store.changed_while_read": _("A writer changed it each time it was read. Try again."),
+    "store.columns_missing": _("Its table of checkpoints has no columns “id” and “data”."),
+    "store.companion_not_a_file": _("“%(name)s” is not a plain file, so the store is not opened."),
+    "store.companion_too_large": _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),
+    "store.device": _("It is a device, not a file."),
+    "store.disappeared": _("It disappeared or was replaced while it was read. Try again."),
+    "store.empty": _("It is empty."),
+    "store.encoding_unknown": _("Its text is neither UTF-8 nor Windows-1252 (byte %(byte)d)."),
+    "store.file_empty": _("The file is empty until its first checkpoint is written."),
+    "store.file_not_opened": _("The file cannot be opened: %(why)s."),
+    "store.file_replaced": _("The file was replaced while it was read."),
+    "store.file_too_large": _("It has %(size)s bytes. The limit is %(most)s."),
+    "store.folder_missing": _("The folder does not exist any more."),
+    "store.folder_named_json": _("It is a folder, although its name ends in .json."),
+    "store.folder_not_listed": _("The folder cannot be listed: %(why)s."),
+    "store.folder_replaced": _("Its folder was replaced while it was opened."),
+    "store.gzip": _("It is compressed with gzip."),
+    "store.half_written": _("A writer did not finish. Open the file once with the program that wrote it."),
+    "store.internal_error": _(
+        "Forkline failed to read it (%(kind)s). The file is not at fault. See Forkline's log."
+    ),
+    "store.journal_too_large": _("A writer has left its log, and the file is too large to be read with it."),
+    "store.json_invalid": _("Invalid JSON at byte %(byte)s."),
+    "store.json_not_a_checkpoint": _("It is JSON, but not a checkpoint of a known engine."),
+    "store.json_truncated": _("Truncated JSON."),
+    "store.json_without_entities": _(
+        "It is JSON, but not a checkpoint: it has no list of entities and record of events."
+    ),
+    "store.link": _("It is a link, and links are not followed."),
+    "store.link_in_path": _(
+        "“%(part)s” in its path is a link now, and links are not followed. Add the path that it "
+        "leads to instead."
+    ),
+    "store.locked": _("Another program has locked the file. Try again."),
+    "store.name_unprintable": _("Its name contains characters that cannot be shown."),
+    "store.nested_folders": _("Its folders are nested too deeply."),
+    "store.nested_json": _("It is nested more than %(most)d levels deep."),
+    "store.nested_sqlite": _("It is an SQLite file: add it as a location."),
+    "store.no_answer": _("It could not be read within %(most)d seconds."),
+    "store.no_longer_a_file": _("It is not a file any more."),
+    "store.no_table": _("It is an SQLite file without a table of checkpoints."),
+    "store.not_a_file": _("It is not a file."),
+    "store.not_a_folder": _("It is not a folder any more."),
+    "store.not_sqlite": _("It is not an SQLite file, or it is encrypted."),
+    "store.nothing_at_path": _("There is nothing at this path."),
+    "store.number_too_long": _("It contains a number of more than %(most)d digits."),
+    "store.parse_timed_out": _("Reading it took more than %(most)s seconds."),
+    "store.path_failed": _("The path cannot be opened: %(why)s."),
+    "store.path_invalid": _("The path cannot be opened: it is not a valid path."),
+    "store.pdf": _("It is a PDF."),
+    "store.pipe": _("It is a pipe, not a file."),
+    "store.read_failed": _("It could not be read: %(why)s."),
+    "store.read_failed_retry": _("The file could not be read: %(why)s. Try again."),
+    "store.read_timed_out": _("Reading it took too long. Try again."),
+    "store.reader_crashed": _("The process that read it crashed, possibly out of memory (%(status)d)."),
+    "store.reader_not_started": _("No process could be started to read it: %(why)s."),
+    "store.reader_stopped": _("The process that reads it was ended. Try again."),
+    "store.reader_stopped_twice": _("The process that read it was ended twice."),
+    "store.replaced": _("It was replaced since it was added: something else is at its path now."),
+    "store.row_damaged": _("The row is on a damaged page."),
+    "store.row_not_json": _("SQLite cannot read the row's data as JSON."),
+    "store.row_not_json_or_text": _("Its data are neither JSON nor text."),
+    "store.row_too_large": _("The row exceeds SQLite's limit."),
+    "store.row_vanished": _("The row disappeared while it was being read."),
+    "store.row_without_id": _("The row has no id that can be shown."),
+    "store.socket": _("It is a socket, not a file."),
+    "store.table_damaged": _("The file is damaged: its table cannot be read."),
+    "store.table_empty": _(
+        "The table of checkpoints is empty. CrewAI leaves it empty if its Python has an SQLite "
+        "older than 3.45, which cannot store them: it only logs the failure."
+    ),
+    "store.table_not_plain": _("“%(table)s” is not a plain table, so it is not read."),
+    "store.table_partly_damaged": _("Part of the table is damaged: rows may be missing."),
+    "store.too_much_memory": _("Reading it takes more than %(most)d MB of memory."),
+    "store.too_slow": _("Reading its bytes was too slow."),
+    "store.truncated_character": _("It ends in the middle of a character."),
+    "store.unknown_kind": _("It is neither a folder nor an SQLite file."),
+    "store.vanished": _("It disappeared while it was being read."),
+    "store.zero_bytes": _("It contains zero bytes where text is expected."),
+    "store.zip": _("It is a ZIP archive."),
+}
