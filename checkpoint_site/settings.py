@@ -234,6 +234,8 @@ STATICFILES_DIRS = [ASSETS / "static"]
 WHITENOISE_USE_FINDERS = True
 
 LANGUAGE_CODE = "en"
+# Only languages with a complete catalogue, because a page names its language.
+LANGUAGES = [("en", "English")]
 USE_I18N = True
 TIME_ZONE = env_zone(
     "TIME_ZONE", "UTC", "Time zone of the times on pages and in forms. Daily limits reset at its midnight."

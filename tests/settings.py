@@ -22,3 +22,6 @@ CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
 PREWARM = False
 # The host that Django's test client requests.
 ALLOWED_ORIGINS.append("http://testserver")
+
+# Tests translate messages to German with catalogues of their own.
+LANGUAGES = [("en", "English"), ("de", "German")]
