@@ -55,6 +55,7 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
+    """Serve until SIGINT or SIGTERM."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
     parser = argparse.ArgumentParser(prog="server", description=__doc__)
     add_lifeline_argument(parser)

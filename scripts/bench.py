@@ -19,6 +19,7 @@ MEASUREMENTS = (
 
 
 def main() -> None:
+    """Run every benchmark in its own process."""
     for name in MEASUREMENTS:
         print(f"\n{name.replace('_', ' ')}", flush=True)
         subprocess.run([sys.executable, "-m", f"quality.benchmarks.{name}"], cwd=ROOT, check=True)

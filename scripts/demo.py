@@ -22,6 +22,7 @@ DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 
 
 def main() -> None:
+    """Run the demo, or delete what it created."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument("--clean", action="store_true", help="take back what the demo made")
     parser.add_argument("--prepare", action="store_true", help="run it, but do not serve")

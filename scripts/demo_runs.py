@@ -88,6 +88,7 @@ def run_everything(folder: Path, lifeline: int | None = None) -> None:
 
 
 def say(text: str) -> None:
+    """Print a line immediately."""
     print(text, flush=True)
 
 
@@ -115,6 +116,7 @@ def run_programs(stores: Path, environment: dict[str, str], lifeline: int | None
 def start_program(
     stores: Path, store: str, logs: Path, environment: dict[str, str]
 ) -> "subprocess.Popen[str]":
+    """Start one of the demo's programs, which writes to this store."""
     with open(logs / f"{store}.txt", "wb") as log:
         return subprocess.Popen(
             [PYTHON, "-m", "newsroom.main", STORES[store], "--checkpoints", store],
@@ -125,7 +127,7 @@ def start_program(
             stderr=subprocess.STDOUT,
             text=True,
             # They would continue without the demo and its model.
-            preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),
+            preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
         )
 
 

@@ -19,6 +19,7 @@ SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": 
 
 
 def main() -> None:
+    """Take the pictures."""
     # The pictures must not show whose machine they were taken on.
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with (
@@ -98,6 +99,7 @@ def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> 
 
 
 def show(page: Page, address: str) -> None:
+    """Open a page."""
     page.goto(address)
 
 
@@ -127,6 +129,7 @@ def start_fork(page: Page) -> str:
 
 
 def show_finished(page: Page, job: str) -> None:
+    """Open the page of a job and wait until it has succeeded."""
     page.goto(job)
     page.locator(".status-succeeded").wait_for(timeout=120_000)
 
@@ -142,6 +145,7 @@ def start_variations(page: Page, address: str) -> str:
 
 
 def show_variations(page: Page, group: str) -> None:
+    """Open the page of a sweep and wait until three variations have succeeded."""
     page.goto(group)
     page.locator(".status-succeeded").nth(2).wait_for(timeout=180_000)
 

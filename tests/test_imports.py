@@ -262,9 +262,7 @@ IMPORTS: dict[str, set[str]] = {
 def package_of(path: str) -> str | None:
     """Return the longest entry of the table that contains this file."""
     packages = [
-        package
-        for package in IMPORTS
-        if path == package or path == f"{package}.py" or path.startswith(f"{package}/")
+        package for package in IMPORTS if path in (package, f"{package}.py") or path.startswith(f"{package}/")
     ]
     return max(packages, key=len, default=None)
 

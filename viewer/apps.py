@@ -4,4 +4,6 @@ from django.apps import AppConfig
 
 
 class ViewerConfig(AppConfig):
+    """The viewer application."""
+
     name = "viewer"

@@ -76,7 +76,7 @@ def measure(link: str) -> list[float]:
         page.add_init_script(OBSERVE)
         page.goto(link)
         job = queued_job()
-        page.goto(link.split("/login")[0] + job.get_absolute_url())
+        page.goto(link.split("/login", maxsplit=1)[0] + job.get_absolute_url())
         return latencies(page, job)
 
 

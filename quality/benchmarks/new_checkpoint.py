@@ -39,7 +39,7 @@ def measure(link: str, location: Path) -> list[float]:
     with sync_playwright() as playwright:
         page = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"]).new_page()
         page.goto(link)
-        page.goto(link.split("/login")[0] + address_of_run(location))
+        page.goto(link.split("/login", maxsplit=1)[0] + address_of_run(location))
         page.wait_for_function(SHOWN, arg=1)
         return [seconds_until_shown(page, location, names, count) for count in range(1, len(names))]
 

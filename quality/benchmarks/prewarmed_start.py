@@ -140,6 +140,7 @@ def engines_own(stand: ServedCheckpoint, copy: Path) -> tuple[float, str, int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        check=False,
         timeout=MOST_SECONDS,
     )
     took = time.monotonic() - began

@@ -32,7 +32,7 @@ def main() -> None:
 
 def measure(link: str) -> list[Row]:
     """Return the web server's memory and open files after each step."""
-    site, cookie, addresses = link.split("/login")[0], cookie_of(link), addresses_of_pages()
+    site, cookie, addresses = link.split("/login", maxsplit=1)[0], cookie_of(link), addresses_of_pages()
     server = web_server()
     rows = [row_of("after its start", server)]
     read(site, cookie, addresses, WARM_UP_REQUESTS)

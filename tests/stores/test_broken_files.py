@@ -69,7 +69,8 @@ def read_folder(folder: Path) -> tuple[dict[str, ReadProblem], list[str]]:
                     read.append(item.key)
                     continue
                 except Unreadable as error:
-                    item = ReadProblem(item.key, error.message, error.kind)
+                    problems[item.key] = ReadProblem(item.key, error.message, error.kind)
+                    continue
             problems[item.key] = item
     return problems, read
 

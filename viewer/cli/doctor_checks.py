@@ -39,6 +39,7 @@ class Finding:
 
 
 def of_versions() -> Iterator[Finding]:
+    """Report the versions."""
     words = _("Forkline %(own)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
     values = {
         "own": settings.VERSION,
@@ -52,6 +53,7 @@ def of_versions() -> Iterator[Finding]:
 
 
 def of_permissions() -> Iterator[Finding]:
+    """Restrict the data folder to its owner and report what was open."""
     found = restrict(settings.DATA_DIR, thorough=True)
     if found.paths:
         words = _("%(count)d files and folders were open to other users; now only their owner can read them.")
@@ -64,6 +66,7 @@ def of_permissions() -> Iterator[Finding]:
 
 
 def of_space() -> Iterator[Finding]:
+    """Report the free disk space."""
     free = shutil.disk_usage(settings.DATA_DIR).free
     state: State = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
     words = _("%(free)s MB are free on the disk of %(path)s.")
@@ -107,6 +110,7 @@ def of_jobs() -> Iterator[Finding]:
 
 
 def of_projects() -> Iterator[Finding]:
+    """Report projects that cannot run."""
     for project in Project.objects.order_by("pk"):
         interpreter = Path(project.interpreter)
         try:
@@ -121,6 +125,7 @@ def of_projects() -> Iterator[Finding]:
 
 
 def of_roots() -> Iterator[Finding]:
+    """Report allowed folders that cannot be read."""
     for root in settings.CHECKPOINT_ROOTS:
         is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
         words = _("%(path)s may be opened from.") if is_there else _("%(path)s cannot be read.")

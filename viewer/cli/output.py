@@ -19,7 +19,7 @@ def plain(text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text. Only ``\\n`` ends a line."""
+    """Return the lines of a text. Only a line feed ends a line."""
     return text.replace("\r\n", "\n").split("\n")
 
 
@@ -45,7 +45,7 @@ class Subcommand(Protocol):
     """The module of a subcommand. It returns its answer and writes nothing to stdout."""
 
     @property
-    def HELP(self) -> Promise:
+    def HELP(self) -> Promise:  # noqa: N802
         """A sentence on what it does."""
 
     def add_arguments(self, parser: CommandParser) -> None:

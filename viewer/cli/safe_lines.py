@@ -10,5 +10,5 @@ UNSAFE = re.compile(
 
 
 def one_line(text: str) -> str:
-    """The text as one line without control characters: ``\\n`` and the like are written as escapes."""
+    """Return the text as one line. Control characters such as line feeds are written as escapes."""
     return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

@@ -30,7 +30,7 @@ _opened: Opened | None = None
 
 def remember() -> None:
     """Hold on to what is there now; where ``up`` has started this process, to what was there then."""
-    global _opened
+    global _opened  # noqa: PLW0603
     if _opened is None:
         folder, database = Path(settings.DATA_DIR), database_path()
         held = tuple(os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (folder, database))
@@ -39,7 +39,7 @@ def remember() -> None:
 
 def forget() -> None:
     """Compare with nothing, until something is remembered."""
-    global _opened
+    global _opened  # noqa: PLW0603
     if _opened:
         for descriptor in _opened.held:
             os.close(descriptor)

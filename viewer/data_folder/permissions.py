@@ -85,8 +85,9 @@ def _holds_only_ours(folder: "os.DirEntry[str]") -> bool:
 
 
 def _restrict(path: Path, name: str, found: Restricted, leave: bool = False) -> None:
-    """Restrict one file or folder, and note it. A descriptor that only names it opens nothing, so that
-    SQLite's locks on its files stay, and nothing can be put in its place meanwhile.
+    """Restrict one file or folder and record it.
+
+    An O_PATH descriptor opens nothing, so SQLite's locks stay, and the path cannot be replaced meanwhile.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -63,8 +63,9 @@ def check_copy(copy: Path) -> None:
 
 
 def make_harmless(path: Path) -> None:
-    """Have nothing of the copy start, or let in, by itself: its jobs may have run since it was made, and
-    who was logged in may have been shut out.
+    """Remove queued jobs and sessions from the copy.
+
+    The jobs may have run since the copy was made, and the users may have lost their access.
     """
     with closing(sqlite3.connect(path)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -107,8 +108,9 @@ def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put_aside(folder: Path) -> Path | None:
-    """Keep the present database, whole, under another name as well. A log without its database would be
-    applied to the next one, so that none stays.
+    """Keep the current database under another name. Return the new path, or None if there is none.
+
+    No log is left: SQLite would apply it to the next database.
     """
     path = database_path()
     if not path.exists():

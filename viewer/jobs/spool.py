@@ -74,6 +74,8 @@ RENAMED_KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
 
 
 class CheckpointReference(TypedDict):
+    """The id and source of a checkpoint."""
+
     id: str
     source: str
 
@@ -89,6 +91,8 @@ class CheckpointSource(CheckpointReference, total=False):
 
 
 class LocationTarget(TypedDict):
+    """The location that a new run writes to."""
+
     path: str
     provider: Literal["json", "sqlite"]
 
@@ -173,6 +177,8 @@ class Request(Permissions):
 
 
 class SpoolEvent(TypedDict):
+    """One line of a spool. ``at`` is in seconds since the epoch."""
+
     seq: int
     at: float
     kind: str

@@ -9,8 +9,6 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.protocol import MISSING as MISSING
-from viewer.engines.protocol import Missing as Missing
 from viewer.redaction.marker import MARKER
 
 # Limits of one edit: characters, levels of nested JSON, digits of a whole number.

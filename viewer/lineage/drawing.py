@@ -58,6 +58,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
+    """The dot of a checkpoint, in pixels."""
+
     key: str
     x: float
     y: float
@@ -108,8 +110,10 @@ def _plot(knots: Sequence[Knot], top: int, lanes: int) -> "_Plot":
 
 
 class _Plot:
-    """Where rows and lanes are, in pixels. ``places`` says which row is the how manieth line, ``folds`` which
-    rows stand for several."""
+    """The positions of rows and lanes, in pixels.
+
+    ``places`` maps rows to their line on the page. ``folds`` are rows that represent several.
+    """
 
     def __init__(self, places: Mapping[int, int], folds: Collection[int], top: int, lanes: int) -> None:
         self._places = places

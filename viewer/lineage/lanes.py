@@ -85,14 +85,16 @@ class _Lanes:
         """The lowest lane from ``lowest`` on that is free from row ``first`` to ``last``, now taken."""
         cover = self._cover(first, last)
         taken = (1 << lowest) - 1
-        for node in cover:
+        for covered in cover:
+            node = covered
             taken |= self._any[node]
             while node > 1:
                 node >>= 1
                 taken |= self._whole[node]
         lane = min((~taken & (taken + 1)).bit_length() - 1, MOST_LANES - 1)
         bit = 1 << lane
-        for node in cover:
+        for covered in cover:
+            node = covered
             self._whole[node] |= bit
             while node and not self._any[node] & bit:
                 self._any[node] |= bit

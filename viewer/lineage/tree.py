@@ -28,6 +28,8 @@ class Edge(StrEnum):
 
 
 class FaultCode(StrEnum):
+    """What is wrong with the recorded parents of checkpoints."""
+
     SELF_PARENT = "self_parent"
     CYCLE = "cycle"
     DUPLICATE_ID = "duplicate_id"

@@ -98,6 +98,7 @@ async def keep_waking(tail: Tail) -> None:
 
 
 async def wake_changed(tail: Tail) -> None:
+    """Wake the sockets of every group whose rows have changed."""
     layer = get_channel_layer()
     groups = await database_sync_to_async(changed, thread_sensitive=False)(tail, set(tail.groups))
     for group in groups & set(tail.groups):

@@ -14,6 +14,8 @@ from viewer.models.locations import Project
 
 
 class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
+    """Queries for accepted effects."""
+
     def keys(self) -> set[str]:
         """What the child compares them by (forkline_crewai/effects.py)."""
         return set(self.values_list("key", flat=True))

@@ -31,6 +31,8 @@ logger = logging.getLogger("forkline.jobs")
 
 
 class JobQuerySet(models.QuerySet["Job"]):
+    """Queries for jobs."""
+
     def queued(self) -> JobQuerySet:
         return self.filter(status=Job.Status.QUEUED)
 
@@ -302,8 +304,8 @@ class Job(models.Model):
 def seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
     """How long at least one of these spans lasted. They come in the order of their beginnings."""
     seconds, until = 0.0, None
-    for begins, ends in spans:
-        begins = begins if until is None else max(begins, until)
+    for start, ends in spans:
+        begins = start if until is None else max(start, until)
         if ends > begins:
             seconds += (ends - begins).total_seconds()
             until = ends

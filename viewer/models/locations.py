@@ -72,6 +72,8 @@ class Project(models.Model):
 
 
 class LocationQuerySet(models.QuerySet["Location"]):
+    """Queries for locations."""
+
     def with_counts(self) -> LocationQuerySet:
         """Each with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
         problems = Problem.objects.filter(location=models.OuterRef("pk")).order_by().values("location")

@@ -18,6 +18,8 @@ from viewer.models.runs import Checkpoint
 
 
 class PreflightCheckQuerySet(models.QuerySet["PreflightCheck"]):
+    """Queries for preflight checks."""
+
     def ended(self) -> PreflightCheckQuerySet:
         """Looks that have come back, with or without a finding."""
         return self.filter(status__in=[PreflightCheck.Status.DONE, PreflightCheck.Status.FAILED])

@@ -13,6 +13,8 @@ from viewer.models.jobs import Job
 
 
 class QuestionQuerySet(models.QuerySet["Question"]):
+    """Queries for questions."""
+
     def waiting(self) -> QuestionQuerySet:
         """Those that nobody has answered and whose run still waits."""
         return self.filter(answered_at=None, withdrawn_at=None)

@@ -33,7 +33,7 @@ MAX_BACKLOG = 16
 
 
 class Unfit(Exception):
-    """This process cannot be forked safely. The message says why."""
+    """The process cannot be forked safely. The message says why."""
 
 
 @dataclass
@@ -159,6 +159,7 @@ def is_over(state: State) -> bool:
 
 
 def milliseconds_to_wait(state: State) -> float:
+    """Return how long to wait for a connection, or -1 for no limit."""
     if state.is_closed:
         return POLL_MILLISECONDS
     if state.children:

@@ -165,6 +165,7 @@ def exit_report(program: Program) -> str:
 
 
 def signal_name(number: int) -> str:
+    """Return the name of a signal."""
     try:
         return signal.Signals(number).name
     except ValueError:

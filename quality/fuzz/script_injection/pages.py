@@ -78,7 +78,7 @@ def listener() -> Iterator[tuple[str, set[str]]]:
 
 async def looked_at(link: str, groups: list[Group]) -> list[Seen]:
     """Return what a browser that enforces the policy observed, and one that does not."""
-    site = link.split("/login")[0]
+    site = link.split("/login", maxsplit=1)[0]
     seen = [Seen(), Seen()]
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])

@@ -111,7 +111,7 @@ def test_a_loop_resumed_from_any_checkpoint_ends_as_the_original(
     originals = saved_in(stores / "loop")
     assert len(originals) == 7
     last = originals[-1].root
-    for number, start in enumerate(originals):
+    for number in range(len(originals)):
         location = Path(shutil.copytree(stores / "loop", stores / f"loop-{number}"))
         start, before = saved_in(location)[number], marks(location)
         model.reset()

@@ -54,6 +54,8 @@ class Task(msgspec.Struct, gc=False):
 
 
 class ExecutionContext(msgspec.Struct, gc=False):
+    """The execution context of an entity."""
+
     flow_id: str | None = None
 
 

@@ -83,8 +83,8 @@ def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputNam
         yield from _of_state(name, _classes_in(classes))
     schema = state.get("json_schema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    for key, field in (properties if isinstance(properties, dict) else {}).items():
-        field = field if isinstance(field, dict) else {}
+    for key, value in (properties if isinstance(properties, dict) else {}).items():
+        field = value if isinstance(value, dict) else {}
         kind = JSON_TYPES.get(str(field.get("type")))
         yield _with_default(str(key), kind, field.get("default"))
     yield from _with_defaults(state.get("default"))

@@ -29,6 +29,7 @@ def root_of(entities: Iterable[Entity]) -> Entity | None:
 
 
 def entity_type_of(entity: Entity | None) -> str:
+    """Return ``crew``, ``flow``, ``agent`` or ``unknown``."""
     kind = entity.entity_type if entity else ""
     return (
         "crew" if kind == "crew" else "flow" if kind == "flow" else "agent" if kind == "agent" else "unknown"

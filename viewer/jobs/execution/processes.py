@@ -54,6 +54,7 @@ def tree_of(storage: JobStorage) -> set[psutil.Process]:
 
 
 def descendants(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
+    """Yield the descendants of the processes."""
     for process in processes:
         with suppress(psutil.Error):
             yield from process.children(recursive=True)

@@ -121,8 +121,9 @@ def counted_since(job: Job, since: datetime | None) -> tuple[int, int]:
 def seconds_of(
     job: Job, waits: Iterable[tuple[datetime, datetime | None]], since: datetime | None = None
 ) -> float:
-    """How many seconds a job has run, without these waits for a person. The waits are ordered by their start;
-    an open wait has no end.
+    """Return the seconds that a job has run, without these waits for a person.
+
+    The waits are ordered by their start. An open wait has no end.
     """
     if job.started_at is None:
         return 0.0

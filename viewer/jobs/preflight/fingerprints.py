@@ -24,8 +24,10 @@ LARGE_PROJECT_SECONDS = 600
 
 
 def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str) -> str:
-    """A hash of the checkpoint, the entry point, the interpreter and its packages, the environment file, the
-    project's source, the runner's source, and ``more``.
+    """Return a hash of everything that a preflight check depends on.
+
+    That is the checkpoint, the entry point, the interpreter and its packages, the environment file, the
+    sources of the project and the runner, and ``more``.
     """
     parts = [
         str(VERSION),

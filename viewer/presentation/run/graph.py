@@ -28,6 +28,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
+    """The drawing of a run and its nodes."""
+
     drawing: Drawing
     nodes: tuple[Node, ...]
 

@@ -40,7 +40,7 @@ _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
 
 
 class _NotPlain(Exception):
-    """This document has to be decoded."""
+    """The document has to be decoded."""
 
 
 def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KNOWN) -> bytes:

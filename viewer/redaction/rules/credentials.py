@@ -55,9 +55,7 @@ def credential_spans(data: bytes) -> Iterator[Span]:
     if any(word in data for word in _SCHEME_KEYWORDS):
         yield from _schemes(data)
     if b"asic " in data or b"ASIC " in data:
-        for found in _BASIC.finditer(data):
-            if _is_base64(found[1]):
-                yield found.span(1)
+        yield from (found.span(1) for found in _BASIC.finditer(data) if _is_base64(found[1]))
     for pattern, keyword in ((_CALLED, b"auth"), (_CALLED, b".login("), (_SET, b"secret set ")):
         if keyword in data:
             yield from _unless_placeholder(pattern.finditer(data))
@@ -68,10 +66,14 @@ def credential_spans(data: bytes) -> Iterator[Span]:
     if b"dentified" in data or b"DENTIFIED" in data:
         yield from (found.span(1) for found in _IDENTIFIED.finditer(data))
     if b"{SHA}" in data or any(port in data for port in (b":543", b":6432:", b":*:")):
-        for found in _PGPASS.finditer(data):
-            if is_secret_text(found[1].decode("latin-1"), "hard") and not found[1].isdigit():
-                yield found.span(1)
-        yield from (found.span(1) for found in _SHADOW.finditer(data))
+        yield from _password_files(data)
+
+
+def _password_files(data: bytes) -> Iterator[Span]:
+    for found in _PGPASS.finditer(data):
+        if is_secret_text(found[1].decode("latin-1"), "hard") and not found[1].isdigit():
+            yield found.span(1)
+    yield from (found.span(1) for found in _SHADOW.finditer(data))
 
 
 def _unless_placeholder(matches: Iterable[Any]) -> Iterator[Span]:

@@ -68,6 +68,7 @@ def rules() -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1)
 def prefixes() -> list[str]:
+    """Return all prefixes of vendor tokens."""
     return sorted({*rules(), *LOOSE, *_AWS_STARTS, _JWT_START})
 
 

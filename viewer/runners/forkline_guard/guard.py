@@ -187,7 +187,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _install() -> None:
-    global _is_installed
+    global _is_installed  # noqa: PLW0603
     if not _is_installed:
         _is_installed = True
         sys.meta_path.insert(0, GuardingFinder())

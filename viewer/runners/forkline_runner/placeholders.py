@@ -25,7 +25,7 @@ _is_installed = False
 
 def forbid() -> None:
     """In a preflight check, hide the values of environment files and refuse connections."""
-    global _is_installed
+    global _is_installed  # noqa: PLW0603
     if _is_installed or not os.environ.get(PREFLIGHT):
         return
     _is_installed = True

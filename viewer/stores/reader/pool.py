@@ -144,7 +144,7 @@ def start_ahead(count: int) -> None:
 
 
 def _idle_or_new(count: int, limits: Limits | None) -> list[ReaderProcess]:
-    """This many readers: idle ones first, then new ones. The caller holds the lock."""
+    """Return ``count`` readers: idle ones first, then new ones. The caller holds the lock."""
     taken: list[ReaderProcess] = []
     while _idle and len(taken) < count:
         reader = _idle.pop()

@@ -6,6 +6,8 @@ from viewer.engines.crewai.contents import Contents
 
 
 class Change(StrEnum):
+    """What a branch did with a task."""
+
     KEPT = "kept"
     EDITED = "edited"
     RAN_AGAIN = "ran_again"

@@ -19,6 +19,8 @@ FAILED = ("_failed", "_error")
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A message of a conversation with a model."""
+
     role: str
     content: str
 

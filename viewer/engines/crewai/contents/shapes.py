@@ -10,10 +10,12 @@ def text(value: Any) -> str:
 
 
 def listed(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def mapping(value: Any) -> dict[str, Any]:
+    """Return the value if it is a dictionary, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
