@@ -7,8 +7,8 @@ from typing import Any
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
+from viewer.engines.protocol import MISSING
 from viewer.launching.values import (
-    MISSING,
     InvalidValue,
     Kind,
     has_redacted_part,

@@ -6,14 +6,14 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.protocol import InputName, RootKind
+from viewer.engines.protocol import MISSING, InputName, Missing, RootKind
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.models import ModelChoices, read_new_models
 from viewer.forms.schedule import Timing, read_timing
-from viewer.launching.values import MISSING, Kind, Missing
+from viewer.launching.values import Kind
 from viewer.redaction.marker import MARKER
 
 KINDS = {
