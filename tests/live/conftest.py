@@ -22,16 +22,16 @@ class PatientCommunicator(WebsocketCommunicator):
     """A socket that waits long enough for a busy machine."""
 
     async def connect(self, timeout: float = MAX_SECONDS) -> Any:
-        return await super().connect(timeout)
+        return await super().connect(timeout)  # type: ignore[no-untyped-call]
 
     async def receive_from(self, timeout: float = MAX_SECONDS) -> Any:
-        return await super().receive_from(timeout)
+        return await super().receive_from(timeout)  # type: ignore[no-untyped-call]
 
     async def receive_output(self, timeout: float = MAX_SECONDS) -> Any:
-        return await super().receive_output(timeout)
+        return await super().receive_output(timeout)  # type: ignore[no-untyped-call]
 
     async def disconnect(self, code: int = 1000, timeout: float = MAX_SECONDS) -> None:
-        await super().disconnect(code, timeout)
+        await super().disconnect(code, timeout)  # type: ignore[no-untyped-call]
 
 
 Connect = Callable[..., WebsocketCommunicator]
@@ -81,7 +81,7 @@ async def connect(cookie: str) -> AsyncIterator[Connect]:
     ) -> WebsocketCommunicator:
         headers = [(b"host", host.encode()), (b"origin", origin.encode()), (b"cookie", as_cookie.encode())]
         headers.append((b"accept-language", language.encode()))
-        opened.append(PatientCommunicator(application, path, headers))
+        opened.append(PatientCommunicator(application, path, headers))  # type: ignore[no-untyped-call]
         return opened[-1]
 
     yield make
