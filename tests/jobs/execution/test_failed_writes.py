@@ -49,7 +49,7 @@ def test_the_outcome_counts_failed_writes_with_the_reason(
     client.force_login(teammate("reader"))
     page = client.get(job.get_absolute_url()).content.decode()
     assert words in page and "four tasks done" in page and "status-succeeded" not in page
-    assert page.count("A checkpoint could not be written") == 4
+    assert page.count("Writing a checkpoint failed") == 4
     rows = client.get(reverse("jobs")).content.decode()
     assert "checkpoints missing" in rows and "status-succeeded" not in rows
 
@@ -75,7 +75,7 @@ def test_a_run_that_fails_keeps_its_own_error_and_warns(make_job: MakeJob) -> No
     job = ended(make_job, FULL)
     Job.objects.filter(pk=job.pk).update(status="failed", error=plain_text("the tool broke"))
     job.refresh_from_db()
-    assert warnings_of(job) == ["A checkpoint could not be written: No space left on device"]
+    assert warnings_of(job) == ["Writing a checkpoint failed: No space left on device"]
 
 
 def test_a_renamed_replaced_or_removed_folder_is_detected(tmp_path: Path) -> None:

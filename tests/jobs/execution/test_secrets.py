@@ -68,7 +68,7 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     follower = Thread(target=follow)
     follower.start()
     wait_until(lambda: job.questions.exists())
-    pages = ["jobs", "questions", "inbox-count"]
+    pages = ["jobs", "inbox", "inbox-count"]
     shown = {name: client.get(reverse(name)).content.decode() for name in pages}
     shown["question"] = client.get(reverse("question", args=[job.pk, 1])).content.decode()
     call_command("checkpoints", "answer", "--json")

@@ -86,7 +86,7 @@ def test_without_a_terminal_the_command_says_where_to_answer(
 
 def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob) -> None:
     job = make_job()
-    with pytest.raises(CommandError, match="No such question"):
+    with pytest.raises(CommandError, match="There is no such pending question"):
         call_command("checkpoints", "answer", str(job.pk), "--text", "yes")
     for number in (1, 2):
         Question.objects.create(job=job, number=number, kind="flow_input", prompt="\x1b[2JWhich?")

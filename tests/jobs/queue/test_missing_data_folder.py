@@ -44,7 +44,8 @@ def test_a_missing_folder_is_not_created_again(tmp_path: Path) -> None:
     _out, said = worker.communicate(timeout=60)
     assert worker.returncode == 1 and not folder.exists()
     assert (
-        said == f"DATA_DIR: the folder {folder} is gone. Put it back, or stop Forkline and start it again.\n"
+        said
+        == f"DATA_DIR: the folder {folder} is missing. Restore it, or stop Forkline and start it again.\n"
     )
 
 
