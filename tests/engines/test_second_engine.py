@@ -59,7 +59,7 @@ def test_a_file_of_another_engine_is_not_a_checkpoint_of_this_one(counted: Locat
     (tmp_path / "counts/main/x.json").write_text('{"entities": [], "event_record": {"nodes": {}}}')
     import_location(counted)
     (problem,) = counted.problems.all()
-    assert problem.kind == "foreign" and "not a checkpoint of a counter" in problem.reason
+    assert problem.kind == "foreign" and "not a checkpoint of a counter" in str(problem.reason)
 
 
 def test_the_checkpoint_page_shows_the_engines_own_tab(client: Client, counted: Location) -> None:

@@ -24,3 +24,7 @@ class UserMessageField(models.JSONField):
     def get_prep_value(self, value: Any) -> Any:
         """What is stored of a message."""
         return super().get_prep_value(value.as_data() if isinstance(value, UserMessage) else value)
+
+    def value_to_string(self, obj: models.Model) -> Any:
+        """What serializers write of a message."""
+        return self.get_prep_value(self.value_from_object(obj))

@@ -86,7 +86,7 @@ def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
     known = {unit.id for unit in units}
     for name in (*edits.outputs, *edits.again, *edits.keep):
         if name not in known:
-            raise EditRefused("There is no count %(name)r in this checkpoint.", name=name)
+            raise EditRefused(plain_text(f"There is no count {name!r} in this checkpoint."))
     return [
         Step(unit.id, position, unit.title, "", *_action(unit, edits))
         for position, unit in enumerate(units, 1)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from viewer.messages.message import plain_text
 from viewer.stores.errors import Foreign
 from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
 
@@ -40,7 +41,7 @@ class CounterFormat:
         try:
             document = _document.decode(body)
         except msgspec.ValidationError:
-            raise Foreign("It is not a checkpoint of a counter.") from None
+            raise Foreign(plain_text("It is not a checkpoint of a counter.")) from None
         done = sum(count >= document.limit for count in document.units.values())
         return Snapshot(
             key=entry.key,
