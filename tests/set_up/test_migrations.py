@@ -1,0 +1,76 @@
+"""Rows of the version before keep their values under the new names, and their messages get codes."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.apps.registry import Apps
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from viewer.messages.message import UserMessage
+from viewer.models import Job, Location, PreflightCheck, Problem
+
+BEFORE = [("viewer", "0009_known_secrets")]
+TOO_LARGE = {
+    "text": "It has %(size)s bytes, more than the %(most)s that are read.",
+    "values": {"size": "9", "most": "5"},
+}
+
+
+@pytest.fixture
+def migrated(transactional_db: None) -> None:
+    """A database of the version before, with a row of each kind that was renamed, migrated to today's."""
+    executor = MigrationExecutor(connection)
+    executor.migrate(BEFORE)
+    fill(executor.loader.project_state(BEFORE).apps)
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes())
+
+
+def fill(apps: Apps) -> None:
+    def create(model: str, /, **values: Any) -> Any:
+        return apps.get_model("viewer", model)._default_manager.create(**values)
+
+    project = create("Project", folder="/srv/project", interpreter="/srv/python")
+    location = create(
+        "Location",
+        uid=uuid.uuid4(),
+        path="/srv/checkpoints",
+        provider="json",
+        unreadable="There is nothing at this path.",
+    )
+    create(
+        "Problem",
+        location=location,
+        key="a.json",
+        kind="writing",
+        reason="It is still being written. It has 9 bytes, more than the 5 that are read.",
+        reason_words={"text": "It is still being written. %(why)s", "values": {"why": TOO_LARGE}},
+    )
+    create("Problem", location=location, key="b.json", kind="broken", reason="100% something else.")
+    create("Look", project=project, status="looking", fingerprint="f", report={"parts": [1]})
+    create(
+        "Job",
+        location=location,
+        kind="run",
+        status="failed",
+        error="ValueError: no",
+        asked="digest",
+        steps=3,
+        stopped_by={"whose": "variations", "measure": "steps", "most": 3},
+        variations=create("Variations", name="tones"),
+    )
+
+
+@pytest.mark.usefixtures("migrated")
+def test_rows_of_the_version_before_keep_their_values() -> None:
+    location, job, check = Location.objects.get(), Job.objects.get(), PreflightCheck.objects.get()
+    assert (location.engine, location.read_error) == ("crewai", UserMessage("store.nothing_at_path"))
+    written, other = Problem.objects.order_by("source_key")
+    large = UserMessage("store.file_too_large", {"size": "9", "most": "5"})
+    assert written.reason == UserMessage("import.being_written", {"why": large})
+    assert str(other.reason) == "100% something else."
+    assert (str(job.error), job.request_digest, job.steps_used) == ("ValueError: no", "digest", 3)
+    assert job.limit_hit["whose"] == "sweep" and job.sweep is not None and job.sweep.name == "tones"
+    assert (check.status, check.error, check.report) == ("checking", None, {"components": [1]})
