@@ -95,7 +95,7 @@ def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
         call_command("checkpoints", "list", str(folder), "--json")
     printed = capsys.readouterr()
     assert json.loads(printed.out) == listed
-    assert "as it was read before" in printed.err and "nothing at this path" in printed.err
+    assert "is shown as last imported" in printed.err and "nothing at this path" in printed.err
 
 
 def test_a_name_that_cannot_be_stored_is_refused_in_words(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_newer_checkpoint_is_imported_and_its_unknown_parts_named(
     assert (summary.added, summary.problems) == (1, 0)
     assert Checkpoint.objects.get().engine_version == NEWER
     page = admin_client.get(Checkpoint.objects.get().get_absolute_url()).content.decode()
-    assert f"CrewAI {NEWER} wrote this checkpoint" in page
+    assert f"Written by CrewAI {NEWER}, which is newer" in page
     assert all(f"<code>{part}</code>" in page for part in parts)
     contents = contents_of(body)
     assert contents.is_of_newer_version

@@ -206,7 +206,7 @@ def test_a_sweep_with_too_many_variations_is_refused(
     for command in ("sweep", "vary"):
         error = terminal(capsys, command, name_of(checkpoint), "--vary", f"year={years}")
         assert "21 branches" in error
-    address = reverse("vary", args=[checkpoint.pk])
+    address = reverse("new-sweep", args=[checkpoint.pk])
     sent = filled(client, checkpoint) | {"vary-input:year": json.dumps(years)}
     assert error in unescape(client.post(address, sent).content.decode())
     assert not Job.objects.exists()

@@ -80,7 +80,7 @@ def test_at_the_top_new_rows_just_come(page: Page, run: Run) -> None:  # noqa: F
 def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> None:  # noqa: F811
     last = run.checkpoints.latest("row")
     page.goto(last.get_absolute_url())
-    expect(page.locator("#children")).to_have_text("none")
+    expect(page.locator("#children")).to_have_text("None")
     (new,) = grow(run)
     expect(page.locator("#children")).to_contain_text(new.checkpoint_id)
 

@@ -270,7 +270,7 @@ def test_status_plan_clock_and_title_wait_while_an_answer_is_awaited(page: Page,
     expect(page.locator(f"#job-{job.pk}-state .status")).to_have_text("waiting for an answer")
     expect(page.locator(".job-step-state").first).to_have_text("waiting")
     expect(page.locator(".job-count")).to_contain_text("waiting 0:0")
-    expect(page.locator(".job-sentence")).to_contain_text("waits for an answer")
+    expect(page.locator(".job-sentence")).to_contain_text("is waiting for an answer")
     question.answered_at = timezone.now()
     question.save()
     JobEvent.objects.create(job=job, seq=3, kind="answered", at=timezone.now(), data={"number": 1})
@@ -364,9 +364,9 @@ def test_the_keyboard_stays_at_a_question_that_was_answered(page: Page, job: Job
     page.goto(job.get_absolute_url())
     form = page.locator(f"#question-{job.pk}-1")
     form.get_by_label("Your answer").fill("tea")
-    form.get_by_role("button", name="Send").press("Enter")
+    form.get_by_role("button", name="Send", exact=True).press("Enter")
     expect(form).to_contain_text("tea")
-    expect(form.get_by_role("button", name="Send")).to_have_count(0)
+    expect(form.get_by_role("button", name="Send", exact=True)).to_have_count(0)
     expect(form).to_be_focused()
 
 

@@ -101,11 +101,11 @@ def test_a_pruned_start_is_not_folded_away(runner: Client, start: Checkpoint) ->
 
 def test_a_job_without_a_branch_leads_to_where_it_started(runner: Client, start: Checkpoint) -> None:
     page = runner.get(attempt(start).get_absolute_url()).content.decode()
-    assert "Show the branch" not in page
-    assert "Show where it started" in page
+    assert "Show branch" not in page
+    assert "Show starting checkpoint" in page
     assert start.get_absolute_url().replace("&", "&amp;") in page
     resumed = attempt(start, kind="resume", branch=start.branch)
-    assert "Show the branch" in runner.get(resumed.get_absolute_url()).content.decode()
+    assert "Show branch" in runner.get(resumed.get_absolute_url()).content.decode()
 
 
 def test_a_new_run_that_wrote_nothing_is_in_its_locations_list(runner: Client, location: Location) -> None:

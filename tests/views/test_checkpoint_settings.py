@@ -53,7 +53,7 @@ def test_what_a_choice_leads_to_is_said_while_it_is_made(
         return client.post(plan, sent | changes, headers=headers).content.decode()
 
     assert re.search(
-        r'id="checkpoints-summary" hx-swap-oob="true">at every event\. .*This writes many', live()
+        r'id="checkpoints-summary" hx-swap-oob="true">\s*at every event\.\s*<span[^>]*>This writes many', live(), re.S
     )
     assert "This writes many" not in live(checkpoint_most="5")
     assert "whole number from 1 on" in live(checkpoint_most="0")

@@ -73,6 +73,6 @@ def test_what_has_too_many_values_to_be_decoded_is_not(
     client: Client, person: User, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = stored(location, {**CREW, "checkpoint_inputs": {"topic": [{}] * 10_000}})
-    monkeypatch.setattr(stored_module, "MOST_MEMORY_OF_VALUES", 1_000_000)
+    monkeypatch.setattr(stored_module, "MAX_MEMORY_OF_VALUES", 1_000_000)
     page = client.get(f"{many.run.get_absolute_url()}?at={many.checkpoint_id}").content.decode()
     assert "too large or too deeply nested" in page

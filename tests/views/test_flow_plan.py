@@ -94,8 +94,8 @@ def test_the_terminals_plan_goes_to_the_end_and_records_nothing(
         {
             "router": "judge",
             "routes": [
-                {"label": "retry", "methods": ["outline"]},
-                {"label": "done", "methods": ["publish"]},
+                {"label": "retry", "units": ["outline"]},
+                {"label": "done", "units": ["publish"]},
             ],
             "is_open": False,
         }

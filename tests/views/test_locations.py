@@ -139,7 +139,7 @@ def test_a_location_that_is_gone_says_so_and_keeps_what_was_read(
 ) -> None:
     shutil.rmtree(crew_location.path)
     page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
-    assert "could not be read" in page
+    assert "This location cannot be read" in page
     assert "research" in page
 
 

@@ -38,7 +38,7 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     # One that hangs is ended, and not the process that it is a copy of.
     (Path(project.folder) / "wait").touch()
     assert (
-        looked(project, "crew:hangs").error
+        str(looked(project, "crew:hangs").error)
         == "It took longer than PREFLIGHT_SECONDS allows (1), and was ended."
     )
     (Path(project.folder) / "wait").unlink()
