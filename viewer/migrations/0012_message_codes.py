@@ -73,8 +73,19 @@ def filled(words: Any) -> str:
 
 def rename_permission(apps: Any, schema_editor: Any) -> None:
     """Rename the permission to run, so that whoever has it keeps it."""
-    permissions = apps.get_model("auth", "Permission").objects
-    permissions.filter(content_type__app_label="viewer", codename="may_run").update(codename="can_run")
+    permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label="viewer")
+    former, present = (permissions.filter(codename=name).first() for name in ("may_run", "can_run"))
+    if former is None:
+        return
+    if present is None:
+        former.codename = "can_run"
+        former.save()
+        return
+    for user in former.user_set.all():
+        user.user_permissions.add(present)
+    for group in former.group_set.all():
+        group.permissions.add(present)
+    former.delete()
 
 
 class Migration(migrations.Migration):

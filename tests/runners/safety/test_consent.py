@@ -116,7 +116,7 @@ def test_a_module_in_the_location_is_never_imported(client: Client, person: User
     mark = re.findall(r'name="accept-effects" value="(\w+)"', client.get(fork).content.decode())[0]
     client.post(plan, sent | {"accept-effects": mark})
     look = ended(look)
-    assert look.report["is_complete"] and "checkpoints.evil.Tool" in look.report["blocks"][0]
+    assert look.report["is_complete"] and "checkpoints.evil.Tool" in str(look.report["blocks"][0])
     assert client.post(fork, sent).status_code == 422
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and "checkpoints.evil.Tool" in str(job.error)
