@@ -10,7 +10,7 @@ from tests.engine_runs.prewarmed import WarmPython
 
 pytestmark = pytest.mark.engine
 Outcomes = dict[str, str]
-NOT_POSSIBLE = {"orders: conditional tasks ahead, without the project's code"}
+NOT_POSSIBLE = {"task order: conditional tasks ahead, without the project's code"}
 ROWS = [row.title for row in rows_named()]
 
 
