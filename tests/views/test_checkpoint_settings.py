@@ -52,8 +52,7 @@ def test_what_a_choice_leads_to_is_said_while_it_is_made(
         plan, headers = page(checkpoint, f"{kind}-plan"), {"HX-Request": "true"}
         return client.post(plan, sent | changes, headers=headers).content.decode()
 
-    assert re.search(
-        r'id="checkpoints-summary" hx-swap-oob="true">\s*at every event\.\s*<span[^>]*>This writes many', live(), re.S
-    )
+    summary = r'id="checkpoints-summary" hx-swap-oob="true">\s*at every event\.\s*<span[^>]*>This writes many'
+    assert re.search(summary, live())
     assert "This writes many" not in live(checkpoint_most="5")
     assert "whole number from 1 on" in live(checkpoint_most="0")
