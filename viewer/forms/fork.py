@@ -113,7 +113,7 @@ class ForkForm:
         found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
         found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
         if self.entry_point_error:
-            found.append(FormError("entry-point", _("Starts with"), self.entry_point_error))
+            found.append(FormError("entry-point", _("Entry point"), self.entry_point_error))
         return found
 
 

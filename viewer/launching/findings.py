@@ -136,7 +136,7 @@ class Findings:
         if not self.needs_acceptance or self.accepted:
             return found
         if self.is_known:
-            message = _("something is lost: accept it, or name the code that has it under “Starts with”")
+            message = _("something is lost: accept it, or name the code that has it under “Entry point”")
         elif self.is_under_way:
             message = _("the preflight check is not finished: wait for it, or accept starting without it")
         else:

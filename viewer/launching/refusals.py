@@ -69,13 +69,13 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
     if checkpoint.state == Checkpoint.State.PRUNED and not entry_point:
         message = _(
             "This checkpoint was pruned at its location, and its stored copy lacks what was redacted. A run "
-            "needs the project's own code, which has its keys and components: name it under “Starts with”, "
+            "needs the project's own code, which has its keys and components: name it under “Entry point”, "
             "or add it to the project."
         )
         found.append(Refusal(Code.CHECKPOINT, message))
     if kind.needs_entry_point and not entry_point:
         message = _(kind.needs_entry_point)
-        found.append(Refusal(Code.ENTRY_POINT, message, "entry-point", _("Starts with")))
+        found.append(Refusal(Code.ENTRY_POINT, message, "entry-point", _("Entry point")))
     return found
 
 

@@ -5,7 +5,7 @@ from viewer.messages.marking import gettext_noop as _
 MESSAGES = {
     "edit.agents_have_former_value": _(
         "These agents were told the former value, and a checkpoint keeps no other text of them: "
-        "%(roles)s. To have them told the new one, name the crew's code under “Starts with”."
+        "%(roles)s. To give them the new one, name the crew's code under “Entry point”."
     ),
     "edit.code_missing": _(
         "Guardrails, callbacks, conditions and links between tasks are not in a checkpoint. "
