@@ -46,7 +46,6 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/presentation/launch": DJANGO
     | {
         "viewer.engines",
-        "viewer.engines.crewai",
         "viewer.forms",
         "viewer.importing",
         "viewer.launching",

@@ -1,8 +1,8 @@
 """Choosing which events write a checkpoint, and how many stay."""
 
 from viewer.engines import engine_named
+from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.crewai.events import USUAL
-from viewer.engines.protocol import EventGroup
 from viewer.forms.checkpointing import Checkpointing, read_checkpointing
 
 GROUPS = (*USUAL, EventGroup("llm", ("llm_call_started", "llm_stream_chunk")))

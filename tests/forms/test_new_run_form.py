@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewer.engines.crewai.kinds import KINDS
-from viewer.engines.protocol import InputName
+from viewer.engines.entry_points import InputName
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.new_run import NewRunForm, read_new_run
 from viewer.redaction.marker import MARKER

@@ -17,7 +17,7 @@ from viewer.engines.crewai.entry_points import (
     title_of,
 )
 from viewer.engines.crewai.input_names import input_names
-from viewer.engines.protocol import EntryPoint, InputName
+from viewer.engines.entry_points import EntryPoint, InputName
 
 CREW = '{"name": "papers", "agents": ["a"], "tasks": [{"description": "Write {topic}"}]}'
 FLOW = "schema: crewai.flow/v1\nname: River\nmethods:\n  go:\n    start: true\n"

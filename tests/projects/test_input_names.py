@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.crewai.input_names import input_names
-from viewer.engines.protocol import InputName
+from viewer.engines.entry_points import InputName
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESS = ROOT / "tests/engine_runs/projects/press"

@@ -5,195 +5,18 @@ connection instead of a path, and a run may be a conversation that goes on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from viewer.engines.checkpoint_events import EventGroup, GroupTraits
+from viewer.engines.contents import Agent, Tab
+from viewer.engines.editable import Editable, HiddenPlace
+from viewer.engines.entry_points import EntryPoint, InputName
+from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
+from viewer.engines.root_kinds import NO_KIND, RootKind
+from viewer.engines.runner import Runner
 from viewer.messages.message import UserMessage
-
-
-class Missing:
-    """The type of ``MISSING``."""
-
-
-# Stands for a value that a checkpoint does not hold.
-MISSING = Missing()
-
-
-@dataclass(frozen=True, slots=True)
-class RootKind:
-    """One kind of root entity, such as a team of agents or a graph. Its labels are English, to be translated.
-
-    ``name`` is what rows store.
-    """
-
-    name: str
-    label: str
-    unit_label: str
-    units_label: str
-    # Finished units can run again, and finished units that would run again can be held instead.
-    can_rerun: bool = False
-    can_hold: bool = False
-    # Its checkpoints know only the units that have begun, so that their number is not known in advance.
-    is_open_ended: bool = False
-    # It goes on only in the project's own code: why, for a person who names none.
-    needs_entry_point: str = ""
-    # It has a state beside, or instead of, its inputs.
-    has_state: bool = False
-    # A model can be chosen for each agent, and the prompt cache be warmed.
-    has_models: bool = False
-    can_warm_cache: bool = False
-    # The outputs of finished units can be edited.
-    can_edit_outputs: bool = False
-    # A run is refused if it lacks an input that its source names.
-    needs_all_inputs: bool = False
-    # What a person has to know of a run that uses the project's code.
-    entry_point_hint: str = ""
-    # What the plan says if it has no steps.
-    no_steps: str = "Nothing in this checkpoint can run."
-    # Inputs that no field names can be added.
-    can_add_inputs: bool = True
-    inputs_label: str = "Inputs"
-    # What the one input that a new run needs is called; empty if it needs none.
-    prompt: str = ""
-    # What a new run of it does, in a sentence.
-    new_run: str = ""
-    # The group of events at which such a run commonly writes checkpoints.
-    usual_events: str = ""
-    # The trigger of a checkpoint after which a succeeded run had nothing left to do.
-    last_trigger: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated."""
-
-    name: str
-    label: str
-    template: str
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """Who does the work: ``model`` is empty if the checkpoint does not say."""
-
-    id: str
-    role: str
-    goal: str
-    backstory: str
-    model: str
-    tools: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EditableOutput:
-    """The output of a finished unit, which a person may replace.
-
-    ``value`` is its JSON value, None if it is a text.
-    """
-
-    unit: str
-    position: int
-    title: str
-    agent: str
-    text: str
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Editable:
-    """What a person may change before a fork. ``inputs`` and ``state`` are None if there are none to edit.
-
-    A value that the checkpoint does not hold is ``MISSING``.
-    """
-
-    inputs: Mapping[str, Any] | None = None
-    state: Mapping[str, Any] | None = None
-    outputs: tuple[EditableOutput, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where a decision's ``label`` leads: units' titles. Nothing follows if ``units`` is empty."""
-
-    label: str
-    units: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision left to the run. ``is_open`` if it may be another than those of its routes."""
-
-    router: str
-    routes: tuple[Route, ...]
-    is_open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a plan leaves open: ``decisions``, and ``notes`` that a person reads before the start."""
-
-    decisions: tuple[Decision, ...] = ()
-    notes: tuple[UserMessage, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenPlace:
-    """A value of a checkpoint that a run reads, and its label for a person."""
-
-    label: UserMessage
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
-    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is a root kind's name."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class InputName:
-    """An input that an entry point's source asks for. ``kind`` is the type of its annotation, or None.
-
-    ``default`` counts only if ``has_default``.
-    """
-
-    name: str
-    kind: type | None = None
-    default: Any = None
-    has_default: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EventGroup:
-    """Events at which the engine can write a checkpoint. The names are the engine's own, in its order."""
-
-    name: str
-    events: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTraits:
-    """What a form says of a group of events. ``is_frequent``: writing at each makes many checkpoints."""
-
-    label: str
-    is_frequent: bool = False
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """The program that runs in the project's interpreter.
-
-    ``prewarm_module`` is imported by the process that waits for a job; ``environment`` is set for both.
-    """
-
-    program: Path
-    prewarm_module: str
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Contents(Protocol):
@@ -389,9 +212,6 @@ class Engine(Protocol[C]):
 
     def checkpoint_events(self, interpreter: Path | None) -> tuple[EventGroup, ...]:
         """The events at which the engine in this interpreter's environment can write a checkpoint."""
-
-
-NO_KIND = RootKind("unknown", "unknown", "unit", "units", can_add_inputs=False)
 
 
 def kind_of(engine: Engine[Any], name: str) -> RootKind:

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.protocol import Engine, EventGroup, GroupTraits, kind_of
+from viewer.engines.checkpoint_events import EventGroup, GroupTraits
+from viewer.engines.protocol import Engine, kind_of
 from viewer.forms.fields import Sent
 from viewer.jobs.spool import CheckpointSettings
 from viewer.launching.option_values import parse_kept_checkpoints

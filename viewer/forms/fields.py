@@ -7,7 +7,7 @@ from typing import Any
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.protocol import MISSING
+from viewer.engines.editable import MISSING
 from viewer.launching.values import (
     InvalidValue,
     Kind,

@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
+from viewer.engines.editable import EditableOutput
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents, EditableOutput, kind_of
+from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import OutputField, Sent, ValueField, read_output, read_value
 from viewer.forms.limits import LimitsPart

@@ -6,7 +6,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.protocol import MISSING, InputName, Missing, RootKind
+from viewer.engines.editable import MISSING, Missing
+from viewer.engines.entry_points import InputName
+from viewer.engines.root_kinds import RootKind
 from viewer.forms.checkpointing import Checkpointing
 from viewer.forms.fields import Sent, ValueField, read_value
 from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more

@@ -7,7 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents, EditableOutput
+from viewer.engines.editable import EditableOutput
+from viewer.engines.protocol import Contents
 from viewer.forms.fields import OutputField, ValueField
 from viewer.forms.fork import ForkForm, FormError
 from viewer.forms.models import ModelField

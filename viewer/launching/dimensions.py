@@ -6,7 +6,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import MISSING, Contents, EditableOutput
+from viewer.engines.editable import MISSING, EditableOutput
+from viewer.engines.protocol import Contents
 from viewer.launching.option_values import ALL_AGENTS, parse_model
 from viewer.launching.requests import Dimension
 from viewer.launching.values import (

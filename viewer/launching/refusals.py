@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.protocol import RootKind
+from viewer.engines.root_kinds import RootKind
 from viewer.jobs.execution.protected_paths import conflict_of
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.translation import translate

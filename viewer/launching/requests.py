@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents, RootKind
+from viewer.engines.protocol import Contents
+from viewer.engines.root_kinds import RootKind
 from viewer.jobs.spool import CheckpointSettings, Options
 from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project

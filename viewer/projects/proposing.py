@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.engines import DEFAULT, all_engines, engine_named
-from viewer.engines.protocol import EntryPoint
+from viewer.engines.entry_points import EntryPoint
 from viewer.projects.import_folders import import_folder
 
 # The walk upwards is bounded: a location may stand anywhere.

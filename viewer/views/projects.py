@@ -17,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Engine, EntryPoint
+from viewer.engines.entry_points import EntryPoint
+from viewer.engines.protocol import Engine
 from viewer.forms.limits import LimitsPart, read_limits
 from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored

@@ -6,21 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from viewer.engines.checkpoint_events import EventGroup
+from viewer.engines.contents import Agent, Tab
+from viewer.engines.editable import Editable, EditableOutput, HiddenPlace
+from viewer.engines.entry_points import EntryPoint, InputName
+from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
-from viewer.engines.protocol import (
-    Agent,
-    Editable,
-    EditableOutput,
-    Engine,
-    EntryPoint,
-    EventGroup,
-    HiddenPlace,
-    InputName,
-    Outlook,
-    RootKind,
-    Runner,
-    Tab,
-)
+from viewer.engines.protocol import Engine
+from viewer.engines.root_kinds import RootKind
+from viewer.engines.runner import Runner
 from viewer.messages.message import UserMessage, plain_text
 
 COUNTING = RootKind(

@@ -11,8 +11,8 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import DESK, LINE, environment, marks, new_run_request, request_for, saved_in
 from tests.runners.conftest import Engine
 from viewer.engines.crewai.entry_points import find_entry_points
+from viewer.engines.entry_points import EntryPoint
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import EntryPoint
 
 pytestmark = pytest.mark.engine
 FLOW = "src/line/flow.yaml"

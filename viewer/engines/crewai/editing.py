@@ -7,8 +7,8 @@ from viewer.engines.crewai.agent_prompt import agent_prompt
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.placeholders import placeholder_names
 from viewer.engines.crewai.stale_inputs import roles_mentioning
+from viewer.engines.editable import MISSING, Editable, EditableOutput, HiddenPlace
 from viewer.engines.plan import Action, Edits, Step
-from viewer.engines.protocol import MISSING, Editable, EditableOutput, HiddenPlace
 from viewer.messages.message import UserMessage
 
 # A lone agent's one input.

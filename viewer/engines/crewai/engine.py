@@ -11,7 +11,8 @@ from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.input_names import input_names
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.crewai.tabs import TABS, tab_context
-from viewer.engines.protocol import Engine, Runner
+from viewer.engines.protocol import Engine
+from viewer.engines.runner import Runner
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
 

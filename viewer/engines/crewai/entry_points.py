@@ -19,7 +19,7 @@ from viewer.engines.crewai.definitions import (
     may_be_definition,
     read_definition,
 )
-from viewer.engines.protocol import EntryPoint
+from viewer.engines.entry_points import EntryPoint
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_FILES = 400

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from viewer.engines.protocol import EventGroup, GroupTraits
+from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.messages.marking import gettext_noop as _
 
 MOST_BYTES = 512 * 1024

@@ -16,7 +16,7 @@ from viewer.engines.crewai.definitions import (
     texts_in,
 )
 from viewer.engines.crewai.placeholders import placeholder_names
-from viewer.engines.protocol import InputName
+from viewer.engines.entry_points import InputName
 
 # Bounds of the reading: a project's folder may be anything.
 MOST_BYTES = 256 * 1024

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from viewer.engines.contents import Tab
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.changes import changes_since
-from viewer.engines.protocol import Tab
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (

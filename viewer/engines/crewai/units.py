@@ -10,8 +10,8 @@ from viewer.engines.crewai.flow_methods import flow_methods
 from viewer.engines.crewai.flow_plan import FlowMethod, Following, Turn, following
 from viewer.engines.crewai.plan import plan_of
 from viewer.engines.crewai.stale_inputs import inputs_used
+from viewer.engines.outlook import Decision, Outlook, Route
 from viewer.engines.plan import Action, Edits, Step, Unit
-from viewer.engines.protocol import Decision, Outlook, Route
 from viewer.messages.message import UserMessage
 
 # A router's answer is a label; a longer text is not one.

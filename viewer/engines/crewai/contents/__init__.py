@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from viewer.engines.contents import Agent
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
 from viewer.engines.crewai.root_entity import EntityFacts, is_executor, root_position
-from viewer.engines.protocol import Agent
 from viewer.engines.titles import short_title
 
 Kind = Literal["crew", "flow", "agent", "unknown"]

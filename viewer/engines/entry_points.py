@@ -1,0 +1,25 @@
+"""What the source of a project says: its entry points and the inputs that they ask for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is a root kind's name."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputName:
+    """An input that an entry point's source asks for. ``kind`` is the type of its annotation, or None.
+
+    ``default`` counts only if ``has_default``.
+    """
+
+    name: str
+    kind: type | None = None
+    default: Any = None
+    has_default: bool = False

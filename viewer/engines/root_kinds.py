@@ -1,0 +1,50 @@
+"""The kinds of root entities: what each is called and what it can do."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RootKind:
+    """One kind of root entity, such as a team of agents or a graph. Its labels are English, to be translated.
+
+    ``name`` is what rows store.
+    """
+
+    name: str
+    label: str
+    unit_label: str
+    units_label: str
+    # Finished units can run again, and finished units that would run again can be held instead.
+    can_rerun: bool = False
+    can_hold: bool = False
+    # Its checkpoints know only the units that have begun, so that their number is not known in advance.
+    is_open_ended: bool = False
+    # It goes on only in the project's own code: why, for a person who names none.
+    needs_entry_point: str = ""
+    # It has a state beside, or instead of, its inputs.
+    has_state: bool = False
+    # A model can be chosen for each agent, and the prompt cache be warmed.
+    has_models: bool = False
+    can_warm_cache: bool = False
+    # The outputs of finished units can be edited.
+    can_edit_outputs: bool = False
+    # A run is refused if it lacks an input that its source names.
+    needs_all_inputs: bool = False
+    # What a person has to know of a run that uses the project's code.
+    entry_point_hint: str = ""
+    # What the plan says if it has no steps.
+    no_steps: str = "Nothing in this checkpoint can run."
+    # Inputs that no field names can be added.
+    can_add_inputs: bool = True
+    inputs_label: str = "Inputs"
+    # What the one input that a new run needs is called; empty if it needs none.
+    prompt: str = ""
+    # What a new run of it does, in a sentence.
+    new_run: str = ""
+    # The group of events at which such a run commonly writes checkpoints.
+    usual_events: str = ""
+    # The trigger of a checkpoint after which a succeeded run had nothing left to do.
+    last_trigger: str = ""
+
+
+NO_KIND = RootKind("unknown", "unknown", "unit", "units", can_add_inputs=False)
