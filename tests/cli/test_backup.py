@@ -129,7 +129,7 @@ def test_what_is_restored_starts_nothing_and_lets_nobody_in(data: Path, copy: Pa
     assert rows(data / NAME, "SELECT count(*) FROM viewer_checkpoint") == before != later
     ((status, request, error),) = rows(data / NAME, "SELECT status, request, error FROM viewer_job")
     assert status == "interrupted" and "typed by a person" not in str(request)
-    assert "Whether it has run since is not known" in str(message_from(json.loads(str(error))))
+    assert "Whether it has run since is unknown" in str(message_from(json.loads(str(error))))
     assert rows(data / NAME, "SELECT count(*) FROM django_session") == [(0,)]
     replaced = Path(json.loads(ended.stdout)["replaced"])
     assert rows(replaced, "SELECT count(*) FROM viewer_checkpoint") == later

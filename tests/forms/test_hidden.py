@@ -50,7 +50,7 @@ def test_a_flows_state_and_what_its_methods_returned_are_named() -> None:
         "checkpoint_method_outputs": [{"method": "look", "output": {"seen": HIDDEN}}],
     }
     contents = contents_of({"entities": [entity]})
-    returned = "what the method look has returned"
+    returned = "the result of the method look"
     assert hidden_places(contents, Edits()) == ["token in the flow's state", returned]
     assert hidden_places(contents, Edits(state={"token": "mine"})) == [returned]
 
@@ -61,7 +61,7 @@ def test_what_a_lone_agent_is_asked_is_named() -> None:
         "entities": [{"entity_type": "agent", "id": "a", "role": "Writer"}],
         "event_record": {"nodes": {"1": {"event": event}}},
     }
-    assert hidden_places(contents_of(body), Edits()) == ["what the agent is asked"]
+    assert hidden_places(contents_of(body), Edits()) == ["the agent's prompt"]
     assert hidden_places(contents_of(body), Edits(inputs={"messages": "Hello"})) == []
 
 

@@ -83,7 +83,7 @@ def test_a_text_that_a_person_wrote_is_not_stale() -> None:
 def test_a_conflict_is_refused_and_still_shown_so_that_it_can_be_taken_back() -> None:
     edits = Edits(outputs={"task-1": "x"}, again=frozenset({"task-1"}))
     promise = preview_plan(crew(THREE, {}), edits)
-    assert "choose one" in promise.refusals[0]
+    assert "Choose one" in promise.refusals[0]
     assert promise.shown[0].choice == "again" and promise.shown[0].is_chosen
 
 
@@ -140,7 +140,7 @@ def test_routers_are_told_with_what_they_lead_to() -> None:
 
 def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:
     assert preview_plan(agent("Ask me"), Edits()).refusals == []
-    assert "type it" in preview_plan(agent(None), Edits()).refusals[0]
+    assert "Type it" in preview_plan(agent(None), Edits()).refusals[0]
     assert preview_plan(agent(None), Edits(inputs={"messages": "Ask"})).refusals == []
 
 

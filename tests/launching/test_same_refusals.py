@@ -158,7 +158,7 @@ def test_a_conflict_of_edits_is_refused(
     checkpoint = stored(location, CREW)
     looked(checkpoint)
     error = terminal(capsys, "fork", name_of(checkpoint), "--again", "1", "--output", "1=Mine")
-    assert "choose one of the two" in error
+    assert "Choose one." in error
     sent = filled(client, checkpoint) | {"again": ["task-1"], "output:task-1": "Mine"}
     assert error in unescape(client.post(page(checkpoint), sent).content.decode())
     assert not Job.objects.exists()

@@ -171,12 +171,12 @@ async def test_nonsense_behind_after_is_taken_for_the_beginning(connect: Connect
 async def test_what_is_sent_is_in_the_language_of_its_reader(
     connect: Connect, job: Job, tmp_path: Path, settings: Settings
 ) -> None:
-    text = "The project's folder cannot be entered: %(error)s"
+    text = "The project's folder cannot be opened: %(error)s"
     german = {text: "Kein Zugang: %(error)s"}
     settings.LOCALE_PATHS = [write_catalogue(tmp_path / "locale", "de", german)]
     message = {"code": "runner.project_folder_failed", "values": {"error": "gone"}}
     await event(job, 1, "warning", message=message).asave()
-    for language, expected in {"de": "Kein Zugang: gone", "en": "cannot be entered: gone"}.items():
+    for language, expected in {"de": "Kein Zugang: gone", "en": "cannot be opened: gone"}.items():
         socket = connect(address(job), language=language)
         await socket.connect()
         assert expected in await socket.receive_from(timeout=30)

@@ -27,7 +27,7 @@ def test_a_message_is_shown_in_the_language_of_its_reader(monkeypatch: pytest.Mo
 
 def test_a_refusal_names_what_it_is_about_also_where_nobody_translates_it() -> None:
     refused = EditRefused("edit.hold_of_unfinished_task", position=2)
-    text = "Task 2 has not finished: there is no output to keep."
+    text = "Task 2 has not finished, so it has no output to keep."
     assert translate(refused) == str(refused) == text
     assert (translate(None), translate(ValueError("x"))) == ("", "x")
 

@@ -39,11 +39,11 @@ def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpo
         ({"input:year": "soon"}, "must be a whole number"),
         ({"output:task-2": "{"}, "not valid JSON"),
         ({"output:task-1": "[redacted]"}, "stands for a secret"),
-        ({"branch": "main"}, "There is a branch"),
+        ({"branch": "main"}, "already exists"),
         ({"branch": "../../etc"}, "may not"),
         ({"entry_point": "os:system"}, "no such entry point"),
-        ({"again": ["task-1"], "output:task-1": "x"}, "choose one of the two"),
-        ({"again": ["nobody"]}, "There is no task"),
+        ({"again": ["task-1"], "output:task-1": "x"}, "Choose one."),
+        ({"again": ["nobody"]}, "has no task"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_lost(
@@ -143,7 +143,7 @@ def test_a_resume_with_nothing_left_to_run_is_refused(
 
 def test_a_flow_without_its_class_is_refused(client: Client, person: User, location: Location) -> None:
     checkpoint = stored(location, {**FLOW, "name": "Unknown"})
-    assert "needs its own code" in client.get(page(checkpoint)).content.decode()
+    assert "needs its code" in client.get(page(checkpoint)).content.decode()
     answer = client.post(page(checkpoint), filled(client, checkpoint) | {"entry_point": ""})
     assert answer.status_code == 422
     assert not Job.objects.exists()

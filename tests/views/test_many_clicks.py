@@ -158,5 +158,5 @@ def test_of_forms_with_one_branch_one_starts_and_the_others_are_told(
         answers = list(people.map(send, forms))
     assert Job.objects.count() == 1
     assert [status for status, _ in answers].count(302) == 1
-    told = "There is a branch" if kind == "fork" else "Another job writes to branch"
+    told = "already exists" if kind == "fork" else "Another job writes to branch"
     assert all(told in text for status, text in answers if status == 422)

@@ -222,7 +222,7 @@ def test_an_interpreter_that_came_with_the_checkpoints_is_neither_proposed_nor_c
     (inside / ".venv/bin/python").symlink_to("/bin/sh")
     assert str(inside / ".venv") not in client.get(page).content.decode()
     answer = client.post(page, filled(folder, interpreter=str(inside / ".venv/bin/python")))
-    assert answer.status_code == 422 and "The interpreter lies in" in answer.content.decode()
+    assert answer.status_code == 422 and "The interpreter is in" in answer.content.decode()
     assert client.post(page, filled(inside)).status_code == 422
     assert not Project.objects.exists()
 

@@ -110,7 +110,7 @@ def test_nothing_is_recorded_where_one_of_them_cannot_be(
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, branch="tone/milk")
     answer = client.post(vary(checkpoint), form)
-    assert answer.status_code == 422 and "There is a branch" in answer.content.decode()
+    assert answer.status_code == 422 and "already exists" in answer.content.decode()
     assert not Sweep.objects.exists() and Job.objects.count() == 1
 
 

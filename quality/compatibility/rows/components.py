@@ -67,7 +67,7 @@ def function_tool(sandbox: Sandbox) -> None:
     ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)
     refused = sandbox.run(request_for(ours, location, branch="alone"))
     same("status without the project's code", refused.end["status"], "failed")
-    holds("it is refused in words", "made of a function" in refused.end["error"])
+    holds("it is refused in words", "is a function" in refused.end["error"])
     same("model calls when refused", len(sandbox.model.requests), 0)
 
 

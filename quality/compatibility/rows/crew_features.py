@@ -65,7 +65,7 @@ def remembered(sandbox: Sandbox, kind: str) -> None:
     succeeded(run)
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]
     holds("the first task is sent what the recorded run remembered", "Relevant memories" in asked[0])
-    holds("what else the memory holds is told", told(run, "no part of a checkpoint"))
+    holds("what else the memory holds is told", told(run, "not part of a checkpoint"))
     ours = next(saved for saved in saved_in(location) if saved.branch == "first" and saved.done == 2)
     before = marks(location)
     sandbox.model.reset()

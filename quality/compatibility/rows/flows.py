@@ -77,7 +77,7 @@ def unfit_state(sandbox: Sandbox) -> None:
     entry_point = "press_flow:PressFlow"
     run = sandbox.run(request_for(start, location, entity="flow", edits=edits, entry_point=entry_point))
     same("status", run.end["status"], "failed")
-    holds("the reason is told", "state does not fit" in run.end["error"])
+    holds("the reason is told", "state is invalid" in run.end["error"])
     same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(location), before)
 
@@ -185,7 +185,7 @@ def no_class(sandbox: Sandbox) -> None:
     start, before = after_method(location, "outline"), marks(location)
     run = sandbox.run(request_for(start, location, entity="flow", kind="resume"))
     same("status", run.end["status"], "failed")
-    holds("the reason is told", "needs its own code" in run.end["error"])
+    holds("the reason is told", "needs its code" in run.end["error"])
     same("files changed", marks(location), before)
 
 

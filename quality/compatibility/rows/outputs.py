@@ -45,7 +45,7 @@ def unfit(sandbox: Sandbox) -> None:
     for entry_point in ("", "press_parts:with_pydantic"):
         run = sandbox.run(request_for(start, location, edits=edits, entry_point=entry_point))
         same("status", run.end["status"], "failed")
-        reasons = ["task 2 does not fit"] if entry_point else ["task 2 does not fit", UNABLE]
+        reasons = ["task 2 is invalid"] if entry_point else ["task 2 is invalid", UNABLE]
         told = any(reason in run.end["error"] for reason in reasons)
         holds(f"the reason is told: {run.end['error'][:80]}", told)
     same("model calls", len(sandbox.model.requests), 0)

@@ -53,7 +53,7 @@ def test_a_location_with_the_projects_code_is_refused_by_name(project: Project, 
     (Path(project.folder) / "src/newsroom").mkdir(parents=True)
     project.entry_points = ["newsroom.crew:build"]
     located((Path(project.folder) / place).resolve())
-    with pytest.raises(JobRefused, match="lies in"):
+    with pytest.raises(JobRefused, match="is in"):
         runnable(project)
 
 
@@ -65,7 +65,7 @@ def test_an_interpreter_inside_a_location_is_refused(project: Project) -> None:
     (Path(project.folder) / ".venv").symlink_to(place / "env")
     for interpreter in (place / "env/bin/python", Path(project.folder) / ".venv/bin/python"):
         project.interpreter = str(interpreter)
-        with pytest.raises(JobRefused, match="interpreter lies in"):
+        with pytest.raises(JobRefused, match="interpreter is in"):
             runnable(project)
 
 
@@ -93,7 +93,7 @@ def test_an_environment_file_in_a_location_is_refused(
     (place / ".env").write_text("A=1\n")
     project.environment_file = str(place / ".env")
     located(place)
-    with pytest.raises(JobRefused, match="environment file lies in"):
+    with pytest.raises(JobRefused, match="environment file is in"):
         runnable(project)
     own = Path(settings.DATA_DIR) / "demo"
     own.mkdir(parents=True, exist_ok=True)

@@ -50,14 +50,14 @@ def test_a_runner_that_raises_leaves_error_traceback_and_log_without_the_key(mak
 def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_job: MakeJob) -> None:
     job = carried(make_job("exits.py"))
     assert job.status == "failed"
-    assert "exit status 3" in str(job.error)
+    assert "exited with status 3" in str(job.error)
     assert job.log_end == "about to leave\n"
 
 
 def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
     job = carried(make_job("dies_at_once.py"))
     assert job.status == "failed"
-    assert "exit status 1" in str(job.error)
+    assert "exited with status 1" in str(job.error)
     assert "No module named 'crewai'" in job.log_end
 
 
@@ -154,10 +154,10 @@ def test_a_job_folder_is_private(make_job: MakeJob) -> None:
     ("change", "words"),
     [
         ({"confirmed_at": None}, "Confirm the project"),
-        ({"interpreter": "/nowhere/python"}, "interpreter is not there: /nowhere/python"),
-        ({"interpreter": "bin/python"}, "interpreter is not there: bin/python"),
-        ({"folder": "/nowhere"}, "folder is not there"),
-        ({"environment_file": "/nowhere/.env"}, "environment file is not there"),
+        ({"interpreter": "/nowhere/python"}, "interpreter does not exist: /nowhere/python"),
+        ({"interpreter": "bin/python"}, "interpreter does not exist: bin/python"),
+        ({"folder": "/nowhere"}, "folder does not exist"),
+        ({"environment_file": "/nowhere/.env"}, "environment file does not exist"),
     ],
 )
 def test_a_project_that_cannot_run_fails_the_job_with_the_reason(

@@ -21,12 +21,12 @@ GERMAN = {
     "The model %(model)r cannot be used here: %(kind)s: %(error)s": (
         "Das Modell %(model)r geht hier nicht: %(error)s"
     ),
-    "The prompt cache was not warmed: %(kind)s: %(error)s": "Nicht vorgewärmt: %(error)s",
+    "The prompt cache was not warmed up: %(kind)s: %(error)s": "Nicht vorgewärmt: %(error)s",
     "Stopped at the project's limit of %(amount)s a day.": "Halt beim Tageslimit von %(amount)s.",
-    "The run's program ended with exit status %(status)d before it said how the run went.": (
+    "The run's program exited with status %(status)d before it reported a result.": (
         "Das Programm endete mit %(status)d."
     ),
-    "Nobody has confirmed yet that programs of “%(name)s” may run. Confirm the project first.": (
+    "Nobody has permitted running code of “%(name)s” yet. Confirm the project first.": (
         "„%(name)s“ ist nicht bestätigt."
     ),
 }
@@ -66,7 +66,7 @@ def test_a_warning_of_the_runner_is_translated_with_its_values(
     (Path(project.folder) / "why.txt").write_text("50 %s <off>")
     job = make_job("refuses.py")
     assert "Nicht vorgewärmt: 50 %s &lt;off&gt;" in shown(reader, job, "de")
-    assert "The prompt cache was not warmed: OSError: 50 %s &lt;off&gt;" in shown(reader, job, "en")
+    assert "The prompt cache was not warmed up: OSError: 50 %s &lt;off&gt;" in shown(reader, job, "en")
 
 
 def test_the_limit_that_stopped_a_run_is_translated_with_its_numbers(
@@ -99,7 +99,7 @@ def test_a_secret_that_only_the_whole_text_shows_is_hidden() -> None:
     data = {"message": message.as_data()}
     stored = redacted_data(SpoolEvent(seq=1, at=0.0, kind="warning", data=data), hide)
     assert message_from(stored["message"]) == redacted_message(message, hide)
-    assert str(redacted_message(message, hide)) == "The prompt cache was not warmed: [redacted]"
+    assert str(redacted_message(message, hide)) == "The prompt cache was not warmed up: [redacted]"
 
 
 def test_a_key_in_a_value_is_redacted_in_every_language(

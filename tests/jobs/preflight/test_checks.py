@@ -138,7 +138,7 @@ def test_a_check_that_takes_too_long_is_ended_with_the_reason(
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, str(look.error)) == (
         PreflightCheck.Status.FAILED,
-        "It took longer than PREFLIGHT_SECONDS allows (1), and was ended.",
+        "The check was stopped because it took longer than PREFLIGHT_SECONDS (1).",
     )
     # It is not tried again by itself, but where a person asks for it.
     (Path(project.folder) / "wait").unlink()
@@ -157,7 +157,7 @@ def test_a_check_that_prints_endlessly_is_ended_and_leaves_no_files(
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (look.status, str(look.error)) == (
         PreflightCheck.Status.FAILED,
-        "It wrote without end, and was ended.",
+        "The check was stopped because it wrote too much output.",
     )
     assert not look.folder.exists()
 
@@ -202,7 +202,7 @@ def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: 
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert look.status == PreflightCheck.Status.FAILED and "Nobody has confirmed" in str(look.error)
+    assert look.status == PreflightCheck.Status.FAILED and "Nobody has permitted" in str(look.error)
     assert marks(project) == []
 
 

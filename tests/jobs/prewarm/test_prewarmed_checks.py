@@ -39,7 +39,7 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     (Path(project.folder) / "wait").touch()
     assert (
         str(looked(project, "crew:hangs").error)
-        == "It took longer than PREFLIGHT_SECONDS allows (1), and was ended."
+        == "The check was stopped because it took longer than PREFLIGHT_SECONDS (1)."
     )
     (Path(project.folder) / "wait").unlink()
     assert looked(project, "crew:again").report["imports"] == ["tiny_engine"]

@@ -146,7 +146,7 @@ def test_an_edit_that_does_not_fit_the_tasks_model_is_refused_before_any_call(
     edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "no score"}}})
     run = engine.run(request_for(start, location, edits=edits))
     assert run.end["status"] == "failed"
-    assert "task 2 does not fit" in run.end["error"]
+    assert "task 2 is invalid" in run.end["error"]
     assert model.requests == []
     assert written(location, before) == []
 
@@ -233,7 +233,7 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     request = request_for(start, location, entry_point=CREW)
     refused = engine.run(request)
     assert refused.end["status"] == "failed"
-    assert "is not guessed" in refused.end["error"]
+    assert "has no certain match" in refused.end["error"]
     assert "“Another task”" in refused.end["error"] and "“A task of old”" in refused.end["error"]
     refusal = message_from(refused.lines[-1]["data"]["error"])
     assert refusal is not None

@@ -97,7 +97,7 @@ def test_a_preflight_check_of_a_declared_crew_lists_the_components_of_its_files(
         ("../line/src/line/flow.yaml", "flow", "no file ../line"),
         ("agents/writer.jsonc", "crew", "fails"),
         ("crew.jsonc", "flow", "fails"),
-        ("crew.jsonc", "agent", "declares no agent"),
+        ("crew.jsonc", "agent", "declares no standalone agent"),
     ],
 )
 def test_what_a_file_does_not_declare_is_refused(

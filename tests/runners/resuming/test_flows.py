@@ -67,15 +67,15 @@ def test_a_state_that_does_not_fit_is_refused(engine: Engine, model: TestModel, 
     edits = Edits(state={"year": "no number"})
     run = engine.run(request_for(start, stores / "flow", entity="flow", edits=edits, entry_point=FLOW))
     assert run.end["status"] == "failed"
-    assert "state does not fit" in run.end["error"]
+    assert "state is invalid" in run.end["error"]
     assert model.requests == []
 
 
 @pytest.mark.parametrize(
     ("entry_point", "words"),
     [
-        ("", "needs its own code"),
-        ("press_crew:make_crew", "gives no flow, but a Crew"),
+        ("", "needs its code"),
+        ("press_crew:make_crew", "provides a Crew, not a flow"),
         ("press_flow:Nobody", "has no Nobody"),
         ("nowhere:Flow", "cannot be imported"),
     ],

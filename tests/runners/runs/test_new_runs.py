@@ -108,6 +108,6 @@ def test_an_event_unknown_to_the_version_is_refused_before_the_run(
 
 def test_missing_inputs_are_named(engine: Engine, model: TestModel, tmp_path: Path) -> None:
     run = engine.run(new_run_request(tmp_path / "cp", "crew", "press_crew:make_crew", {"topic": "bees"}))
-    assert run.end["error"] == "The crew's texts ask for inputs that were not given: tags, year."
+    assert run.end["error"] == "The crew's texts use inputs that have no value: tags, year."
     assert not model.requests
     assert not saved_in(tmp_path / "cp")

@@ -82,7 +82,9 @@ def test_a_changed_crew_raises_questions_and_a_missing_entry_point_blocks(
         }
     ]
     blocked = look_at(engine, start, stores / "crew", entry_point="press_crew:nobody")
-    assert blocked["blocks"] == ["The entry point press_crew:nobody is not there: press_crew has no nobody."]
+    assert blocked["blocks"] == [
+        "The entry point press_crew:nobody does not exist: press_crew has no nobody."
+    ]
     assert model.requests == []
 
 
@@ -107,7 +109,7 @@ def test_a_saved_state_that_does_not_fit_its_class_blocks(engine: Engine, stores
     start.root["checkpoint_state"]["year"] = "soon"
     Path(start.source).write_text(json.dumps(start.body))
     report = look_at(engine, start, stores / "flow", entity="flow", entry_point="press_flow:PressFlow")
-    assert "does not fit" in report["blocks"][0]
+    assert "is invalid" in report["blocks"][0]
 
 
 def test_a_run_with_unaccepted_losses_is_refused(engine: Engine, model: TestModel, stores: Path) -> None:
@@ -116,5 +118,5 @@ def test_a_run_with_unaccepted_losses_is_refused(engine: Engine, model: TestMode
     request = {**request_for(start, location), "options": {"accepted": ["unseen"]}}
     run = engine.run(request)
     assert run.end["status"] == "failed"
-    assert "would be lost and nobody has accepted it: links/task 3; links/task 4." in run.end["error"]
+    assert "would be lost, and nobody has accepted that: links/task 3; links/task 4." in run.end["error"]
     assert model.requests == [] and marks(location) == before

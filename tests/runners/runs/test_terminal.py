@@ -195,7 +195,7 @@ def test_a_run_with_losses_starts_only_after_they_are_accepted(
     assert refused.returncode == 1
     told = document(refused)
     assert (told["status"], told["checkpoints"]) == ("failed", [])
-    assert "nobody has accepted it: links/task 4; unseen" in told["error"]
+    assert "nobody has accepted that: links/task 4; unseen" in told["error"]
     assert [part["what"] for part in told["look"]["components"] if part["fate"] == "lost"] == [
         "links",
         "unseen",

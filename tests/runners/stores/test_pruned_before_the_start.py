@@ -62,7 +62,7 @@ def assert_it_says_so(job: Job, model: TestModel) -> None:
     assert job.checkpoint
     assert job.status == Job.Status.FAILED
     assert str(job.error).startswith(
-        f"The checkpoint {job.checkpoint.checkpoint_id} is not at its location any more"
+        f"The checkpoint {job.checkpoint.checkpoint_id} no longer exists at its location"
     )
     assert "Nothing has run." in str(job.error)
     assert not job.events.filter(kind__in=["steps", "model_started", "checkpoint"]).exists()

@@ -29,9 +29,7 @@ FLOW = RootKind(
     units_label=_("methods"),
     is_open_ended=True,
     has_state=True,
-    needs_entry_point=_(
-        "A flow needs its own code to go on: choose its entry point, or add it to the project."
-    ),
+    needs_entry_point=_("A flow needs its code: choose its entry point, or add it to the project."),
     inputs_label=_("Initial state"),
     new_run=_("The flow runs from its start. Its state decides which methods run and call models."),
     usual_events="flow",

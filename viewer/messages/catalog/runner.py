@@ -12,18 +12,18 @@ MESSAGES = {
         "%(effects)s. Accept them in the form, or with --accept-effects; or name the entry point."
     ),
     "runner.engine_panicked": _(
-        "The engine gave up while it wrote a checkpoint (%(error)s). Resume from the last one."
+        "The engine crashed while it wrote a checkpoint (%(error)s). Resume from the last one."
     ),
     "runner.entry_point_import_failed": _(
         "The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"
     ),
-    "runner.entry_point_malformed": _("The entry point %(entry_point)r must read module:name."),
+    "runner.entry_point_malformed": _("The entry point %(entry_point)r must have the form module:name."),
     "runner.entry_point_name_missing": _(
-        "The entry point %(entry_point)s is not there: %(module)s has no %(name)s."
+        "The entry point %(entry_point)s does not exist: %(module)s has no %(name)s."
     ),
     "runner.input_during_preflight": _(
-        "The project's code asks for input (%(prompt)s) while it is loaded, so nothing could be "
-        "checked. The run will ask you."
+        "The project's code asks for input (%(prompt)s) while it is imported, so the check could not "
+        "finish. The run will ask you."
     ),
     "runner.module_in_other_folder": _(
         "The entry point %(entry_point)s cannot be imported: there is no module %(module)s, but "
@@ -35,9 +35,9 @@ MESSAGES = {
         " project or its environment."
     ),
     "runner.password_input": _(
-        "The project's code asks for a password (%(prompt)s). Put it into the project's "
-        "environment file instead."
+        "The project's code asks for a password (%(prompt)s). Set it in the project's environment file "
+        "instead."
     ),
-    "runner.project_exited": _("The project's code ended the program itself (sys.exit(%(code)s))."),
-    "runner.project_folder_failed": _("The project's folder cannot be entered: %(error)s"),
+    "runner.project_exited": _("The project's code exited the program (sys.exit(%(code)s))."),
+    "runner.project_folder_failed": _("The project's folder cannot be opened: %(error)s"),
 }

@@ -26,7 +26,9 @@ MESSAGES = {
     "store.internal_error": _(
         "Forkline failed to read it (%(kind)s). The file is not at fault. See Forkline's log."
     ),
-    "store.journal_too_large": _("A writer has left its log, and the file is too large to be read with it."),
+    "store.journal_too_large": _(
+        "A writer left its write-ahead log, and the file is too large to be read with it."
+    ),
     "store.json_invalid": _("Invalid JSON at byte %(byte)s."),
     "store.json_not_a_checkpoint": _("It is JSON, but not a checkpoint of a known engine."),
     "store.json_truncated": _("Truncated JSON."),
