@@ -6,6 +6,9 @@ Three layers, because code that runs later can change the import system:
 - a path hook handles protected entries of ``sys.path`` and of a package's ``__path__``;
 - an audit hook, which cannot be removed, checks the files of executed code, native libraries and compiled
   modules.
+
+Where a path leads is asked of the kernel for every check. Only the answers for folders are cached, by path,
+device and inode: a folder that is replaced, or becomes a link, has another inode and is checked again.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ _paths: set[str] = set()
 _identities: set[tuple[int, int]] = set()
 # Modules that may only be imported from one file with one content: path and SHA-256.
 _pins: dict[str, tuple[str, str]] = {}
+# The protected path that contains a folder, or an empty string, by the folder's path, device and inode.
+_folders: dict[tuple[str, int, int], str] = {}
+# A descriptor that resolves a path without reading it. Linux only.
+_O_PATH: int = getattr(os, "O_PATH", 0)
 _is_installed = False
 
 
@@ -62,6 +69,7 @@ def protect(paths: Iterable[str]) -> None:
             identity = _identity(form)
             if identity:
                 _identities.add(identity)
+    _folders.clear()
     _install()
     for entry in list(sys.path_importer_cache):
         if covering(entry):
@@ -83,9 +91,9 @@ def covering(path: Any) -> str:
     except (OSError, TypeError, ValueError):
         return ""
     for form in forms:
-        for one in _with_parents(form):
-            if one in _paths or (_identities and _identity(one) in _identities):
-                return one
+        found = form if _is_protected(form) else _covering_folder(os.path.dirname(form))
+        if found:
+            return found
     return ""
 
 
@@ -101,8 +109,8 @@ def refused(name: str, path: Any) -> ImportRefused:
 def check_spec(spec: ModuleSpec) -> None:
     """Raise ImportRefused if a file or folder of this module is protected."""
     loader: Any = spec.loader
-    found = [spec.origin, spec.cached, getattr(loader, "path", None), getattr(loader, "archive", None)]
-    found += list(spec.submodule_search_locations or ())
+    found = {spec.origin, spec.cached, getattr(loader, "path", None), getattr(loader, "archive", None)}
+    found.update(spec.submodule_search_locations or ())
     for path in found:
         if isinstance(path, str) and covering(path):
             raise refused(spec.name, path)
@@ -177,7 +185,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         path = arguments[1] if event == "import" else arguments[0]
         is_code = isinstance(path, (str, bytes)) and bool(path)
         if is_code and event == "open":
-            is_code = os.fsdecode(path).endswith((".pyc", ".pyo"))
+            # Nothing can be read from a descriptor with O_PATH, which _resolved opens.
+            is_read = not arguments[2] & _O_PATH
+            is_code = is_read and os.fsdecode(path).endswith((".pyc", ".pyo"))
         elif is_code:
             is_code = os.sep in os.fsdecode(path)
     else:
@@ -199,7 +209,41 @@ def _install() -> None:
 def _forms(path: str) -> set[str]:
     """Return the absolute path, as written and with links resolved."""
     written = os.path.join(os.getcwd(), path)
-    return {os.path.normpath(written), os.path.realpath(written)}
+    return {os.path.normpath(written), _resolved(written)}
+
+
+def _resolved(path: str) -> str:
+    """Return the path without links: the kernel's answer if it can be had, which takes three calls."""
+    if not _O_PATH:
+        return os.path.realpath(path)
+    try:
+        descriptor = os.open(path, _O_PATH)
+    except OSError:
+        # Nothing is there, but a folder on the way may be a link.
+        return os.path.realpath(path)
+    try:
+        found = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return os.path.realpath(path)
+    finally:
+        os.close(descriptor)
+    return found if os.path.isabs(found) else os.path.realpath(path)
+
+
+def _covering_folder(folder: str) -> str:
+    """Return the protected path that is or contains this folder, or an empty string."""
+    identity = _identity(folder)
+    key = (folder, *identity) if identity else None
+    if key is None or key not in _folders:
+        found = next((one for one in _with_parents(folder) if _is_protected(one)), "")
+        if key is None:
+            return found
+        _folders[key] = found
+    return _folders[key]
+
+
+def _is_protected(path: str) -> bool:
+    return path in _paths or (bool(_identities) and _identity(path) in _identities)
 
 
 def _with_parents(path: str) -> Iterator[str]:
