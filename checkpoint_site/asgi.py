@@ -20,7 +20,7 @@ from viewer.data_folder.use import use  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 
 if settings.DATA_DIR.is_dir():
-    use(settings.DATA_DIR)
+    use()
 application = ProtocolTypeRouter(
     {
         "http": with_body_limit(Pages()),

@@ -16,6 +16,7 @@ from checkpoint_site.environment import (
     refuse_former_names,
     signing_key,
 )
+from viewer import sqlite_pragmas
 
 ROOT = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (ROOT / "manage.py").is_file()
@@ -180,13 +181,7 @@ DATABASES = {
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            # A stored copy is about ten kilobytes. Large pages write a quarter as many.
-            "init_command": (
-                "PRAGMA page_size=16384; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                " PRAGMA cache_size=-4000;"
-                # Deleted content, such as what a person typed for a run, is overwritten.
-                " PRAGMA secure_delete=ON;"
-            ),
+            "init_command": sqlite_pragmas.ON_CONNECT,
         },
     }
 }

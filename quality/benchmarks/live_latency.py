@@ -108,7 +108,7 @@ def queued_job(events: int = EVENTS) -> Any:
 
 
 def latencies(page: Page, job: Any) -> list[float]:
-    from viewer.jobs.queue.tasks import enqueue
+    from viewer.jobs.queue.scheduling import enqueue
 
     enqueue(job)
     while not job.has_ended:

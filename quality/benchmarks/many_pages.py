@@ -94,7 +94,7 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
 
     The jobs are enqueued once all pages are open.
     """
-    from viewer.jobs.queue.tasks import enqueue
+    from viewer.jobs.queue.scheduling import enqueue
 
     server, socket = web_server(), site.replace("http", "ws")
     addresses = ",".join(f"{socket}/ws/jobs/{job.pk}/?show=page" for job in jobs)

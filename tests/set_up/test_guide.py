@@ -10,7 +10,7 @@ import pytest
 from django.core.management import load_command_class
 
 from checkpoint_site.command import COMMANDS
-from tests.test_imports import IMPORTS
+from tests.import_table import IMPORTS
 from viewer.cli import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from viewer.data_folder.copies import refuse_damaged
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
-from viewer.jobs import locks
+from viewer.jobs import workers
 from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.messages.translation import translate
@@ -102,7 +102,7 @@ def of_jobs() -> Iterator[Finding]:
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
     words = _("%(under_way)d jobs under way, %(queued)d queued")
     yield Finding("jobs", "ok", words % {"under_way": under_way, "queued": queued})
-    if locks.worker_is_up():
+    if workers.worker_is_up():
         yield Finding("worker", "ok", _("A worker is up."))
     else:
         state: State = "warning" if queued or under_way else "ok"

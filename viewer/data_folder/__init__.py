@@ -1,11 +1,7 @@
 """The folder that holds all that is ours, made ready by whoever comes first."""
 
-import fcntl
-import os
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -14,6 +10,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer import sqlite_pragmas
 from viewer.data_folder import identity
 from viewer.data_folder.copies import copy_database, kept_copy, prune_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
@@ -21,6 +18,7 @@ from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, re
 from viewer.data_folder.permissions import Restricted, restrict
 from viewer.data_folder.use import use
 from viewer.data_folder.versions import version_number
+from viewer.locks import lock_named
 
 __all__ = ["DataFolderFailure", "failure_words", "make_ready"]
 
@@ -36,21 +34,11 @@ def make_ready() -> None:
     folder = Path(settings.DATA_DIR)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     say_restricted(folder, restrict(folder))
-    use(folder)
-    with one_at_a_time(folder):
+    use()
+    # Others wait meanwhile.
+    with lock_named("making_ready").held(wait=True):
         bring_up_to_date(folder)
     identity.remember()
-
-
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait until nobody else makes the data folder ready, and keep others waiting meanwhile."""
-    lock = os.open(folder / "making_ready.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def bring_up_to_date(folder: Path) -> None:
@@ -77,8 +65,7 @@ def note_version(found: Inspected) -> None:
     ours = version_number(settings.VERSION)
     if found.version < ours:
         with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            cursor.execute(f"PRAGMA user_version = {ours}")
+            sqlite_pragmas.note_user(cursor, APPLICATION_ID, ours)
 
 
 def say_restricted(folder: Path, found: Restricted) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.utils.translation import gettext as _
 
+from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_words
 from viewer.data_folder.inspection import opened_to_read
 
@@ -32,8 +33,7 @@ def copy_database(database: Path, copy: Path) -> None:
     try:
         with opened_to_read(database) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
-            # One file, without a log beside it.
-            target.execute("PRAGMA journal_mode=DELETE")
+            sqlite_pragmas.leave_wal_mode(target)
             refuse_damaged(target, copy)
     except (sqlite3.Error, DataFolderFailure) as error:
         for path in (copy, *(Path(f"{copy}{side}") for side in SIDE_FILES)):
@@ -49,9 +49,8 @@ def copy_failed(copy: Path, error: BaseException) -> str:
 
 def refuse_damaged(database: sqlite3.Connection, path: Path) -> None:
     """Raises DataFolderFailure where SQLite finds a fault in it."""
-    (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        raise DataFolderFailure(_("%(path)s is damaged: %(fault)s") % {"path": path, "fault": said})
+    if fault := sqlite_pragmas.first_fault(database):
+        raise DataFolderFailure(_("%(path)s is damaged: %(fault)s") % {"path": path, "fault": fault})
 
 
 def kept_copy(folder: Path, why: str) -> Path:

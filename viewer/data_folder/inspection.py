@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 
+from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure
 from viewer.data_folder.versions import version_number, version_text
 
@@ -60,7 +61,7 @@ def inspect(path: Path) -> Inspected:
         applied: set[Migration] = set()
         if "django_migrations" in tables:
             applied = set(database.execute("SELECT app, name FROM django_migrations"))
-        (version,) = database.execute("PRAGMA user_version").fetchone()
+        version = sqlite_pragmas.user_version(database)
     on_disk = migrations_on_disk()
     if not is_ours(applied, tables, on_disk):
         words = _(

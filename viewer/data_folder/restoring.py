@@ -11,6 +11,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer import sqlite_pragmas
 from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prune_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
 from viewer.data_folder.inspection import inspect, refuse_newer
@@ -27,7 +28,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     check_copy(copy)
-    with nobody_else(folder):
+    with nobody_else():
         if is_running():
             words = _("A run is still under way in %(path)s. Wait for its end, or cancel it, then try again.")
             raise DataFolderFailure(words % {"path": folder})
@@ -83,7 +84,7 @@ def end_unfinished(database: sqlite3.Connection) -> None:
     rows = list(database.execute(f"SELECT id, request FROM viewer_job WHERE status NOT IN ({ended})"))  # noqa: S608
     now = str(datetime.now(UTC).replace(tzinfo=None))
     error = UserMessage("job.unfinished_in_backup")
-    columns = {row[1] for row in database.execute("PRAGMA table_info(viewer_job)")}
+    columns = {column[0] for column in database.execute("SELECT * FROM viewer_job LIMIT 0").description}
     # A copy made by an earlier version holds the text.
     stored = str(error) if "error_words" in columns else json.dumps(error.as_data())
     for pk, request in rows:
@@ -119,7 +120,7 @@ def put_aside(folder: Path) -> Path | None:
         return None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as database:
         # A damaged one is kept with its log, as it is.
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        sqlite_pragmas.empty_log(database)
     aside = kept_copy(folder, "replaced")
     os.link(path, aside)
     for side in SIDE_FILES:

@@ -1,39 +1,38 @@
 """Who uses the data folder: each process of ours holds a shared lock on it for as long as it lives."""
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.data_folder.failures import DataFolderFailure
+from viewer.locks import Lock, lock_named
 
-_held: dict[Path, int] = {}
+# By data folder. Never closed: a lock is released when its process exits.
+_held: dict[str, ExitStack] = {}
 
 
-def use(folder: Path) -> None:
+def use() -> None:
     """Hold it for the rest of this process. Waits while a restore replaces the database."""
+    folder = str(settings.DATA_DIR)
     if folder not in _held:
-        descriptor = _opened(folder)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        _held[folder] = descriptor
+        held = ExitStack()
+        held.enter_context(_lock().held(shared=True, wait=True))
+        _held[folder] = held
 
 
 @contextmanager
-def nobody_else(folder: Path) -> Iterator[None]:
+def nobody_else() -> Iterator[None]:
     """Keep everybody out meanwhile. Raises DataFolderFailure where somebody uses it."""
-    descriptor = _opened(folder)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _lock().held() as is_held:
+        if not is_held:
+            words = _(
+                "Forkline is running on %(path)s. Stop it, and wait for commands to end, then try again."
+            )
+            raise DataFolderFailure(words % {"path": settings.DATA_DIR})
         yield
-    except BlockingIOError:
-        words = _("Forkline is running on %(path)s. Stop it, and wait for commands to end, then try again.")
-        raise DataFolderFailure(words % {"path": folder}) from None
-    finally:
-        os.close(descriptor)
 
 
-def _opened(folder: Path) -> int:
-    return os.open(folder / "in_use.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def _lock() -> Lock:
+    return lock_named("in_use")

@@ -1,4 +1,4 @@
-"""The version as the one number that SQLite keeps in a database's head (``PRAGMA user_version``)."""
+"""The version as the one number that SQLite keeps in a database's head (``sqlite_pragmas.user_version``)."""
 
 
 def version_number(version: str) -> int:

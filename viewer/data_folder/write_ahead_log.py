@@ -8,6 +8,8 @@ from django.conf import settings
 from django.db import connection
 from django.db.utils import DatabaseError
 
+from viewer import sqlite_pragmas
+
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 20
@@ -49,10 +51,4 @@ def _pending() -> Path:
 
 def _is_emptied() -> bool:
     with connection.cursor() as cursor:
-        (usual,) = cursor.execute("PRAGMA busy_timeout").fetchone()
-        cursor.execute(f"PRAGMA busy_timeout={LOCK_MILLISECONDS}")
-        try:
-            is_busy, _pages, _moved = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout={usual}")
-    return not is_busy
+        return sqlite_pragmas.empty_log(cursor, LOCK_MILLISECONDS)

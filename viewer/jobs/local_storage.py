@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from django.conf import settings
 
-from viewer.jobs import locks
 from viewer.jobs.spool import (
     ANSWER,
     EVENTS,
@@ -27,6 +26,7 @@ from viewer.jobs.spool import (
     answer_name,
     read_events,
 )
+from viewer.locks.file_lock import FileLock
 
 # Held by the process that starts or follows a job.
 FOLLOWER_LOCK = "follower.lock"
@@ -35,6 +35,7 @@ MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
 CUT = b"[What was printed before this was cut: it was too much to keep.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
+PREFLIGHTS = "looks"
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -151,16 +152,16 @@ class LocalJobStorage:
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
 
     def acquire_runner_lock(self) -> int | None:
-        return locks.acquire(self.path / LOCK)
+        return FileLock(self.path / LOCK).acquire()
 
     def has_runner(self) -> bool:
-        return locks.is_held(self.path / LOCK)
+        return FileLock(self.path / LOCK).is_held()
 
     def following(self) -> AbstractContextManager[bool]:
-        return locks.held(self.path / FOLLOWER_LOCK)
+        return FileLock(self.path / FOLLOWER_LOCK).held()
 
     def is_followed(self) -> bool:
-        return locks.is_held(self.path / FOLLOWER_LOCK)
+        return FileLock(self.path / FOLLOWER_LOCK).is_held()
 
 
 def has_any_runner(data_folder: Path) -> bool:
@@ -170,7 +171,7 @@ def has_any_runner(data_folder: Path) -> bool:
 
 def preflight_folder() -> Path:
     """The folder of all preflight checks."""
-    return Path(settings.DATA_DIR) / "looks"
+    return Path(settings.DATA_DIR) / PREFLIGHTS
 
 
 def preflight_storages() -> Iterator[LocalJobStorage]:
@@ -178,11 +179,6 @@ def preflight_storages() -> Iterator[LocalJobStorage]:
     for path in preflight_folder().glob("*"):
         if UUID_NAME.fullmatch(path.name):
             yield LocalJobStorage(path)
-
-
-def preflight_lock(name: str) -> AbstractContextManager[bool]:
-    """A lock shared by all preflight checks of this data folder. False if another process holds it."""
-    return locks.held(preflight_folder() / f"{name}.lock")
 
 
 def make_private_folder(folder: Path) -> None:

@@ -13,8 +13,8 @@ from viewer.jobs.execution.cancel import request_cancel
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.request import REPEATABLE_EDITS
 from viewer.jobs.execution.start import runnable
-from viewer.jobs.locks import worker_is_up
-from viewer.jobs.queue.tasks import enqueue_if_ready
+from viewer.jobs.queue.scheduling import enqueue_if_ready
+from viewer.jobs.workers import worker_is_up
 from viewer.launching.branch_reservation import refuse_taken
 from viewer.launching.options import LaunchOptions, request_digest
 from viewer.launching.retry import kept_edits

@@ -54,7 +54,7 @@ class Access(NamedTuple):
 
 @dataclass
 class Guard:
-    """The open sockets of one event loop. ``version`` is the database version at the last check."""
+    """The open sockets of one event loop. ``version`` is the tail's at the last check."""
 
     sockets: dict[Socket, Admission] = field(default_factory=dict)
     version: int | None = None

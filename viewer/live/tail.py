@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sqlite3
 from collections import Counter
 from collections.abc import Collection
 from contextlib import closing
@@ -11,9 +10,9 @@ from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
-from django.db import connection
 from django.db.models import Count, Max, Q
 
+from viewer.changes import changes_of_rows
 from viewer.models import Job, JobEvent, Location
 
 logger = logging.getLogger(__name__)
@@ -39,8 +38,8 @@ class Tail:
 
     groups: Counter[str] = field(default_factory=Counter)
     task: asyncio.Task[None] | None = None
-    # The database version at the last poll; -1 if unknown.
-    version: int = -1
+    # The number of polls that found commits.
+    version: int = 0
     last_event: int | None = None
     # The state at the last poll of each job and location that is shown, by group.
     seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
@@ -75,24 +74,24 @@ async def leave(group: str, channel: str) -> None:
 
 
 def last_version() -> int | None:
-    """Return the database version at the last poll of this event loop; None without open sockets."""
+    """Return a number that changes with each commit; None without open sockets in this event loop."""
     tail = tails.get(asyncio.get_running_loop())
     return tail.version if tail else None
 
 
 async def keep_waking(tail: Tail) -> None:
     """Poll for commits of any process about 60 times a second (7 µs each), and read what changed."""
-    with closing(watched_database()) as database:
+    has_failed = False
+    with closing(changes_of_rows()) as changes:
         while True:
             try:
-                latest = data_version(database)
-                if latest != tail.version:
-                    # Stored before reading, so that the next poll sees commits made meanwhile.
-                    tail.version = latest
+                if changes.wait() or has_failed:
+                    tail.version += 1
+                    has_failed = False
                     await wake_changed(tail)
             except Exception:
                 logger.exception("looking for what has changed")
-                tail.version = -1
+                has_failed = True
                 await asyncio.sleep(1)
             await asyncio.sleep(POLL_SECONDS)
 
@@ -103,20 +102,6 @@ async def wake_changed(tail: Tail) -> None:
     groups = await database_sync_to_async(changed, thread_sensitive=False)(tail, set(tail.groups))
     for group in groups & set(tail.groups):
         await layer.group_send(group, WAKE)
-
-
-def watched_database() -> sqlite3.Connection:
-    """Return a connection for ``data_version``.
-
-    Its own connection, as the number says nothing of one's own commits; autocommit, so that it never waits.
-    """
-    name = str(connection.settings_dict["NAME"])
-    return sqlite3.connect(name, isolation_level=None, check_same_thread=False)
-
-
-def data_version(database: sqlite3.Connection) -> int:
-    """Return a number that changes with each commit of another connection."""
-    return int(database.execute("PRAGMA data_version").fetchone()[0])
 
 
 def changed(tail: Tail, groups: Collection[str]) -> set[str]:

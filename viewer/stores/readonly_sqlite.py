@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import apsw
 
+from viewer import sqlite_pragmas
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.protocol import Limits
 from viewer.stores.safe_open import Identity, open_file
@@ -98,11 +99,9 @@ class ReadonlyDatabase:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
         connection.set_progress_handler(self._is_late, 2000)
-        for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
-            connection.execute(f"PRAGMA {pragma}")
+        sqlite_pragmas.restrict_reading(connection)
         self._deadline = time.process_time() + self._limits.max_seconds
-        # SQLite opens the files at the first statement that reads.
-        connection.execute("PRAGMA schema_version").fetchall()
+        sqlite_pragmas.open_files(connection)
 
     def _check_opened(self, before: set[int]) -> None:
         """Raise LocationReplaced if SQLite has opened another file than those of the folder."""

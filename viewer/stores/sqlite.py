@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import apsw
 
+from viewer import sqlite_pragmas
 from viewer.messages.message import UserMessage
 from viewer.stores.errors import (
     Broken,
@@ -139,7 +140,7 @@ class SqliteStore:
             raise LocationUnreadable("store.no_table")
         if kinds[0][0] != "table" or "virtual" in _text(kinds[0][1]).lower().split("(")[0]:
             raise _not_a_plain_table()
-        columns = self._query("SELECT CAST(name AS BLOB), hidden FROM pragma_table_xinfo(?)", TABLE)
+        columns = self._query(sqlite_pragmas.COLUMNS_OF_TABLE, TABLE)
         # Reading a generated column would evaluate its expression.
         plain = frozenset(_text(name) for name, hidden in columns if not hidden)
         if not plain >= _COLUMNS:

@@ -13,8 +13,8 @@ from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.start import JobRefused
-from viewer.jobs.locks import worker_is_up
 from viewer.jobs.queue.tasks import run_job
+from viewer.jobs.workers import worker_is_up
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import Checkpoint, Job, Location, Project, Run
 

@@ -20,7 +20,7 @@ from viewer.jobs.execution.event_rows import redactor_for
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.start import launch
 from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
-from viewer.jobs.queue.tasks import enqueue
+from viewer.jobs.queue.scheduling import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project, Question

@@ -17,7 +17,7 @@ from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.follow import ensure_finished
 from viewer.jobs.execution.start import launch
 from viewer.jobs.limits.usage import last_midnight, limit_label, reached_shared_limit, seconds_of, usage_of
-from viewer.jobs.queue.tasks import enqueue, requeue_missing
+from viewer.jobs.queue.scheduling import enqueue, requeue_missing
 from viewer.jobs.spool import STOP, Spool, read_events
 from viewer.jobs.storage import storage_of
 from viewer.launching.enqueue import run_here

@@ -15,7 +15,7 @@ from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.prewarm.conftest import Warm, carried, is_warm, only
 from viewer.jobs.prewarm import client, pool
 from viewer.jobs.prewarm.pool import PrewarmPool, maintain
-from viewer.jobs.queue.tasks import enqueue
+from viewer.jobs.queue.scheduling import enqueue
 from viewer.models import Job, Project
 
 

@@ -10,29 +10,8 @@ import psutil
 import pytest
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
-from viewer.jobs.queue import data_changes
-from viewer.jobs.queue.data_changes import changes_of
-from viewer.jobs.queue.tasks import enqueue
+from viewer.jobs.queue.scheduling import enqueue
 from viewer.models import Job
-
-
-def test_only_a_write_wakes(tmp_path: Path) -> None:
-    with open(tmp_path / "lock", "wb") as probe:
-        told = changes_of([tmp_path], probe.fileno())
-        assert not told.wait(0.05)
-        (tmp_path / "log").write_text("a commit")
-        assert told.wait(5)
-        assert not told.wait(0.05)
-        told.close()
-
-
-def test_without_notifications_the_worker_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_changes, "watching", lambda folders: None)
-    with open(tmp_path / "lock", "wb") as probe:
-        told = changes_of([tmp_path], probe.fileno())
-    began = time.monotonic()
-    assert told.wait(60)
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.usefixtures("transactional_db")

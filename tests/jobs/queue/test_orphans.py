@@ -13,11 +13,12 @@ from django_tasks_db.models import DBTaskResult
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.event_rows import redactor_for, rows_of
 from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.orphans import orphaned_jobs
 from viewer.jobs.execution.start import launch
-from viewer.jobs.locks import worker_is_up
-from viewer.jobs.queue.tasks import enqueue, orphaned_jobs, requeue_missing
+from viewer.jobs.queue.scheduling import enqueue, requeue_missing
 from viewer.jobs.spool import read_events
 from viewer.jobs.storage import storage_of
+from viewer.jobs.workers import worker_is_up
 from viewer.messages.message import plain_text
 from viewer.models import Job, JobEvent, Project
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
-from viewer.jobs.queue.tasks import requeue_missing
+from viewer.jobs.queue.scheduling import requeue_missing
 from viewer.launching.options import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep

@@ -7,15 +7,19 @@ from uuid import UUID
 import psutil
 from django.conf import settings
 
-from viewer.jobs import locks
+from viewer.jobs import workers
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.environment import MARKER
 from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.queue.tasks import orphaned_jobs
 from viewer.jobs.storage import storage_of
 from viewer.models import Job
 
 logger = logging.getLogger(__name__)
+
+
+def orphaned_jobs() -> list[Job]:
+    """Jobs under way that no process follows. They are followed again, but never started again."""
+    return [job for job in Job.objects.under_way() if not storage_of(job).is_followed()]
 
 
 def finish_orphans() -> list[Job]:
@@ -23,7 +27,7 @@ def finish_orphans() -> list[Job]:
 
     Starts no job, and leaves jobs whose runner still runs alone.
     """
-    if locks.worker_is_up():
+    if workers.worker_is_up():
         return []
     finished = []
     for job in orphaned_jobs():

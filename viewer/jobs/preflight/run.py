@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +14,10 @@ from django.utils import timezone
 
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.start import JobRefused, start_error
-from viewer.jobs.local_storage import preflight_lock, preflight_storages
+from viewer.jobs.local_storage import PREFLIGHTS, preflight_storages
 from viewer.jobs.preflight.runner import POLL_SECONDS, start_check, store_report, wait_for
 from viewer.jobs.storage import storage_of
+from viewer.locks import lock_named
 from viewer.messages.message import UserMessage
 from viewer.models import PreflightCheck
 
@@ -73,14 +74,18 @@ def _run_and_log(check: PreflightCheck) -> None:
             _running.discard(check.pk)
 
 
+def _lock(name: str) -> AbstractContextManager[bool]:
+    """A lock shared by all preflight checks. False if another process holds it."""
+    return lock_named(f"{PREFLIGHTS}/{name}").held()
+
+
 @contextmanager
 def _slot(check: PreflightCheck) -> Iterator[None]:
     """Wait until no other check of the project runs and a slot is free. Holds both within the block."""
     while True:
         with ExitStack() as held:
-            if held.enter_context(preflight_lock(f"project-{check.project_id}")) and any(
-                held.enter_context(preflight_lock(f"place-{number}"))
-                for number in range(settings.MAX_PREFLIGHTS)
+            if held.enter_context(_lock(f"project-{check.project_id}")) and any(
+                held.enter_context(_lock(f"place-{number}")) for number in range(settings.MAX_PREFLIGHTS)
             ):
                 yield
                 return

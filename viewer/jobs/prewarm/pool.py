@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
-from viewer.jobs import locks
 from viewer.jobs.execution.engine_runner import engine_of_project, prewarm_module, runner_program
 from viewer.jobs.execution.environment import prewarm_environment
 from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.jobs.prewarm import client
+from viewer.locks.file_lock import FileLock
 from viewer.models import Project
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def start(pool: PrewarmPool, project: Project) -> None:
         return
     while len(pool.processes) >= settings.PREWARM_PROCESSES:
         end(pool, min(pool.processes, key=lambda one: pool.processes[one].requested_at))
-    lock = locks.acquire(client.folder() / f"{name}.lock")
+    lock = FileLock(client.folder() / f"{name}.lock").acquire()
     if lock is None:
         return  # another worker has one
     try:

@@ -1,29 +1,26 @@
 """The worker: runs jobs from the queue, and follows jobs whose follower has exited."""
 
-import fcntl
 import logging
-import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import UUID
 
-from django.conf import settings
 from django.db import close_old_connections, connection
-from django_tasks_db.management.commands.db_worker import Worker
-from django_tasks_db.models import DBTaskResult
 
+from viewer.changes import changes_of_data
 from viewer.data_folder import DataFolderFailure, failure_words
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.follow import ensure_finished, stopping
+from viewer.jobs.execution.orphans import orphaned_jobs
 from viewer.jobs.execution.redact_again import redact_jobs_again
-from viewer.jobs.locks import record_slots, worker_lock
 from viewer.jobs.prewarm import client
 from viewer.jobs.prewarm.pool import PrewarmPool, end_all, maintain
-from viewer.jobs.queue.data_changes import changes_of
-from viewer.jobs.queue.tasks import delete_old_entries, orphaned_jobs, requeue_missing
+from viewer.jobs.queue.queue import job_queue
+from viewer.jobs.queue.scheduling import delete_old_entries, requeue_missing
+from viewer.jobs.workers import serving
 from viewer.models import Job, Project
 
 logger = logging.getLogger(__name__)
@@ -64,13 +61,13 @@ def work(jobs_at_once: int) -> None:
     Raises DataFolderFailure if the data folder is gone or replaced.
     """
     change = ""
-    lock = os.open(worker_lock(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    # Waits for a process that tests the lock and holds it exclusively for that moment.
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    record_slots(lock, jobs_at_once)
-    with ThreadPoolExecutor(jobs_at_once) as starters, ThreadPoolExecutor(MAX_ADOPTED) as followers:
+    with (
+        serving(jobs_at_once),
+        closing(changes_of_data(client.folder())) as changes,
+        ThreadPoolExecutor(jobs_at_once) as starters,
+        ThreadPoolExecutor(MAX_ADOPTED) as followers,
+    ):
         state = WorkerState(jobs_at_once, starters, followers)
-        changes = changes_of([Path(settings.DATA_DIR), client.folder()], lock)
         is_changed = True
         while not stopping.is_set():
             if change := what_changed():
@@ -82,8 +79,6 @@ def work(jobs_at_once: int) -> None:
             stopping.wait(POLL_SECONDS if is_changed else 0)
             is_changed = changes.wait(IDLE_SECONDS)
         end_all(state.prewarm_pool)
-    changes.close()
-    os.close(lock)
     if change:
         raise DataFolderFailure(change)
 
@@ -119,23 +114,14 @@ def is_poll_due(state: WorkerState) -> bool:
 def start_ready(state: WorkerState) -> None:
     """Run the next job of the queue if there is one and a slot is free."""
     state.starting = {one for one in state.starting if not one.done()}
-    if len(state.starting) < state.jobs_at_once and DBTaskResult.objects.ready().exists():
+    if len(state.starting) < state.jobs_at_once and job_queue().waiting():
         state.starting.add(state.starters.submit(run_next))
 
 
 def run_next() -> None:
     """Run the next job of the queue to its end, in a thread. Does nothing if the queue is empty."""
     try:
-        Worker(
-            queue_names=["*"],
-            excluded_queue_names=[],
-            interval=0,
-            batch=True,
-            backend_name="default",
-            startup_delay=False,
-            max_tasks=1,
-            worker_id=f"{os.getpid()}-{time.monotonic_ns()}",
-        ).run()
+        job_queue().run_next()
     except Exception:
         logger.exception("taking a job from the queue")
     finally:

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from viewer.jobs import locks
+from viewer.jobs import workers
 from viewer.jobs.limits.usage import Limit, amount, next_midnight, reached_shared_limit
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
 from viewer.launching.options import short_time
@@ -55,7 +55,7 @@ def _for_its_time(job: Job) -> Wait | None:
     if job.is_missed:
         words = _("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", words % {"at": at})
-    if not locks.worker_is_up():
+    if not workers.worker_is_up():
         return Wait(
             job, "time", _("until %(at)s. No worker is running; one must be running by then") % {"at": at}
         )
@@ -94,9 +94,9 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    if not locks.worker_is_up():
+    if not workers.worker_is_up():
         return Wait(job, "worker", _("for a worker: none is running"))
-    busy, slots = Job.objects.under_way().count(), locks.slots()
+    busy, slots = Job.objects.under_way().count(), workers.slots()
     if slots and busy >= slots:
         words = _("for a free slot: %(busy)d of %(slots)d are busy")
         return Wait(job, "slot", words % {"busy": min(busy, slots), "slots": slots})

@@ -40,5 +40,7 @@ def is_old(location: str) -> bool:
     if not Path(location).exists():
         return False
     with original.opened(Path(location)) as connection:
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")}
-    return bool(columns) and not columns >= {"parent_id", "branch"}
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'").fetchone():
+            return False
+        described = connection.execute("SELECT * FROM checkpoints LIMIT 0").description
+    return not {column[0] for column in described} >= {"parent_id", "branch"}

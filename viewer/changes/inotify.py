@@ -1,11 +1,11 @@
-"""Waits for writes to the data folder by other processes, without polling where the system supports it."""
+"""Changes of files, without polling where the system supports it."""
 
 import ctypes
 import os
 import select
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 # Of inotify(7).
@@ -17,14 +17,14 @@ SELF_TEST_SECONDS = 1.0
 POLL_SECONDS = 0.05
 
 
-class Changes:
-    """Writes to the files of some folders. SQLite writes each commit to its write-ahead log."""
+class FileChanges:
+    """``Changes`` by writes to the files of some folders. SQLite writes each commit to its log, a file."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._descriptor = watching(folders)
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
 
-    def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for a write. Without notifications, returns True after a short pause."""
+    def wait(self, seconds: float = 0) -> bool:
+        """Without notifications, returns True after a short pause."""
         if self._descriptor is None:
             time.sleep(min(seconds, POLL_SECONDS))
             return True
@@ -37,9 +37,20 @@ class Changes:
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
+            self._descriptor = None
 
 
-def watching(folders: Iterable[Path]) -> int | None:
+def file_changes(folders: Sequence[Path]) -> FileChanges:
+    """The changes of these folders. Tests with the first one whether notifications arrive."""
+    changes = FileChanges(watching(folders))
+    os.utime(folders[0])
+    if not changes.wait(SELF_TEST_SECONDS):
+        # Such as a network file system. From now on, it polls.
+        changes.close()
+    return changes
+
+
+def watching(folders: Sequence[Path]) -> int | None:
     """A descriptor that becomes readable at each write, or None if the system has no notifications."""
     if sys.platform != "linux":
         return None
@@ -52,14 +63,3 @@ def watching(folders: Iterable[Path]) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
-
-
-def changes_of(folders: list[Path], probe: int) -> Changes:
-    """The changes of these folders. ``probe`` is an open file in the first one, to test notifications."""
-    changes = Changes(folders)
-    os.utime(probe)
-    if not changes.wait(SELF_TEST_SECONDS):
-        # Such as a network file system.
-        changes.close()
-        changes._descriptor = None
-    return changes
