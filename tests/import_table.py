@@ -42,6 +42,9 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.launching",
         "viewer.lineage",
         "viewer.models",
+        "viewer.presentation",
+        "viewer.presentation.run",
+        "viewer.redaction",
     },
     "viewer/presentation/jobs": DJANGO
     | {
@@ -77,8 +80,6 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
         "viewer.launching",
         "viewer.models",
-        "viewer.presentation",
-        "viewer.presentation.run",
         "viewer.redaction",
     },
     "viewer/jobs/queue": DJANGO

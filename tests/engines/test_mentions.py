@@ -52,7 +52,6 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/cli/doctor_checks.py": (1, OPTION),
     "viewer/cli/prompt.py": (1, OPTION),
     "viewer/engines/__init__.py": (2, REGISTRY),
-    "viewer/forms/preflight.py": (1, LABEL),
     "viewer/forms/project.py": (1, LABEL),
     "viewer/forms/sweep.py": (1, LABEL),
     "viewer/jobs/execution/request.py": (1, STORED),

@@ -1,14 +1,19 @@
 """The fork's form: typed fields, only changes become edits, and refusals stand beside their fields."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.forms.samples import agent, crew, flow, task
+from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.kinds import KINDS
 from viewer.forms import fork as fork_form
-from viewer.forms.fork import ForkForm, Surroundings, read_fork
+from viewer.forms.fork import EntryPointForm, OutputsForm, ValuesForm
 from viewer.launching.values import Kind
+from viewer.presentation.launch.page import FieldError, errors_of
 
 INPUTS: dict[str, Any] = {
     "topic": "AI",
@@ -21,41 +26,69 @@ INPUTS: dict[str, Any] = {
     "nothing": None,
     "digits": "3",
 }
-AROUND = Surroundings(proposed_branch="fork/x", entry_points=[], proposed_entry_point="")
 
 
-def first(contents: Contents) -> ForkForm:
-    return read_fork(contents, AROUND, None, {})
+@dataclass(frozen=True)
+class Edited:
+    """The edits of a fork's forms, with their fields and errors."""
+
+    inputs: ValuesForm | None
+    state: ValuesForm | None
+    outputs: OutputsForm
+
+    @property
+    def edits(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Those of the inputs, the outputs and the state."""
+        inputs, state = (form.changes if form else {} for form in (self.inputs, self.state))
+        return inputs, self.outputs.changes, state
+
+    @property
+    def errors(self) -> list[FieldError]:
+        forms = [form for form in (self.inputs, self.state, self.outputs) if form]
+        return [error for form in forms for error in errors_of(form)]
 
 
-def fields_of(form: ForkForm) -> dict[str, str]:
-    """What a browser sends of a form that nobody touched."""
-    sent = {"branch": form.branch, "entry_point": form.entry_point}
+def read(contents: Contents, sent: Mapping[str, str] | None) -> Edited:
+    editable = engine_of(contents).editable(contents)
+    can_add = KINDS[contents.kind].can_add_inputs
+    return Edited(
+        None if editable.inputs is None else ValuesForm(sent, "input", editable.inputs, can_add=can_add),
+        None if editable.state is None else ValuesForm(sent, "state", editable.state),
+        OutputsForm(sent, editable.outputs),
+    )
+
+
+def first(contents: Contents) -> Edited:
+    return read(contents, None)
+
+
+def fields_of(form: Edited) -> dict[str, str]:
+    """What a browser sends of forms that nobody touched."""
+    sent = {}
     for group in (form.inputs, form.state):
-        for one in group.fields if group else []:
-            sent[one.html_name] = one.text.replace("\n", "\r\n")
-            if one.json_name:
-                sent[one.json_name] = ""
-        if group and group.more:
-            sent[group.more.html_name] = ""
-    return sent | {output.html_name: output.text.replace("\n", "\r\n") for output in form.outputs}
+        for name, field in group.value_fields.items() if group else ():
+            sent[name] = field.stored_text.replace("\n", "\r\n")
+            if field.json_name:
+                sent[field.json_name] = ""
+        if group and group.more_name in group.fields:
+            sent[group.more_name] = ""
+    return sent | {field.name: field.value().replace("\n", "\r\n") for field in form.outputs}
 
 
-def edited(contents: Contents, **changes: str) -> ForkForm:
-    """The form as sent after these fields were changed, named with two underscores for a colon."""
+def edited(contents: Contents, **changes: str) -> Edited:
+    """The forms as sent after these fields were changed, named with two underscores for a colon."""
     named = {
         name.replace("__", ":").replace("_json", "-json").replace("_more", "-more"): value
         for name, value in changes.items()
     }
-    return read_fork(contents, AROUND, fields_of(first(contents)) | named, {})
+    return read(contents, fields_of(first(contents)) | named)
 
 
 def test_a_form_that_nobody_touched_holds_no_edits() -> None:
     contents = crew([task(1, "one\ntwo"), task(2, {"raw": "", "json_dict": {"b": 1, "a": 2}})], INPUTS)
     form = edited(contents)
     assert form.errors == []
-    assert (form.edits.inputs, form.edits.outputs, form.edits.state) == ({}, {}, None)
-    assert form.changed_ids == []
+    assert form.edits == ({}, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -78,8 +111,8 @@ def test_a_form_that_nobody_touched_holds_no_edits() -> None:
 def test_an_edited_input_keeps_its_type(name: str, typed: str, value: Any) -> None:
     form = edited(crew([task(1)], INPUTS), **{f"input__{name}": typed})
     assert form.errors == []
-    assert form.edits.inputs == {name: value}
-    assert type(form.edits.inputs[name]) is type(value)
+    assert form.edits[0] == {name: value}
+    assert type(form.edits[0][name]) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -87,31 +120,31 @@ def test_an_edited_input_keeps_its_type(name: str, typed: str, value: Any) -> No
 )
 def test_json_is_the_way_out_to_another_type(name: str, typed: str, value: Any) -> None:
     form = edited(crew([task(1)], INPUTS), **{f"input_json__{name}": typed})
-    assert form.edits.inputs == {name: value}
-    assert type(form.edits.inputs[name]) is type(value)
+    assert form.edits[0] == {name: value}
+    assert type(form.edits[0][name]) is type(value)
 
 
 def test_json_that_says_the_stored_value_is_no_edit() -> None:
-    assert edited(crew([task(1)], INPUTS), input_json__year="2026").edits.inputs == {}
+    assert edited(crew([task(1)], INPUTS), input_json__year="2026").edits[0] == {}
 
 
 def test_what_is_no_value_stands_beside_its_field_and_is_no_edit() -> None:
     form = edited(crew([task(1)], INPUTS), input__year="soon", input__topic="ML")
     assert [(error.html_id, error.label) for error in form.errors] == [("input-1", "year")]
-    assert form.edits.inputs == {"topic": "ML"}
-    assert form.inputs is not None and form.inputs.fields[1].text == "soon"
+    assert form.edits[0] == {"topic": "ML"}
+    assert form.inputs is not None and form.inputs["input:year"].value().text == "soon"
 
 
 def test_an_input_that_a_task_asks_for_and_never_got_can_be_given() -> None:
     asks = task(1, checkpoint_original_description="About {topic} in {place} {not a name}")
     contents = crew([asks], {"topic": "AI"})
-    assert edited(contents).edits.inputs == {}
-    assert edited(contents, input__place="Bern").edits.inputs == {"place": "Bern"}
+    assert edited(contents).edits[0] == {}
+    assert edited(contents, input__place="Bern").edits[0] == {"place": "Bern"}
 
 
 def test_more_values_are_taken_as_one_json_object() -> None:
     contents = crew([task(1)], INPUTS)
-    assert edited(contents, input_more='{"new": [1]}').edits.inputs == {"new": [1]}
+    assert edited(contents, input_more='{"new": [1]}').edits[0] == {"new": [1]}
     assert "JSON object" in edited(contents, input_more="[1]").errors[0].message
     assert "its own field" in edited(contents, input_more='{"year": 1}').errors[0].message
 
@@ -119,87 +152,88 @@ def test_more_values_are_taken_as_one_json_object() -> None:
 def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_form, "MOST_FIELDS", 2)
     form = first(crew([task(1)], INPUTS))
-    assert form.inputs is not None and len(form.inputs.fields) == 2
-    assert form.inputs.more and form.inputs.more.names == list(INPUTS)[2:]
-    assert edited(crew([task(1)], INPUTS), input_more='{"pages": [9]}').edits.inputs == {"pages": [9]}
+    assert form.inputs is not None and len(form.inputs.value_fields) == 2
+    assert form.inputs.others == list(INPUTS)[2:]
+    assert edited(crew([task(1)], INPUTS), input_more='{"pages": [9]}').edits[0] == {"pages": [9]}
 
 
 def test_a_hidden_input_is_kept_unless_it_is_replaced_whole() -> None:
     contents = crew([task(1)], {"password": "[redacted]", "about": {"token": "[redacted]", "n": 1}})
     form = first(contents)
-    assert form.inputs is not None and form.inputs.fields[0].is_secret and form.inputs.fields[0].text == ""
-    assert edited(contents).edits.inputs == {}
-    assert edited(contents, input__password="new one").edits.inputs == {"password": "new one"}
+    assert form.inputs is not None
+    password = form.inputs.value_fields["input:password"]
+    assert password.is_secret and password.stored_text == ""
+    assert edited(contents).edits[0] == {}
+    assert edited(contents, input__password="new one").edits[0] == {"password": "new one"}
     kept_mark = edited(contents, input__about='{"token": "[redacted]", "n": 2}')
-    assert kept_mark.edits.inputs == {}
+    assert kept_mark.edits[0] == {}
     assert "[redacted]" in kept_mark.errors[0].message
-    assert edited(contents, input__about='{"n": 2}').edits.inputs == {"about": {"n": 2}}
+    assert edited(contents, input__about='{"n": 2}').edits[0] == {"about": {"n": 2}}
 
 
 def test_an_edited_output_is_a_text() -> None:
     contents = crew([task(1, "old"), task(2)], {})
     form = edited(contents, **{"output__task-1": "new\r\ntext"})
-    assert form.edits.outputs == {"task-1": "new\ntext"}
-    assert [output.unit for output in form.outputs] == ["task-1"]
+    assert form.edits[1] == {"task-1": "new\ntext"}
+    assert list(form.outputs.fields) == ["output:task-1"]
 
 
 @pytest.mark.parametrize("field", ["json_dict", "pydantic"])
 def test_a_json_output_is_edited_as_json_and_checked(field: str) -> None:
     output = {"raw": "{}", "json_dict": None, "pydantic": None, field: {"holds": True, "n": 1}}
     contents = crew([task(1, output)], {})
-    assert first(contents).outputs[0].is_json
     form = edited(contents, **{"output__task-1": '{"n": 1.0, "holds": true}'})
-    assert form.edits.outputs == {"task-1": {"json": {"n": 1.0, "holds": True}}}
-    assert edited(contents, **{"output__task-1": '{"n": 1, "holds": true}'}).edits.outputs == {}
+    assert form.edits[1] == {"task-1": {"json": {"n": 1.0, "holds": True}}}
+    assert edited(contents, **{"output__task-1": '{"n": 1, "holds": true}'}).edits[1] == {}
     assert "not valid JSON" in edited(contents, **{"output__task-1": "holds"}).errors[0].message
     assert "object" in edited(contents, **{"output__task-1": "[]"}).errors[0].message
 
 
 def test_a_model_that_was_stored_without_its_fields_is_edited_by_its_text() -> None:
     contents = crew([task(1, {"raw": '{"holds": true}', "json_dict": None, "pydantic": {}})], {})
-    assert first(contents).outputs[0].is_json and "holds" in first(contents).outputs[0].text
+    assert "holds" in first(contents).outputs["output:task-1"].value()
     form = edited(contents, **{"output__task-1": '{"holds": false}'})
-    assert form.edits.outputs == {"task-1": {"json": {"holds": False}}}
+    assert form.edits[1] == {"task-1": {"json": {"holds": False}}}
 
 
 @pytest.mark.parametrize("typed", ["", " \r\n ", "new [redacted]", "x" * 500_001])
 def test_an_output_that_cannot_be_is_refused(typed: str) -> None:
     form = edited(crew([task(1, "old [redacted]")], {}), **{"output__task-1": typed})
-    assert form.edits.outputs == {}
+    assert form.edits[1] == {}
     assert [error.html_id for error in form.errors] == ["output-1"]
-    assert form.outputs[0].text == typed
+    assert form.outputs["output:task-1"].value() == typed
 
 
 def test_an_output_with_something_hidden_is_left_as_it_is() -> None:
-    assert edited(crew([task(1, "key [redacted]")], {})).edits.outputs == {}
+    assert edited(crew([task(1, "key [redacted]")], {})).edits[1] == {}
 
 
 def test_outputs_that_a_form_cannot_hold_are_not_edited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_form, "MOST_BYTES", 10)
     contents = crew([task(1, "123456"), task(2, "123456")], {})
-    assert [output.too_long for output in first(contents).outputs] == [False, True]
-    assert edited(contents, **{"output__task-2": "forged"}).edits.outputs == {}
+    assert first(contents).outputs.too_long == {"task-2"}
+    assert edited(contents, **{"output__task-2": "forged"}).edits[1] == {}
 
 
 def test_the_output_of_an_unfinished_or_unknown_task_is_no_edit() -> None:
     form = edited(
         crew([task(1), task(2, "x")], {}), **{"output__task-1": "forged", "output__task-9": "forged"}
     )
-    assert form.edits.outputs == {}
+    assert form.edits[1] == {}
 
 
 def test_tasks_with_one_id_are_edited_once() -> None:
     twins = [task(1, "a"), {**task(2, "b"), "id": "task-1"}, {**task(3, "c"), "id": ""}]
-    assert len(first(crew(twins, {})).outputs) == 1
+    assert len(first(crew(twins, {})).outputs.fields) == 1
 
 
 def test_a_flows_state_is_edited_and_its_id_is_not() -> None:
     contents = flow({"id": "3", "topic": "AI", "n": 111})
     form = edited(contents, state__n="112")
     assert form.inputs is None
-    assert form.edits.state == {"n": 112}
-    assert edited(contents).edits.state is None
-    assert edited(contents, state__id="4").edits.state is None
+    assert form.edits[2] == {"n": 112}
+    assert edited(contents).edits[2] == {}
+    assert edited(contents, state__id="4").edits[2] == {}
 
 
 @pytest.mark.parametrize(
@@ -213,15 +247,16 @@ def test_a_flows_state_is_edited_and_its_id_is_not() -> None:
 def test_what_an_agent_was_asked_is_its_input(messages: Any, kind: Kind) -> None:
     form = first(agent(messages))
     assert form.inputs is not None
-    assert [(one.name, one.kind) for one in form.inputs.fields] == [("messages", kind)]
-    assert edited(agent(messages)).edits.inputs == {}
-    assert edited(agent(messages), input_more='{"other": 1}').edits.inputs == {}
+    assert [(one.name, one.kind) for one in form.inputs.value_fields.values()] == [("messages", kind)]
+    assert edited(agent(messages)).edits[0] == {}
+    assert edited(agent(messages), input_more='{"other": 1}').edits[0] == {}
 
 
 def test_an_entry_point_is_one_of_the_projects() -> None:
-    around = Surroundings("main", ["a:Desk"], "a:Desk")
-    assert read_fork(flow({}), around, None, {}).entry_point == "a:Desk"
-    assert read_fork(flow({}), around, None, {}).errors == []
-    form = read_fork(flow({}), around, {"entry_point": "os:system"}, {})
-    assert [error.html_id for error in form.errors] == ["entry-point"]
-    assert read_fork(crew([task(1)], {}), around, {"entry_point": ""}, {}).errors == []
+    proposed = {"entry_point": "a:Desk"}
+    assert EntryPointForm(None, ["a:Desk"], proposed).chosen_entry_point == "a:Desk"
+    form = EntryPointForm({"entry_point": "os:system"}, ["a:Desk"], proposed)
+    assert [error.html_id for error in errors_of(form)] == ["entry-point"]
+    assert form.chosen_entry_point == ""
+    form = EntryPointForm({"entry_point": ""}, ["a:Desk"], proposed)
+    assert form.is_valid() and form.chosen_entry_point == ""

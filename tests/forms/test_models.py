@@ -9,7 +9,7 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.cli.arguments.choices import choices_of, new_choices_of
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.kinds import KINDS
-from viewer.forms.models import read_models, read_new_models
+from viewer.forms.models import ModelField, ModelsForm, models_form, new_models_form
 from viewer.redaction.marker import MARKER
 
 AGENTS: list[dict[str, Any]] = [
@@ -18,38 +18,42 @@ AGENTS: list[dict[str, Any]] = [
 ]
 
 
+def fields_of(form: ModelsForm) -> list[ModelField]:
+    return [field for field in form.fields.values() if isinstance(field, ModelField)]
+
+
 @pytest.fixture
 def two() -> Contents:
     return crew([task(1, "one"), task(2)], {}, AGENTS)
 
 
 def test_each_role_and_all_have_a_field_with_the_model_that_stands(two: Contents) -> None:
-    form = read_models(two, None)
-    assert [(one.role, one.stored) for one in form.fields] == [
+    form = models_form(two, None)
+    assert [(one.role, one.stored) for one in fields_of(form)] == [
         ("*", ""),
         ("Researcher of AI", "gpt-4o"),
         ("Writer", "gpt-4o-mini"),
     ]
-    assert form.may_preload and not form.is_open and form.options == {}
+    assert form.may_preload and (form.chosen, form.strategy) == ({}, "")
 
 
 def test_only_what_differs_is_chosen(two: Contents) -> None:
     sent = {"model:Writer": " o3 ", "model:Researcher of AI": "gpt-4o", "preload": "shared_prefix"}
-    form = read_models(two, sent)
-    assert form.options == {"models": {"Writer": "o3"}, "cache_warmup": "shared_prefix"} and form.is_open
+    form = models_form(two, sent)
+    assert (form.chosen, form.strategy) == ({"Writer": "o3"}, "shared_prefix")
 
 
 @pytest.mark.parametrize("name", ["gpt 4", "x" * 201, "gpt\u202e4", MARKER])
 def test_what_is_no_models_name_is_refused(two: Contents, name: str) -> None:
-    form = read_models(two, {"model:*": name, "preload": "loudly"})
-    assert [where for where, _label, _message in form.errors] == ["model-all", "preload"]
+    form = models_form(two, {"model:*": name, "preload": "loudly"})
+    assert [form[name].id_for_label for name in form.errors] == ["model-all", "preload"]
 
 
 def test_a_flow_has_no_agents_to_choose_for_and_one_agent_nothing_to_share() -> None:
-    assert read_models(flow({}), {"preload": "parallel"}).fields == []
-    lone = read_models(agent("Hello"), {"preload": "parallel"})
-    assert [one.role for one in lone.fields] == ["Interviewer"]
-    assert not lone.may_preload and [where for where, *_ in lone.errors] == ["preload"]
+    assert fields_of(models_form(flow({}), {"preload": "parallel"})) == []
+    lone = models_form(agent("Hello"), {"preload": "parallel"})
+    assert [one.role for one in fields_of(lone)] == ["Interviewer"]
+    assert not lone.may_preload and list(lone.errors) == ["preload"]
 
 
 def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
@@ -66,10 +70,10 @@ def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
 
 def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() -> None:
     sent = {"model:*": "gpt-4.1", "model:Writer": "o3", "preload": "parallel"}
-    form = read_new_models(["Researcher of AI", f"Friend of {MARKER}", "Writer"], sent)
-    assert [one.role for one in form.fields] == ["*", "Researcher of AI", "Writer"]
-    assert form.options == {"models": {"*": "gpt-4.1", "Writer": "o3"}, "cache_warmup": "parallel"}
-    assert [one.role for one in read_new_models([], None).fields] == ["*"]
+    form = new_models_form(["Researcher of AI", f"Friend of {MARKER}", "Writer"], sent)
+    assert [one.role for one in fields_of(form)] == ["*", "Researcher of AI", "Writer"]
+    assert (form.chosen, form.strategy) == ({"*": "gpt-4.1", "Writer": "o3"}, "parallel")
+    assert [one.role for one in fields_of(new_models_form([], None))] == ["*"]
 
 
 def test_the_terminal_chooses_for_a_new_crew_and_for_nothing_else() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.entry_points import InputName
-from viewer.forms.checkpointing import Checkpointing
-from viewer.forms.new_run import NewRunForm, read_new_run
+from viewer.forms.new_run import InputsForm
 from viewer.redaction.marker import MARKER
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))
@@ -14,59 +13,63 @@ ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), I
 
 def read(
     sent: Mapping[str, str] | None, earlier: Mapping[str, Any] | None = None, entity: str = "crew"
-) -> NewRunForm:
-    return read_new_run(KINDS[entity], ASKED, earlier or {}, sent, Checkpointing())
+) -> InputsForm:
+    return InputsForm(sent, KINDS[entity], ASKED, earlier or {})
+
+
+def labels_of(form: InputsForm) -> list[tuple[str, str]]:
+    """The label and id of each field with an error."""
+    return [(str(form[name].label), form[name].id_for_label) for name in form.errors]
 
 
 def test_names_of_the_source_are_asked_for_with_their_types_and_defaults() -> None:
     form = read(None)
-    assert [(one.name, one.kind, one.text) for one in form.inputs.fields] == [
+    assert [(one.name, one.kind, one.stored_text) for one in form.value_fields.values()] == [
         ("topic", "text", ""),
         ("year", "whole_number", ""),
         ("brief", "yes_no", ""),
         ("n", "whole_number", "3"),
     ]
-    assert form.values == {}
-    assert form.ungiven == ["topic", "year", "brief"]
+    assert form.given == {}
+    assert form.not_given == ["topic", "year", "brief"]
 
 
 def test_what_was_typed_keeps_its_type_and_what_is_empty_is_not_given() -> None:
     form = read({"input:topic": "bees", "input:year": "1999", "input:brief": "", "input:n": "3"})
-    assert form.values == {"topic": "bees", "year": 1999}
-    assert form.ungiven == ["brief"]
+    assert form.given == {"topic": "bees", "year": 1999}
+    assert form.not_given == ["brief"]
     assert not form.errors
 
 
 def test_json_and_more_values_are_the_way_out() -> None:
     sent = {"input:topic": "", "input-json:topic": '["a", 1]', "input-more": '{"extra": {"deep": [1]}}'}
-    assert read(sent).values == {"topic": ["a", 1], "extra": {"deep": [1]}}
+    assert read(sent).given == {"topic": ["a", 1], "extra": {"deep": [1]}}
 
 
 def test_an_earlier_run_fills_the_fields_and_its_values_are_given_as_they_were() -> None:
     earlier = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
     form = read(None, earlier)
-    assert form.values == earlier
-    sent = {one.html_name: one.text for one in form.inputs.fields}
-    assert read(sent, earlier).values == earlier
+    assert form.given == earlier
+    sent = {name: one.stored_text for name, one in form.value_fields.items()}
+    assert read(sent, earlier).given == earlier
     sent["input:year"], sent["input:tags"] = "", "a\nc"
-    assert read(sent, earlier).values == {"topic": "AI", "tags": ["a", "c"]}
+    assert read(sent, earlier).given == {"topic": "AI", "tags": ["a", "c"]}
 
 
 def test_what_was_hidden_is_asked_for_anew_and_never_sent() -> None:
     earlier = {"topic": MARKER, "tags": {"key": MARKER}}
     form = read({"input:topic": "", "input:tags": f'{{\n  "key": "{MARKER}"\n}}'}, earlier)
-    assert [error.label for error in form.errors] == ["tags"]
-    assert "topic" not in form.values
-    assert read({"input:topic": "new", "input:tags": "{}"}, earlier).values == {"topic": "new", "tags": {}}
+    assert labels_of(form) == [("tags", "input-4")]
+    assert "topic" not in form.given
+    assert read({"input:topic": "new", "input:tags": "{}"}, earlier).given == {"topic": "new", "tags": {}}
 
 
 def test_a_value_of_another_type_is_refused_beside_its_field() -> None:
-    errors = read({"input:year": "soon"}).errors
-    assert [(error.label, error.html_id) for error in errors] == [("year", "input-1")]
+    assert labels_of(read({"input:year": "soon"})) == [("year", "input-1")]
 
 
-def test_an_agent_has_to_be_asked_something() -> None:
-    assert [one.name for one in read(None, entity="agent").inputs.fields] == ["messages"]
-    assert read({"input:messages": ""}, entity="agent").errors
+def test_an_agents_only_input_is_its_prompt() -> None:
+    assert list(read(None, entity="agent").value_fields) == ["input:messages"]
+    assert read({"input:messages": ""}, entity="agent").given == {}
     form = read({"input:messages": "Ask"}, entity="agent")
-    assert (form.values, form.errors) == ({"messages": "Ask"}, [])
+    assert (form.given, form.is_valid()) == ({"messages": "Ask"}, True)

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from viewer.forms.limits import read_limits
-from viewer.forms.schedule import read_timing
+from viewer.forms.limits import LimitsForm, limit_texts
+from viewer.forms.schedule import StartTimeForm
 from viewer.launching.option_values import parse_start_time
 
 
 def test_an_empty_form_starts_at_once_and_without_limits() -> None:
-    assert read_timing({"start": "now", "start_at": ""}).at is None
-    assert read_limits({}).values == {}
-    assert read_timing(None).summary == "now"
+    assert StartTimeForm({"start": "now", "start_at": ""}).at is None
+    assert LimitsForm({}).limits == {}
+    assert StartTimeForm().at is None and LimitsForm().limits == {}
 
 
 def test_a_time_without_a_zone_is_the_servers() -> None:
@@ -34,9 +34,9 @@ def test_a_time_that_the_clock_skips_is_refused() -> None:
     "text", ["", "soon", "2020-01-01T10:00", "9999-12-31T23:59-23:00", "2150-13-01T00:00"]
 )
 def test_what_is_no_time_to_come_is_refused_beside_its_field(text: str) -> None:
-    timing = read_timing({"start": "later", "start_at": text})
-    assert timing.at is None
-    assert [html_id for html_id, _, _ in timing.errors] == ["start-at"]
+    form = StartTimeForm({"start": "later", "start_at": text})
+    assert form.at is None
+    assert list(form.errors) == ["start_at"] and form["start_at"].id_for_label == "start-at"
 
 
 def test_the_minute_that_has_begun_is_not_over() -> None:
@@ -47,13 +47,15 @@ def test_the_minute_that_has_begun_is_not_over() -> None:
 
 
 def test_limits_are_numbers_and_time_is_typed_in_minutes() -> None:
-    part = read_limits({"limit_tokens": "20,000", "limit_minutes": "1.5", "limit_steps": " 3 "})
-    assert part.values == {"tokens": 20000, "seconds": 90, "steps": 3}
-    assert [one.text for one in read_limits(None, part.values).fields] == ["20000", "1.5", "3"]
+    form = LimitsForm({"limit_tokens": "20,000", "limit_minutes": "1.5", "limit_steps": " 3 "})
+    assert form.limits == {"tokens": 20000, "seconds": 90, "steps": 3}
+    shown = LimitsForm(initial=limit_texts(form.limits))
+    assert [field.value() for field in shown] == ["20000", "1.5", "3"]
+    assert limit_texts({"tokens": 2_500_000}) == {"limit_tokens": "2500000"}
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "inf", "1e3", "many", "9" * 20])
 def test_what_is_no_limit_is_refused_beside_its_field(text: str) -> None:
-    part = read_limits({"limit_steps": text})
-    assert part.values == {}
-    assert [html_id for html_id, _, _ in part.errors] == ["limit-steps"]
+    form = LimitsForm({"limit_steps": text})
+    assert form.limits == {}
+    assert list(form.errors) == ["limit_steps"] and form["limit_steps"].id_for_label == "limit-steps"

@@ -41,7 +41,7 @@ def test_a_new_runs_form_has_the_files_inputs_and_starts_it(
     answer = client.get(address)
     form = answer.context["form"]
     assert [one.name for one in form.inputs.fields] == ["audience", "since", "topic", "year"]
-    assert form.inputs.fields[3].stored == 2026
+    assert form.inputs.fields[3].field.stored == 2026
     assert "crew.jsonc" in answer.content.decode()
 
 

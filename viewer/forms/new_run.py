@@ -1,21 +1,21 @@
-"""The form of a new run: its inputs, write target and options."""
+"""The forms of a new run: its inputs and its write target."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
+from django import forms
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, Missing
 from viewer.engines.entry_points import InputName
 from viewer.engines.root_kinds import RootKind
-from viewer.forms.checkpointing import Checkpointing
-from viewer.forms.fields import Sent, ValueField, read_value
-from viewer.forms.fork import MOST_FIELDS, FormError, MoreValues, ValueGroup, read_more
-from viewer.forms.limits import LimitsPart, read_limits
-from viewer.forms.models import ModelChoices, read_new_models
-from viewer.forms.schedule import Timing, read_timing
+from viewer.forms.fields import Typed, ValueField
+from viewer.forms.fork import ValuesForm
+from viewer.forms.valid_values import valid_values
 from viewer.launching.values import Kind
+from viewer.models import Location, Project
 from viewer.redaction.marker import MARKER
 
 KINDS = {
@@ -28,80 +28,56 @@ KINDS = {
 }
 
 
-@dataclass(slots=True)
-class NewRunForm:
-    """``place`` is the path of a new location as typed; ``earlier`` are the inputs of an earlier run."""
+class InputField(ValueField):
+    """An input of a new run. An emptied field gives no input: it is cleaned to MISSING."""
 
-    entity: str
-    inputs: ValueGroup
-    earlier: Mapping[str, Any]
-    checkpointing: Checkpointing = field(default_factory=Checkpointing)
-    models: ModelChoices = field(default_factory=ModelChoices)
-    timing: Timing = field(default_factory=Timing)
-    limits: LimitsPart = field(default_factory=LimitsPart)
-    location: str = ""
-    place: str = ""
-    place_error: str = ""
+    def clean(self, value: Typed) -> Any:
+        text = self.stored_text if value.text is None else value.text
+        if self.kind is not Kind.TEXT and not (text.strip() or value.json.strip()):
+            return MISSING
+        cleaned = super().clean(value)
+        if self.has_redacted_part and cleaned is self.stored:
+            message = _("A part of it is redacted: replace the whole value, or empty the field.")
+            raise forms.ValidationError(message)
+        return cleaned
+
+
+class InputsForm(ValuesForm):
+    """The inputs that the source ``names``, and those of an ``earlier`` run of the same."""
+
+    def __init__(
+        self, data: Any, kind: RootKind, names: Sequence[InputName], earlier: Mapping[str, Any]
+    ) -> None:
+        self.earlier = earlier
+        self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
+        super().__init__(data, "input", _initial(kind, names, earlier), can_add=kind.can_add_inputs)
+
+    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
+        return InputField(self.group, number, name, stored, self.kinds.get(name))
 
     @property
-    def values(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """The inputs, with their types. Defaults of the source are left out."""
-        given = {one.name: _value(one) for one in self.inputs.fields if self._is_given(one)}
-        return {**given, **(self.inputs.more.values if self.inputs.more else {})}
+        values = valid_values(self)
+        given = {
+            field.name: values.get(name, field.stored)
+            for name, field in self.value_fields.items()
+            if self._is_given(name, field)
+        }
+        return {**given, **values.get(self.more_name, {})}
 
     @property
-    def ungiven(self) -> list[str]:
+    def not_given(self) -> list[str]:
         """The names of inputs that the source asks for and that are empty."""
-        return [one.name for one in self.inputs.fields if one.is_missing and not self._is_given(one)]
+        fields = self.value_fields.items()
+        return [field.name for name, field in fields if field.is_missing and not self._is_given(name, field)]
 
-    @property
-    def errors(self) -> list[FormError]:
-        """The errors of all fields, in the order of the page."""
-        found = list(self.inputs.errors)
-        found += [FormError(*error) for error in (*self.models.errors, *self.checkpointing.errors)]
-        found += [FormError(*error) for error in (*self.timing.errors, *self.limits.errors)]
-        if self.place_error:
-            found.append(FormError("place", _("New location"), self.place_error))
-        return found
-
-    def _is_given(self, one: ValueField) -> bool:
-        return one.changed or (one.name in self.earlier and not one.is_missing and not _is_emptied(one))
+    def _is_given(self, name: str, field: ValueField) -> bool:
+        value = valid_values(self).get(name, field.stored)
+        return value is not MISSING and (value is not field.stored or field.name in self.earlier)
 
 
-def read_new_run(
-    kind: RootKind,
-    names: Sequence[InputName],
-    earlier: Mapping[str, Any],
-    sent: Sent,
-    checkpointing: Checkpointing,
-    roles: Sequence[str] = (),
-) -> NewRunForm:
-    """The form, first shown if ``sent`` is None, with the errors of its fields.
-
-    ``names`` are what the source asks for, ``earlier`` the kickoff inputs of a run of the same, ``roles`` its
-    agents'.
-    """
-    stored = _stored(kind, names, earlier)
-    kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
-    fields = [
-        read_value("input", number, name, value, sent, kinds.get(name))
-        for number, (name, value) in enumerate(list(stored.items())[:MOST_FIELDS])
-    ]
-    for one in fields:
-        _check_redacted(one)
-    inputs = ValueGroup(fields, _more(kind, stored, fields, sent))
-    form = NewRunForm(kind.name, inputs, earlier, checkpointing)
-    if kind.prompt and sent is not None and form.ungiven:
-        fields[0].error = fields[0].error or _("Say what the %(kind)s is asked.") % {"kind": _(kind.label)}
-    if kind.can_warm_cache:
-        form.models = read_new_models(roles, sent)
-    form.timing, form.limits = read_timing(sent), read_limits(sent)
-    if sent is not None:
-        form.location, form.place = sent.get("location", ""), sent.get("place", "").strip()
-    return form
-
-
-def _stored(
+def _initial(
     kind: RootKind, names: Sequence[InputName], earlier: Mapping[str, Any]
 ) -> dict[str, Any | Missing]:
     """The initial value of each field: the earlier run's, else the source's default.
@@ -115,25 +91,43 @@ def _stored(
     return {name: MISSING if value == MARKER else value for name, value in found.items()}
 
 
-def _more(
-    kind: RootKind, stored: Mapping[str, Any], fields: list[ValueField], sent: Sent
-) -> MoreValues | None:
-    if not kind.can_add_inputs:
-        return None
-    return read_more("input", list(stored)[MOST_FIELDS:], fields, sent)
+class WriteTargetForm(forms.Form):
+    """The location of ``project`` to which a run writes, or in ``place`` the path of a new one.
 
+    Without either, the run writes to ``location``.
+    """
 
-def _check_redacted(one: ValueField) -> None:
-    """An emptied field gives no input; a value with a redacted part has to be replaced."""
-    if _is_emptied(one):
-        one.error, one.changed = "", False
-    elif one.has_redacted_part and not one.changed and not one.error:
-        one.error = _("A part of it is redacted: replace the whole value, or empty the field.")
+    location = forms.CharField(required=False, initial="")
+    place = forms.CharField(
+        required=False,
+        initial="",
+        label=gettext_lazy("New location"),
+        widget=forms.TextInput(attrs={"id": "place"}),
+    )
 
+    def __init__(self, data: Any, project: Project, location: Location) -> None:
+        super().__init__(data)
+        self.project, self.default = project, location
 
-def _is_emptied(one: ValueField) -> bool:
-    return one.kind is not Kind.TEXT and not (one.text.strip() or one.json_text.strip())
+    def clean(self) -> dict[str, Any]:
+        if not self.cleaned_data.get("place"):
+            self.cleaned_data["location"] = self._chosen(self.cleaned_data.get("location", ""))
+        return self.cleaned_data
 
+    @property
+    def target(self) -> Location | str | None:
+        """The typed path, else the chosen location; None if the chosen one is not the project's."""
+        if not self.is_bound:
+            return self.default
+        values = valid_values(self)
+        return None if self.errors else values["place"] or values["location"]
 
-def _value(one: ValueField) -> Any:
-    return one.value if one.changed else one.stored
+    def _chosen(self, uid: str) -> Location | None:
+        try:
+            found = self.project.locations.filter(uid=UUID(uid or str(self.default.uid))).first()
+        except ValueError:
+            self.add_error("place", _("There is no such location. Choose another one."))
+            return None
+        if found is None:
+            self.add_error("place", _("This location is not the project's any more. Choose another one."))
+        return found

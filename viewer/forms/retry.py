@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.datastructures import MultiValueDict
+
 from viewer.forms.checkpointing import EVENTS, MOST
-from viewer.forms.fork import ForkForm, MoreValues, ValueGroup
-from viewer.forms.limits import NAMES
-from viewer.forms.models import ModelChoices
-from viewer.forms.new_run import NewRunForm
+from viewer.forms.fork import OutputsForm, ValuesForm, output_name
+from viewer.forms.limits import limit_texts
+from viewer.forms.models import PRELOAD, ModelsForm, name_of
 from viewer.launching.retry import edits_not_kept, edits_to_repeat, free_branch
 from viewer.launching.values import as_json, kind_of, text_of
 from viewer.models import Job
@@ -16,75 +17,70 @@ from viewer.models import Job
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """``sent`` and ``chosen`` are the fields; ``missing`` names the edits that were not stored."""
+    """``data`` are the fields; ``missing`` names the edits that were not stored."""
 
     job: Job
-    sent: dict[str, str]
-    chosen: dict[str, list[str]]
+    data: MultiValueDict[str, str]
     missing: list[str]
 
 
-def retry_of_fork(form: ForkForm, job: Job, taken: set[str]) -> Retry:
-    """The retry of a fork or resume. ``form`` is its form as first shown, ``taken`` are branches."""
+def retry_of_fork(
+    job: Job, values: Iterable[ValuesForm], outputs: OutputsForm, models: ModelsForm, taken: set[str]
+) -> Retry:
+    """The retry of a fork or resume. The forms are as first shown, ``taken`` are branches."""
     kept = edits_to_repeat(job)
-    sent = _values(form.inputs, kept["inputs"]) | _values(form.state, kept["state"])
-    for output in form.outputs:
-        edit = kept["outputs"].get(output.unit)
-        if edit:
-            sent[output.html_name] = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
+    sent: dict[str, str] = {}
+    for form in values:
+        sent |= _values(form, kept["inputs" if form.group == "input" else "state"])
+    for unit, edit in kept["outputs"].items():
+        if output_name(unit) in outputs.fields:
+            text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
+            sent[output_name(unit)] = text
     sent |= {"branch": free_branch(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
-    sent |= _options(job, form.models)
-    chosen = {
-        "again": [step["unit"] for step in job.plan if step.get("reason") == "asked"],
-        "keep": [step["unit"] for step in job.plan if step.get("reason") == "held"],
-        EVENTS: _events(job),
-    }
-    return Retry(job, sent, chosen, edits_not_kept(job))
+    data = _data(job, sent | _options(job, models))
+    data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "asked"])
+    data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
+    return Retry(job, data, edits_not_kept(job))
 
 
-def retry_of_run(form: NewRunForm, job: Job) -> Retry:
-    """The retry of a new run. ``form`` is its form as first shown."""
-    sent = _values(form.inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, form.models)
-    sent["location"] = str(job.location.uid)
-    return Retry(job, sent, {EVENTS: _events(job)}, edits_not_kept(job))
+def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
+    """The retry of a new run. The forms are as first shown."""
+    sent = _values(inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, models)
+    return Retry(job, _data(job, sent | {"location": str(job.location.uid)}), edits_not_kept(job))
 
 
-def _values(group: ValueGroup | None, typed: Mapping[str, Any], all_of: bool = False) -> dict[str, str]:
+def _values(form: ValuesForm, typed: Mapping[str, Any], all_of: bool = False) -> dict[str, str]:
     """Each value in its field, as JSON if it has another type, else in the field of further values.
 
     ``all_of``: whether missing values are sent as empty fields.
     """
-    if group is None:
-        return {}
     sent: dict[str, str] = {}
-    for one in group.fields:
-        if one.name not in typed:
-            sent |= {one.html_name: ""} if all_of and one.name not in typed and one.is_missing else {}
-        elif kind_of(typed[one.name]) == one.kind or not one.json_name:
-            sent[one.html_name] = text_of(typed[one.name], one.kind)
+    fields = form.value_fields
+    for name, field in fields.items():
+        if field.name not in typed:
+            sent |= {name: ""} if all_of and field.is_missing else {}
+        elif kind_of(typed[field.name]) == field.kind or not field.json_name:
+            sent[name] = text_of(typed[field.name], field.kind)
         else:
-            sent |= {one.html_name: one.text, one.json_name: as_json(typed[one.name])}
-    return sent | _others(group.more, typed, [one.name for one in group.fields])
+            sent |= {name: field.stored_text, field.json_name: as_json(typed[field.name])}
+    named = {field.name for field in fields.values()}
+    others = {name: value for name, value in typed.items() if name not in named}
+    return sent | ({form.more_name: as_json(others)} if others and form.more_name in form.fields else {})
 
 
-def _others(more: MoreValues | None, typed: Mapping[str, Any], fields: Iterable[str]) -> dict[str, str]:
-    others = {name: value for name, value in typed.items() if name not in set(fields)}
-    return {more.html_name: as_json(others)} if more and others else {}
-
-
-def _options(job: Job, models: ModelChoices) -> dict[str, str]:
+def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     """Models, the prompt cache, checkpoints and limits."""
     options = job.request.get("options") or {}
     chosen = options.get("models") or {}
-    sent = {one.html_name: chosen[one.role] for one in models.fields if one.role in chosen}
-    sent["preload"] = options.get("cache_warmup", "")
+    sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
+    sent[PRELOAD] = options.get("cache_warmup", "")
     most = (options.get("checkpoints") or {}).get("most")
-    sent |= {MOST: str(most)} if most else {}
-    for measure, value in job.limits.items():
-        if measure in NAMES:
-            sent[NAMES[measure]] = f"{value / 60 if measure == 'seconds' else value:g}"
-    return sent
+    return sent | ({MOST: str(most)} if most else {}) | limit_texts(job.limits)
 
 
-def _events(job: Job) -> list[str]:
-    return list(((job.request.get("options") or {}).get("checkpoints") or {}).get("events") or [])
+def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:
+    """The texts as a form sends them, with the events that write checkpoints."""
+    data: MultiValueDict[str, str] = MultiValueDict({name: [text] for name, text in sent.items()})
+    checkpoints = (job.request.get("options") or {}).get("checkpoints") or {}
+    data.setlist(EVENTS, list(checkpoints.get("events") or []))
+    return data

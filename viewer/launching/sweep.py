@@ -48,6 +48,12 @@ class SweepPreview:
         return [*self.checks, *(self.findings.refusals if self.findings else [])]
 
     @property
+    def needs_preflight(self) -> bool:
+        """Whether a preflight check could matter: no check before it refuses the launch for good."""
+        passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS}
+        return self.request.project is not None and all(one.code in passable for one in self.checks)
+
+    @property
     def plan_digest(self) -> str:
         """Identifies the plans: a form names those that its person has seen."""
         plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]

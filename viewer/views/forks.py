@@ -22,10 +22,9 @@ from viewer.views.launch_requests import (
     INCOMPLETE,
     checks_on_load,
     is_confirmed,
-    key_of,
     redirect_to_project,
     retried_job,
-    user_of,
+    submission_of,
 )
 from viewer.views.origins import is_from_our_page
 
@@ -72,9 +71,8 @@ def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
 
 
 def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
-    data = request.POST if request.method == "POST" else None
     retried = retried_job(request, checkpoint=checkpoint, kind=kind)
-    return fork_page(TYPES[kind], checkpoint, data, user_of(request), key_of(request), retried)
+    return fork_page(TYPES[kind], checkpoint, submission_of(request), retried)
 
 
 def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
         "address": address,
         "own_address": f"{address}?retry={retry.job.pk}" if retry else address,
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
-        "form": page.form,
+        "form": page.parts,
         "promise": page.plan if isinstance(page, ForkPage) else None,
         "checkpoint": checkpoint,
         "location": checkpoint.location,

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
-from viewer.forms.limits import read_limits
-from viewer.forms.schedule import read_timing
+from viewer.forms.limits import LimitsForm
+from viewer.forms.schedule import StartTimeForm
 from viewer.jobs.execution.cancel import request_cancel
 from viewer.launching.enqueue import move_start
 from viewer.models import DayLimits, Job, Question
@@ -35,11 +35,11 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 def day_limits(request: HttpRequest) -> HttpResponse:
     """Save the daily limits of all jobs."""
-    part = read_limits(request.POST.dict())
-    if part.errors:
-        context = _listed(request) | {"day": limits_of_day(part), "shows_limits": True}
+    form = LimitsForm(request.POST)
+    if not form.is_valid():
+        context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
         return render(request, "jobs/list.html", context, status=422)
-    DayLimits.current().change(part.values)
+    DayLimits.current().change(form.limits)
     messages.success(request, _("Limits saved."))
     return redirect("jobs")
 
@@ -66,10 +66,10 @@ def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
 def start(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Reschedule a waiting job, or start it now."""
     job = get_object_or_404(Job, pk=pk)
-    timing = read_timing(request.POST.dict())
-    if timing.error:
-        messages.error(request, timing.error)
-    elif not move_start(job, timing.at):
+    form = StartTimeForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
+    elif not move_start(job, form.at):
         messages.info(request, _("This job is no longer waiting."))
     return redirect(job)
 

@@ -3,7 +3,6 @@
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
-from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -11,19 +10,22 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.launching.findings import Findings
 from viewer.models import Job, Location, Project
+from viewer.presentation.launch.page import Submission
 from viewer.views.origins import is_from_our_page
 
 INCOMPLETE = _("Some fields are missing. Check the form, and press the button again.")
 
 
-def key_of(request: HttpRequest) -> UUID:
-    """The key of the form, new if it has none. A form starts once, even if it is sent twice."""
-    return uuid_of(request.POST.get("key", "")) or uuid4()
+def submission_of(request: HttpRequest) -> Submission:
+    """What was sent and by whom.
 
-
-def user_of(request: HttpRequest) -> AbstractBaseUser | None:
-    """The user who is logged in."""
-    return request.user if request.user.is_authenticated else None
+    A form starts once, even if it is sent twice. Its key is new if it has none.
+    """
+    return Submission(
+        data=request.POST if request.method == "POST" else None,
+        user=request.user if request.user.is_authenticated else None,
+        key=uuid_of(request.POST.get("key", "")) or uuid4(),
+    )
 
 
 def retried_job(request: HttpRequest, **values: object) -> Job | None:

@@ -20,10 +20,9 @@ from viewer.projects.proposing import engine_version, python_version
 from viewer.views.launch_requests import (
     INCOMPLETE,
     checks_on_load,
-    key_of,
     redirect_to_project,
     retried_job,
-    user_of,
+    submission_of,
     uuid_of,
 )
 from viewer.views.origins import is_from_our_page
@@ -74,8 +73,7 @@ def _page(request: HttpRequest, location: Location, project: Project) -> NewRunP
     repeated = location.runs.select_related("location").filter(uid=uid).first() if uid else None
     retried = retried_job(request, location=location, kind=Job.Kind.RUN)
     chosen = chosen_for(location, project, _kinds(location, project), asked.dict(), repeated, retried)
-    data = request.POST if request.method == "POST" else None
-    return new_run_page(location, project, chosen, data, user_of(request), key_of(request))
+    return new_run_page(location, project, chosen, submission_of(request))
 
 
 def _kinds(location: Location, project: Project) -> dict[str, str]:
@@ -87,14 +85,14 @@ def _context(page: NewRunPage) -> dict[str, Any]:
     location, project = page.location, page.project
     engine, kinds = engine_of(location), _kinds(location, project)
     interpreter = Path(project.interpreter)
-    target = page.form.location or str(location.uid)
+    target = page.parts.target["location"].value() or str(location.uid)
     address = reverse("new-run", args=[location.uid])
     query: dict[str, object] = {"again": page.again.uid} if page.again else {"entry_point": page.entry_point}
     if page.retry:
         query["retry"] = page.retry.job.pk
     return {
         "draft": page,
-        "form": page.form,
+        "form": page.parts,
         "kinds": kinds,
         "has_kind": bool(kinds.get(page.entry_point)),
         "entities": list(engine.kinds),

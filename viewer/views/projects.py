@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.engines import engine_of
 from viewer.engines.entry_points import EntryPoint
 from viewer.engines.protocol import Engine
-from viewer.forms.limits import LimitsPart, read_limits
+from viewer.forms.limits import LimitsForm
 from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.protected_paths import conflict_of
@@ -55,10 +55,10 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     project = location.project
     if project is None:
         raise Http404
-    part = read_limits(request.POST.dict())
-    if part.errors:
-        return _page(request, location, propose_project(Path(location.path)), None, part)
-    project.change_limits(part.values)
+    form = LimitsForm(request.POST)
+    if not form.is_valid():
+        return _page(request, location, propose_project(Path(location.path)), None, form)
+    project.change_limits(form.limits)
     messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
@@ -69,7 +69,7 @@ def _page(
     location: Location,
     proposed: ProposedProject,
     sent: ProjectForm | None,
-    part: LimitsPart | None = None,
+    sent_limits: LimitsForm | None = None,
 ) -> HttpResponse:
     known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
     points = _entry_points(location, proposed)
@@ -89,9 +89,9 @@ def _page(
         "engine_version": engine_version(interpreter),
         "back": _back(request, location),
         "next": _safe_next(request),
-        "day": limits_of_project(location.project, part) if location.project else None,
+        "day": limits_of_project(location.project, sent_limits) if location.project else None,
     }
-    is_wrong = form.errors or part is not None
+    is_wrong = form.errors or sent_limits is not None
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
 
 

@@ -19,9 +19,8 @@ from viewer.views.launch_requests import (
     INCOMPLETE,
     checks_on_load,
     is_confirmed,
-    key_of,
     redirect_to_project,
-    user_of,
+    submission_of,
 )
 from viewer.views.origins import is_from_our_page
 
@@ -73,10 +72,9 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def _page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
     """The page. The same content sent twice starts once; changed content is another sweep."""
-    data = request.POST if request.method == "POST" else None
-    key = key_of(request)
+    submission = submission_of(request)
     content = sorted((name, texts) for name, texts in request.POST.lists() if name not in IGNORED)
-    return sweep_page(checkpoint, data, user_of(request), key, uuid5(key, repr(content)))
+    return sweep_page(checkpoint, submission, uuid5(submission.key, repr(content)))
 
 
 def _context(page: SweepPage) -> dict[str, Any]:
@@ -85,4 +83,4 @@ def _context(page: SweepPage) -> dict[str, Any]:
         "address": reverse("new-sweep", args=[pk]),
         "plan_address": reverse("new-sweep-plan", args=[pk]),
     }
-    return context_of(page) | addresses | {"group": page, "varying": page.varying}
+    return context_of(page) | addresses | {"group": page, "varying": page.parts}

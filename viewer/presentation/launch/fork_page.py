@@ -1,52 +1,81 @@
 """The page of a fork or resume."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from uuid import UUID
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.http import QueryDict
+from django.forms import Form
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
-from viewer.forms.checkpointing import EVENTS, read_checkpointing
-from viewer.forms.fields import Sent, mark_changes, sent_texts
-from viewer.forms.fork import ForkForm, FormError, Surroundings, read_fork
-from viewer.forms.limits import read_limits
-from viewer.forms.preflight import ACCEPT_EFFECTS, CHECK, read_accepted, read_answers
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, kind_of
+from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
+from viewer.forms.models import models_form
+from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import Retry, retry_of_fork
-from viewer.forms.schedule import read_timing
-from viewer.importing import stored_contents
-from viewer.launching.findings import Findings
 from viewer.launching.fork import fork, preview_fork
-from viewer.launching.options import LaunchOptions
 from viewer.launching.plan_preview import PlanPreview
-from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import LaunchPreview
-from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import preview_resume, resume
-from viewer.lineage.branch_names import proposed_branch
 from viewer.models import Checkpoint, Job, Project
-from viewer.presentation.launch.attempt import attempt
-
-# The button that has all stale steps run again.
-AGAIN_STALE = "again-stale"
-# A larger checkpoint takes too long to read only for its cost.
-MAX_BYTES_FOR_COST = 4 * 1024 * 1024
+from viewer.presentation.launch.checkpoint_page import Source, source_at
+from viewer.presentation.launch.edit_parts import OutputView, ValuesPart, output_views, values_part
+from viewer.presentation.launch.option_parts import OptionParts
+from viewer.presentation.launch.page import LaunchPage, Submission, preflight_for
 
 
-@dataclass(slots=True)
-class ForkPage:
-    """``notice`` says why the button has to be pressed again. ``retry`` is for the job that it repeats."""
+@dataclass(frozen=True, slots=True)
+class ForkParts:
+    """The parts of the page. ``inputs`` and ``state`` are None if there are none."""
 
-    form: ForkForm
+    target: EntryPointForm
+    inputs: ValuesPart | None
+    state: ValuesPart | None
+    outputs: list[OutputView]
+    outputs_form: OutputsForm
+    options: OptionParts
+
+    @property
+    def values(self) -> list[ValuesPart]:
+        """The inputs and the state, as far as there are any."""
+        return [part for part in (self.inputs, self.state) if part]
+
+    @property
+    def edits(self) -> Edits:
+        """The values that a person changed."""
+        target = self.target
+        return Edits(
+            inputs=self.inputs.form.changes if self.inputs else {},
+            outputs=self.outputs_form.changes,
+            state=(self.state.form.changes if self.state else {}) or None,
+            again=target.units_again if isinstance(target, ForkForm) else frozenset(),
+            keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
+        )
+
+    @property
+    def changed_ids(self) -> list[str]:
+        """The ids of the fields that hold an edit."""
+        values = [html_id for part in self.values for html_id in part.changed_ids]
+        return values + [output.html_id for output in self.outputs if output.changed]
+
+
+@dataclass(kw_only=True)
+class ForkPage(LaunchPage[Job]):
+    """``retry`` is for the job that it repeats."""
+
+    parts: ForkParts
     preview: LaunchPreview
-    key: UUID
-    notice: str = ""
     retry: Retry | None = None
-    refused: list[Refusal] = field(default_factory=list)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        values = (part.form for part in self.parts.values)
+        return (*values, self.parts.outputs_form, *self.parts.options.forms, self.parts.target)
+
+    @property
+    def launch_preview(self) -> LaunchPreview:
+        return self.preview
 
     @property
     def request(self) -> ForkRequest:
@@ -77,10 +106,6 @@ class ForkPage:
         return self.preview.plan
 
     @property
-    def look(self) -> Findings | None:
-        return self.preview.findings
-
-    @property
     def is_stored(self) -> bool:
         """Whether it starts from the stored copy, as the checkpoint was pruned."""
         return self.checkpoint.state == Checkpoint.State.PRUNED
@@ -90,103 +115,43 @@ class ForkPage:
         return self.preview.redacted_parts
 
     @property
-    def refusals(self) -> list[Refusal]:
-        """Each reason once, those of an attempted start included."""
-        return list(dict.fromkeys([*self.preview.refusals, *self.refused]))
-
-    @property
-    def against(self) -> list[str]:
-        """The reasons that no field of the page can resolve."""
-        return [one.message for one in self.refusals if not one.field]
-
-    @property
-    def errors(self) -> list[FormError]:
-        """What has to be corrected, answered or accepted, in the order of the page."""
-        fields = [one for one in self.refusals if one.field]
-        return [*self.form.errors, *(FormError(one.field, one.label, one.message) for one in fields)]
-
-    @property
-    def can_start(self) -> bool:
-        return not (self.refusals or self.form.errors)
-
-    @property
     def waits_for_look(self) -> bool:
         """Whether only a preflight check that is under way prevents the start."""
-        others = self.preview.checks or self.refused or self.form.errors
+        others = self.preview.checks or self.refused or self.form_errors
         return bool(self.look and self.look.is_under_way and not self.can_start and not others)
-
-    @property
-    def branch_error(self) -> str:
-        return self._error(Code.BRANCH)
-
-    @property
-    def entry_point_error(self) -> str:
-        return self.form.entry_point_error or self._error(Code.ENTRY_POINT)
 
     @property
     def shares_its_branch(self) -> bool:
         """Whether resuming gives this branch a second continuation."""
         return not self.is_fork and self.checkpoint.children.filter(branch=self.checkpoint.branch).exists()
 
-    def start(self) -> Job | None:
-        """The job; None if it was refused, for reasons that the page then shows."""
-        if self.form.errors:
-            return None
+    def launch(self) -> Job:
         request = self.request
-        return attempt(self, lambda: resume(request) if isinstance(request, ResumeRequest) else fork(request))
-
-    def _error(self, code: Code) -> str:
-        return next((one.message for one in self.refusals if one.code == code), "")
+        return resume(request) if isinstance(request, ResumeRequest) else fork(request)
 
 
 def fork_page(
-    type_: type[ForkRequest],
-    checkpoint: Checkpoint,
-    data: QueryDict | None,
-    user: AbstractBaseUser | None,
-    key: UUID,
-    retried: Job | None,
+    type_: type[ForkRequest], checkpoint: Checkpoint, submission: Submission, retried: Job | None
 ) -> ForkPage:
-    """The page as it is first shown (``data`` is None), or with what was sent."""
-    contents, project = stored_contents(checkpoint), checkpoint.location.project
-    sent = sent_texts(data)
-    chosen = {name: data.getlist(name) if data else [] for name in ("again", "keep", EVENTS)}
-    retry = None
+    """The page as it is first shown, or with what was sent."""
+    source, data, retry = source_at(checkpoint), submission.data, None
     if retried:
-        first = read_form(type_, checkpoint, contents, None, {})
-        retry = retry_of_fork(first, retried, checkpoint.location.taken_branches)
-    if retry and sent is None:
-        sent, chosen = retry.sent, retry.chosen
-    form = read_form(type_, checkpoint, contents, sent, chosen)
+        retry = _retry(type_, source, retried)
+    parts = fork_parts(type_, source, retry.data if retry and data is None else data)
+    preflight = PreflightForm(data)
     request = type_(
-        checkpoint=checkpoint,
-        contents=contents,
-        furthest=furthest(checkpoint),
-        project=project,
-        folder=Path(project.folder) if project else None,
-        entry_point=form.entry_point,
-        branch=form.branch,
-        edits=form.edits,
-        again_stale=AGAIN_STALE in (sent or {}),
-        models=form.models.chosen,
-        preload=form.models.preload,
-        checkpointing=form.checkpointing.settings,
-        options=LaunchOptions(form.timing.at, form.limits.values),
-        accepted=read_accepted(sent),
-        answers=read_answers(sent),
-        key=key,
-        requested_by=user,
-        seen_plan=None if data is None else data.get("shown"),
+        **source.request_values(parts.options, preflight, submission),
+        entry_point=parts.target.chosen_entry_point,
+        branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.branch,
+        edits=parts.edits,
+        again_stale=isinstance(parts.target, ForkForm) and parts.target.runs_stale_again,
+        accepted=preflight.accepted_by_person,
+        key=submission.key,
     )
     preview = preview_of(request)
-    if preview.needs_preflight and not form.entry_point_error:
-        accepted = (sent or {}).get(ACCEPT_EFFECTS, "")
-        check = preflight_of(
-            request, may_start=data is not None, again=CHECK in (sent or {}), accepted_effects=accepted
-        )
-        preview = preview_of(replace(request, preflight=check))
-    form.again, form.keep = preview.request.edits.again, preview.request.edits.keep
-    return ForkPage(form, preview, key, retry=retry)
+    if preview.needs_preflight and not parts.target.errors:
+        preview = preview_of(replace(request, preflight=preflight_for(request, preflight)))
+    return ForkPage(key=submission.key, parts=parts, preview=preview, retry=retry)
 
 
 def preview_of(request: ForkRequest) -> LaunchPreview:
@@ -194,46 +159,25 @@ def preview_of(request: ForkRequest) -> LaunchPreview:
     return preview_resume(request) if isinstance(request, ResumeRequest) else preview_fork(request)
 
 
-def read_form(
-    type_: type[ForkRequest],
-    checkpoint: Checkpoint,
-    contents: Contents,
-    sent: Sent,
-    chosen: Mapping[str, list[str]],
-) -> ForkForm:
-    """The form, first shown if ``sent`` is None. A resume has no edits."""
-    project, is_fork = checkpoint.location.project, type_.kind == Job.Kind.FORK
-    proposed, engine = "", engine_of(contents)
-    if project:
-        folder = Path(project.folder)
-        proposed = engine.entry_point_for(folder, project.entry_points, contents.kind, contents.name)
-    around = Surroundings(
-        proposed_branch=proposed_branch(checkpoint.checkpoint_id) if is_fork else checkpoint.branch,
-        entry_points=project.entry_points if project else [],
-        proposed_entry_point=proposed,
-    )
-    own = sent
-    if sent is not None and not is_fork:
-        own = {"entry_point": sent.get("entry_point", ""), "branch": checkpoint.branch}
-    form = read_fork(contents, around, own, chosen if is_fork else {})
-    form.checkpointing = read_checkpointing(
-        engine,
-        engine.checkpoint_events(Path(project.interpreter) if project else None),
-        contents.kind,
-        contents.checkpoint_events,
-        sent,
-        chosen.get(EVENTS, []),
-    )
-    form.timing, form.limits = read_timing(sent), read_limits(sent)
-    for output in form.outputs:
-        mark_changes(output)
-    return form
+def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts:
+    """The parts, first shown if ``data`` is None. A resume has no edits."""
+    contents = source.contents
+    engine = engine_of(contents)
+    is_fork, edited = type_.kind == Job.Kind.FORK, engine.editable(contents)
+    edits = data if is_fork else None
+    target = (ForkForm if is_fork else EntryPointForm)(data, source.entry_points, source.proposed)
+    inputs = state = None
+    if edited.inputs is not None:
+        can_add = kind_of(engine, contents.kind).can_add_inputs
+        inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=can_add))
+    if edited.state is not None:
+        state = values_part(ValuesForm(edits, "state", edited.state))
+    outputs = OutputsForm(edits, edited.outputs)
+    options = source.options(models_form(contents, edits), data)
+    return ForkParts(target, inputs, state, output_views(outputs, edited.outputs), outputs, options)
 
 
-def furthest(checkpoint: Checkpoint) -> Contents | None:
-    """The contents of the run's furthest checkpoint; None if it is this one."""
-    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("body")
-    row = rows.order_by("-tasks_done", "-event_count").first()
-    if row is None or row.pk == checkpoint.pk:
-        return None
-    return stored_contents(row)
+def _retry(type_: type[ForkRequest], source: Source, job: Job) -> Retry:
+    first, taken = fork_parts(type_, source, None), source.checkpoint.location.taken_branches
+    values = [part.form for part in first.values]
+    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken)

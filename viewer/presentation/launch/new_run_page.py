@@ -1,31 +1,29 @@
 """The page of a new run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import UUID
+from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
-from django.http import QueryDict
-from django.utils.translation import gettext as _
+from django.forms import Form
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.forms.checkpointing import EVENTS, read_checkpointing
-from viewer.forms.fields import Sent, sent_texts
-from viewer.forms.new_run import NewRunForm, read_new_run
-from viewer.forms.preflight import CHECK
+from viewer.forms.models import new_models_form, no_models_form
+from viewer.forms.new_run import InputsForm, WriteTargetForm
+from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import Retry, retry_of_run
 from viewer.launching.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
-from viewer.launching.findings import Findings
 from viewer.launching.new_run import NewRunPreview, new_run, preview_new_run
-from viewer.launching.options import LaunchOptions
 from viewer.launching.preflight import preflight_of_new_run
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run
-from viewer.presentation.launch.attempt import attempt
+from viewer.presentation.launch.checkpoints_part import checkpoints_part
+from viewer.presentation.launch.edit_parts import ValuesPart, values_part
+from viewer.presentation.launch.option_parts import OptionParts, option_parts
+from viewer.presentation.launch.page import LaunchPage, Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +42,39 @@ class Chosen:
         return self.found.name if self.found else ""
 
 
-@dataclass(slots=True)
-class NewRunPage:
+@dataclass(frozen=True, slots=True)
+class NewRunParts:
+    """The parts of the page."""
+
+    inputs: ValuesPart
+    inputs_form: InputsForm
+    options: OptionParts
+    target: WriteTargetForm
+
+    @property
+    def not_given(self) -> list[str]:
+        """The names of inputs that the source asks for and that are empty."""
+        return self.inputs_form.not_given
+
+
+@dataclass(kw_only=True)
+class NewRunPage(LaunchPage[Job]):
     """``preview`` is None until an entry point is chosen, and if the chosen location is not the project's."""
 
     location: Location
     project: Project
     chosen: Chosen
-    form: NewRunForm
+    parts: NewRunParts
     preview: NewRunPreview | None
-    key: UUID
     retry: Retry | None = None
-    notice: str = ""
-    refused: list[Refusal] = field(default_factory=list)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        return (self.parts.inputs_form, *self.parts.options.forms, self.parts.target)
+
+    @property
+    def launch_preview(self) -> NewRunPreview | None:
+        return self.preview
 
     @property
     def entry_point(self) -> str:
@@ -71,68 +89,67 @@ class NewRunPage:
         return self.chosen.again
 
     @property
-    def found(self) -> Run | None:
-        return self.chosen.found
-
-    @property
-    def look(self) -> Findings | None:
-        return self.preview.findings if self.preview else None
-
-    @property
-    def against(self) -> list[str]:
-        """The reasons that no field of the page can resolve."""
-        refusals = [*(self.preview.refusals if self.preview else []), *self.refused]
-        return list(dict.fromkeys(one.message for one in refusals if not one.field))
+    def place_error(self) -> str:
+        return self.error_at("place")
 
     def start(self) -> Job | None:
-        """The job; None if it was refused, for reasons that the page then shows."""
-        preview = self.preview
-        if preview is None or self.form.errors:
-            return None
-        return attempt(self, lambda: new_run(preview.request))
+        return super().start() if self.preview else None
+
+    def launch(self) -> Job:
+        assert self.preview is not None, "The page has a request."
+        return new_run(self.preview.request)
 
 
-def new_run_page(
-    location: Location,
-    project: Project,
-    chosen: Chosen,
-    data: QueryDict | None,
-    user: AbstractBaseUser | None,
-    key: UUID,
-) -> NewRunPage:
-    """The page as it is first shown (``data`` is None), or with what was sent."""
-    sent = sent_texts(data)
-    form = _form(location, project, chosen, sent, data.getlist(EVENTS) if data else [])
-    retry = retry_of_run(form, chosen.retried) if chosen.retried else None
-    if retry and sent is None:
-        form = _form(location, project, chosen, retry.sent, retry.chosen[EVENTS])
-    page = NewRunPage(location, project, chosen, form, None, key, retry)
-    target = _target(form, location, project)
+def new_run_page(location: Location, project: Project, chosen: Chosen, submission: Submission) -> NewRunPage:
+    """The page as it is first shown, or with what was sent."""
+    parts, retry = new_run_parts(location, project, chosen, submission.data), None
+    if chosen.retried:
+        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models.form)
+        if submission.data is None:
+            parts = new_run_parts(location, project, chosen, retry.data)
+    preview = _preview(location, project, chosen, parts, submission)
+    if preview and parts.inputs_form.is_bound:
+        _show_refused_inputs(parts.inputs_form, preview.checks)
+    return NewRunPage(
+        key=submission.key,
+        location=location,
+        project=project,
+        chosen=chosen,
+        parts=parts,
+        preview=preview,
+        retry=retry,
+    )
+
+
+def _preview(
+    location: Location, project: Project, chosen: Chosen, parts: NewRunParts, submission: Submission
+) -> NewRunPreview | None:
+    target, engine, preflight = parts.target.target, engine_of(location), PreflightForm(submission.data)
     if not chosen.entry_point or target is None:
-        return page
-    engine = engine_of(location)
+        return None
     request = NewRunRequest(
         project=project,
         entry_point=chosen.entry_point,
         kind=kind_of(engine, chosen.entity),
         name=chosen.name or engine.entry_point_title(chosen.entry_point),
-        inputs=form.values,
+        inputs=parts.inputs_form.given,
         target=target,
         roots=settings.CHECKPOINT_ROOTS,
-        models=form.models.chosen,
-        preload=form.models.preload,
-        checkpointing=form.checkpointing.settings,
-        options=LaunchOptions(form.timing.at, form.limits.values),
-        key=key,
-        requested_by=user,
+        key=submission.key,
+        requested_by=submission.user,
+        **parts.options.request_values,
     )
-    page.preview = preview = preview_new_run(request)
-    wrong = [one.message for one in preview.checks if one.code == Code.TARGET]
-    form.place_error = form.place_error or " ".join(wrong)
-    check = preflight_of_new_run(preview, may_start=data is not None, again=CHECK in (sent or {}))
-    if check:
-        page.preview = preview_new_run(replace(request, preflight=check))
-    return page
+    preview = preview_new_run(request)
+    check = preflight_of_new_run(preview, may_start=preflight.is_bound, again=preflight.starts_check)
+    return preview_new_run(replace(request, preflight=check)) if check else preview
+
+
+def _show_refused_inputs(form: InputsForm, refusals: Sequence[Refusal]) -> None:
+    """Show at its field that the prompt is missing."""
+    name = next(iter(form.value_fields), "")
+    for one in refusals:
+        if one.code == Code.INPUTS and name not in form.errors:
+            form.add_error(name, one.message)
 
 
 def chosen_for(
@@ -158,29 +175,15 @@ def chosen_for(
     return Chosen(entry_point, entity, repeated, found, retried)
 
 
-def _form(location: Location, project: Project, chosen: Chosen, sent: Sent, events: list[str]) -> NewRunForm:
+def new_run_parts(location: Location, project: Project, chosen: Chosen, data: Any) -> NewRunParts:
+    """The parts, first shown if ``data`` is None."""
     entity, folder, engine = chosen.entity, Path(project.folder), engine_of(location)
+    kind = kind_of(engine, entity)
     found = chosen.found if chosen.found and chosen.found.entity == entity else None
-    groups = engine.checkpoint_events(Path(project.interpreter))
-    return read_new_run(
-        kind_of(engine, entity),
-        engine.input_names(folder, chosen.entry_point, entity) if chosen.entry_point else (),
-        kickoff_inputs(found, entity) if found else {},
-        sent,
-        read_checkpointing(engine, groups, entity, (), sent, events),
-        agents_roles(found) if found else [],
-    )
-
-
-def _target(form: NewRunForm, location: Location, project: Project) -> Location | str | None:
-    """The typed path, else the chosen location; None, with an error in the form, if there is none."""
-    if form.place:
-        return form.place
-    try:
-        found = project.locations.filter(uid=UUID(form.location or str(location.uid))).first()
-    except ValueError:
-        form.place_error = _("There is no such location. Choose another one.")
-        return None
-    if found is None:
-        form.place_error = _("This location is not the project's any more. Choose another one.")
-    return found
+    names = engine.input_names(folder, chosen.entry_point, entity) if chosen.entry_point else ()
+    inputs = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
+    models = no_models_form()
+    if kind.can_warm_cache:
+        models = new_models_form(agents_roles(found) if found else [], data)
+    options = option_parts(models, checkpoints_part(engine, project, entity, (), data), data)
+    return NewRunParts(values_part(inputs), inputs, options, WriteTargetForm(data, project, location))

@@ -1,44 +1,73 @@
 """The page of a sweep."""
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.http import QueryDict
+from django.forms import Form
 
 from viewer.engines.protocol import Contents
-from viewer.forms.checkpointing import EVENTS
-from viewer.forms.fields import sent_texts
-from viewer.forms.fork import ForkForm, FormError
-from viewer.forms.preflight import ACCEPT_EFFECTS, CHECK, read_accepted, read_answers
-from viewer.forms.sweep import SweepForm, read_sweep
-from viewer.importing import stored_contents
-from viewer.launching.findings import Findings
-from viewer.launching.options import LaunchOptions
-from viewer.launching.preflight import preflight_of
+from viewer.forms.models import models_form
+from viewer.forms.preflight import PreflightForm
+from viewer.forms.sweep import SweepForm
 from viewer.launching.preview import unrestored
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import ForkRequest, SweepRequest
+from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
+from viewer.launching.variations import MAX_VARIATIONS
 from viewer.models import Checkpoint, Job, Project, Sweep
-from viewer.presentation.launch.attempt import attempt
-from viewer.presentation.launch.fork_page import furthest, read_form
+from viewer.presentation.launch.checkpoint_page import source_at
+from viewer.presentation.launch.option_parts import OptionParts
+from viewer.presentation.launch.page import FieldError, LaunchPage, Submission, preflight_for
+from viewer.presentation.launch.variation_parts import VariationPart, dimension_fields, variation_parts
 
 
-@dataclass(slots=True)
-class SweepPage:
-    """``form`` holds what all forks have in common, ``varying`` what they differ in."""
+@dataclass(frozen=True, slots=True)
+class SweepParts:
+    """The parts of the page. ``varied`` is what the forks differ in."""
 
-    form: ForkForm
-    varying: SweepForm
+    target: SweepForm
+    varied: list[VariationPart]
+    options: OptionParts
+
+    def of(self, group: str) -> list[VariationPart]:
+        return [one for one in self.varied if one.group == group]
+
+    @property
+    def inputs(self) -> list[VariationPart]:
+        return self.of("input")
+
+    @property
+    def values(self) -> list[VariationPart]:
+        """The inputs, or the state."""
+        return self.inputs or self.of("state")
+
+    @property
+    def outputs(self) -> list[VariationPart]:
+        return self.of("output")
+
+    @property
+    def models(self) -> list[VariationPart]:
+        return self.of("model")
+
+
+@dataclass(kw_only=True)
+class SweepPage(LaunchPage[Sweep]):
+    """``parts`` holds what all forks have in common, and what they differ in."""
+
+    parts: SweepParts
     preview: SweepPreview
-    key: UUID
-    notice: str = ""
-    refused: list[Refusal] = field(default_factory=list)
     # Templates that a fork's page shares read these.
     is_fork: bool = True
     kind: str = Job.Kind.FORK
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        return (*self.parts.options.forms, self.parts.target)
+
+    @property
+    def launch_preview(self) -> SweepPreview:
+        return self.preview
 
     @property
     def request(self) -> SweepRequest:
@@ -57,94 +86,48 @@ class SweepPage:
         return self.request.contents
 
     @property
-    def look(self) -> Findings | None:
-        return self.preview.findings
+    def most(self) -> int:
+        return MAX_VARIATIONS
 
     @property
     def unrestored(self) -> str:
         return "" if self.look else unrestored(self.request)
 
     @property
-    def own_refusals(self) -> list[Refusal]:
-        found = list(dict.fromkeys([*self.preview.refusals, *self.refused]))
-        if self.varying.errors and not self.preview.count:
+    def refusals(self) -> list[Refusal]:
+        """Each reason once. That nothing varies is none if what was typed is not valid."""
+        found = super().refusals
+        if any(part.error for part in self.parts.varied) and not self.preview.count:
             return [one for one in found if one.code != Code.VARIATIONS]
         return found
 
     @property
-    def refusals(self) -> list[str]:
-        """The reasons that no field of the page can resolve."""
-        return [one.message for one in self.own_refusals if not one.field]
+    def form_errors(self) -> list[FieldError]:
+        """The errors of all forms, those of what varies first, as on the page."""
+        varied = {part.html_id for part in self.parts.varied}
+        return sorted(super().form_errors, key=lambda error: error.html_id not in varied)
 
-    @property
-    def errors(self) -> list[FormError]:
-        """What has to be corrected, answered or accepted, in the order of the page."""
-        fields = [one for one in self.own_refusals if one.field]
-        plain = [*self.varying.errors, *self.form.errors]
-        return [*plain, *(FormError(one.field, one.label, one.message) for one in fields)]
-
-    @property
-    def can_start(self) -> bool:
-        return not (self.own_refusals or self.varying.errors or self.form.errors)
-
-    @property
-    def entry_point_error(self) -> str:
-        own = (one.message for one in self.own_refusals if one.code == Code.ENTRY_POINT)
-        return self.form.entry_point_error or next(own, "")
-
-    @property
-    def branch_error(self) -> str:
-        return next((one.message for one in self.own_refusals if one.code == Code.BRANCH), "")
-
-    def start(self) -> Sweep | None:
-        """The sweep; None if it was refused, for reasons that the page then shows."""
-        if self.varying.errors or self.form.errors:
-            return None
-        return attempt(self, lambda: sweep(self.request))
+    def launch(self) -> Sweep:
+        return sweep(self.request)
 
 
-def sweep_page(
-    checkpoint: Checkpoint,
-    data: QueryDict | None,
-    user: AbstractBaseUser | None,
-    key: UUID,
-    sweep_key: UUID,
-) -> SweepPage:
-    """The page as it is first shown (``data`` is None), or with what was sent.
-
-    ``key`` is that of the form, ``sweep_key`` that of the sweep which it starts.
-    """
-    contents, project = stored_contents(checkpoint), checkpoint.location.project
-    sent = sent_texts(data)
-    chosen = {EVENTS: data.getlist(EVENTS) if data else []}
-    form = read_form(ForkRequest, checkpoint, contents, sent, chosen)
-    varying = read_sweep(contents, form, None if data is None else dict(data.lists()))
+def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) -> SweepPage:
+    """The page as it is first shown, or with what was sent. ``sweep_key`` is that of the sweep."""
+    source, data = source_at(checkpoint), submission.data
+    models, preflight = models_form(source.contents, data), PreflightForm(data)
+    fields = dimension_fields(source.contents, models)
+    target = SweepForm(data, source.entry_points, source.proposed, fields)
+    parts = SweepParts(target, variation_parts(target, data), source.options(models, data))
     request = SweepRequest(
-        checkpoint=checkpoint,
-        contents=contents,
-        furthest=furthest(checkpoint),
-        project=project,
-        folder=Path(project.folder) if project else None,
-        entry_point=form.entry_point,
-        prefix=varying.base,
-        dimensions=varying.dimensions,
-        again_stale=varying.again_stale,
-        models=form.models.chosen,
-        preload=form.models.preload,
-        checkpointing=form.checkpointing.settings,
-        options=LaunchOptions(form.timing.at, form.limits.values),
-        accepted=replace(read_accepted(sent), redacted_parts=""),
-        answers=read_answers(sent),
+        **source.request_values(parts.options, preflight, submission),
+        entry_point=target.chosen_entry_point,
+        prefix=target.branch_name,
+        dimensions=target.dimensions,
+        again_stale=target.runs_stale_again,
+        accepted=replace(preflight.accepted_by_person, redacted_parts=""),
         key=sweep_key,
-        requested_by=user,
-        seen_plan=None if data is None else data.get("shown"),
     )
     preview = preview_sweep(request)
-    passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS}
-    if all(one.code in passable for one in preview.checks) and not form.entry_point_error:
-        accepted = (sent or {}).get(ACCEPT_EFFECTS, "")
-        check = preflight_of(
-            request, may_start=data is not None, again=CHECK in (sent or {}), accepted_effects=accepted
-        )
-        preview = preview_sweep(replace(request, preflight=check))
-    return SweepPage(form, varying, preview, key)
+    if preview.needs_preflight and not target.errors.get("entry_point"):
+        preview = preview_sweep(replace(request, preflight=preflight_for(request, preflight)))
+    return SweepPage(key=submission.key, parts=parts, preview=preview)

@@ -1,0 +1,82 @@
+"""What the pages of all launches from a checkpoint have in common."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
+from viewer.forms.models import ModelsForm
+from viewer.forms.preflight import PreflightForm
+from viewer.importing import stored_contents
+from viewer.lineage.branch_names import proposed_branch
+from viewer.models import Checkpoint, Project
+from viewer.presentation.launch.checkpoints_part import checkpoints_part
+from viewer.presentation.launch.option_parts import OptionParts, option_parts
+from viewer.presentation.launch.page import Submission
+
+# A larger checkpoint takes too long to read only for its cost.
+MAX_BYTES_FOR_COST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The checkpoint from which something starts, and its project."""
+
+    checkpoint: Checkpoint
+    contents: Contents
+    project: Project | None
+
+    @property
+    def folder(self) -> Path | None:
+        return Path(self.project.folder) if self.project else None
+
+    @property
+    def entry_points(self) -> list[str]:
+        return list(self.project.entry_points) if self.project else []
+
+    @property
+    def proposed(self) -> dict[str, str]:
+        """The proposed branch of a fork and entry point, by field."""
+        entry_point, contents = "", self.contents
+        if self.folder:
+            engine = engine_of(contents)
+            entry_point = engine.entry_point_for(self.folder, self.entry_points, contents.kind, contents.name)
+        return {"branch": proposed_branch(self.checkpoint.checkpoint_id), "entry_point": entry_point}
+
+    def options(self, models: ModelsForm, data: Any) -> OptionParts:
+        """The parts of the page for options, first shown if ``data`` is None."""
+        contents = self.contents
+        events = contents.checkpoint_events
+        part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
+        return option_parts(models, part, data)
+
+    def request_values(
+        self, options: OptionParts, preflight: PreflightForm, submission: Submission
+    ) -> dict[str, Any]:
+        """The fields that every request from a checkpoint has."""
+        return {
+            "checkpoint": self.checkpoint,
+            "contents": self.contents,
+            "furthest": furthest(self.checkpoint),
+            "project": self.project,
+            "folder": self.folder,
+            **options.request_values,
+            "answers": preflight.answers,
+            "requested_by": submission.user,
+            "seen_plan": None if submission.data is None else submission.data.get("shown"),
+        }
+
+
+def source_at(checkpoint: Checkpoint) -> Source:
+    """The checkpoint with its contents and the project of its location."""
+    return Source(checkpoint, stored_contents(checkpoint), checkpoint.location.project)
+
+
+def furthest(checkpoint: Checkpoint) -> Contents | None:
+    """The contents of the run's furthest checkpoint; None if it is this one."""
+    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("body")
+    row = rows.order_by("-tasks_done", "-event_count").first()
+    if row is None or row.pk == checkpoint.pk:
+        return None
+    return stored_contents(row)

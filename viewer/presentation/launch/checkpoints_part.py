@@ -1,0 +1,138 @@
+"""The part of a launch page for the events that write checkpoints, and for how many are kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.forms import BoundField
+from django.utils.translation import gettext as _
+
+from viewer.engines.checkpoint_events import EventGroup, GroupTraits
+from viewer.engines.protocol import Engine, kind_of
+from viewer.forms.checkpointing import EVENTS, EVERY, MOST, CheckpointsForm
+from viewer.models import Project
+from viewer.presentation.run.triggers import trigger_words
+
+
+@dataclass(frozen=True, slots=True)
+class EventChoice:
+    """An event: its name in the engine, its label, and whether it is ticked."""
+
+    name: str
+    words: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventChoices:
+    """The events of one of the engine's groups."""
+
+    name: str
+    choices: list[EventChoice]
+    is_usual: bool = False
+    traits: GroupTraits | None = None
+
+    @property
+    def title(self) -> str:
+        return _(self.traits.label) if self.traits else self.name.replace("_", " ")
+
+    @property
+    def is_frequent(self) -> bool:
+        return self.traits is not None and self.traits.is_frequent
+
+    @property
+    def hint(self) -> str:
+        """What to know before ticking one; empty if there is nothing."""
+        hints = [_("They come often: many checkpoints.")] if self.is_frequent else []
+        if self.traits and self.traits.hint:
+            hints.append(_(self.traits.hint))
+        return " ".join(hints)
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_usual or any(choice.is_chosen for choice in self.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsPart:
+    """``groups`` are the engine's events, ``before`` those that apply if none is ticked."""
+
+    form: CheckpointsForm
+    groups: list[EventChoices]
+    before: tuple[str, ...] = ()
+
+    @property
+    def events(self) -> BoundField:
+        return self.form[EVENTS]
+
+    @property
+    def most(self) -> BoundField:
+        return self.form[MOST]
+
+    @property
+    def most_text(self) -> str:
+        return str(self.most.value() or "")
+
+    @property
+    def chosen(self) -> list[str]:
+        """The events that were ticked, valid or not."""
+        return list(dict.fromkeys(self.events.value() or ()))
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.chosen or self.most_text or self.form.errors)
+
+    @property
+    def takes_every(self) -> bool:
+        return EVERY in self.chosen
+
+    @property
+    def summary(self) -> str:
+        """A short label of what is chosen."""
+        events = self.chosen or self.before
+        shown = ", ".join(trigger_words(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
+        if self.takes_every:
+            shown = _("at every event")
+        if not self.chosen:
+            shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
+        most = self.form.settings.get("most")
+        if most is not None:
+            shown += ", " + _("the newest %(most)d stay") % {"most": most}
+        return shown
+
+    @property
+    def warning(self) -> str:
+        """What to consider before the start; empty if there is nothing."""
+        often = {choice.name for group in self.groups if group.is_frequent for choice in group.choices}
+        if "most" not in self.form.settings and (self.takes_every or often & set(self.chosen)):
+            return _(
+                "This writes many checkpoints, each with the whole record so far. Keep only some of them."
+            )
+        return ""
+
+
+def checkpoints_part(
+    engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
+) -> CheckpointsPart:
+    """The part, first shown if ``data`` is None. ``entity`` is what runs: a root kind's name."""
+    groups = engine.checkpoint_events(Path(project.interpreter) if project else None)
+    return part_of_groups(engine, groups, entity, before, data)
+
+
+def part_of_groups(
+    engine: Engine[Any], groups: Sequence[EventGroup], entity: str, before: Sequence[str], data: Any
+) -> CheckpointsPart:
+    """The part for these groups of events."""
+    form = CheckpointsForm(data, [name for group in groups for name in group.events], engine.title)
+    ticked = form[EVENTS].value() or ()
+    choices = [
+        EventChoices(
+            group.name,
+            [EventChoice(name, trigger_words(name), name in ticked) for name in group.events],
+            is_usual=group.name == kind_of(engine, entity).usual_events,
+            traits=engine.event_groups.get(group.name),
+        )
+        for group in groups
+    ]
+    return CheckpointsPart(form, choices, tuple(before))

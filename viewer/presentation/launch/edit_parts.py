@@ -1,0 +1,215 @@
+"""The parts of a launch page for stored values and outputs, with what was typed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.forms import BoundField
+from django.utils.translation import gettext_lazy
+
+from viewer.engines.editable import EditableOutput
+from viewer.forms.fields import Typed, ValueField
+from viewer.forms.fork import OutputsForm, ValuesForm, output_name
+from viewer.launching.dimensions import output_text
+from viewer.launching.values import Kind
+from viewer.presentation.text_diff import Piece, difference
+from viewer.redaction.marker import MARKER
+from viewer.redaction.names.secrecy import secrecy_of
+
+KIND_WORDS = {
+    Kind.TEXT: gettext_lazy("text"),
+    Kind.WHOLE_NUMBER: gettext_lazy("whole number"),
+    Kind.NUMBER: gettext_lazy("number"),
+    Kind.YES_NO: gettext_lazy("yes or no"),
+    Kind.LIST: gettext_lazy("list, one item a line"),
+    Kind.JSON: gettext_lazy("JSON"),
+}
+# A text up to this length starts with one line.
+SHORT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ValueView:
+    """A kickoff input or an entry of the state."""
+
+    bound: BoundField
+    field: ValueField
+    changed: bool
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+    @property
+    def html_id(self) -> str:
+        return self.bound.id_for_label
+
+    @property
+    def json_name(self) -> str:
+        return self.field.json_name
+
+    @property
+    def error(self) -> str:
+        return first_error(self.bound)
+
+    @property
+    def kind(self) -> Kind:
+        return self.field.kind
+
+    @property
+    def is_missing(self) -> bool:
+        return self.field.is_missing
+
+    @property
+    def is_secret(self) -> bool:
+        return self.field.is_secret
+
+    @property
+    def has_redacted_part(self) -> bool:
+        return self.field.has_redacted_part
+
+    @property
+    def is_private(self) -> bool:
+        """Whether what is typed into it may be a secret."""
+        return self.is_secret or self.has_redacted_part or bool(secrecy_of(self.name))
+
+    @property
+    def kind_words(self) -> str:
+        return str(KIND_WORDS[self.kind])
+
+    @property
+    def stored_text(self) -> str:
+        """The stored value as text, for reading next to its field."""
+        return shown_text(self.field)
+
+    @property
+    def typed(self) -> Typed:
+        value: Typed = self.bound.value()
+        return value
+
+    @property
+    def rows(self) -> int:
+        text = self.typed.text or ""
+        return min(12, max(1, text.count("\n") + 1, len(text) // SHORT))
+
+
+def first_error(bound: BoundField) -> str:
+    """The first error of the field; empty if it is valid."""
+    return str(bound.errors[0]) if bound.errors else ""
+
+
+def shown_text(field: ValueField) -> str:
+    """The stored value as text, for reading; empty if it is missing or a secret."""
+    if field.is_missing or field.is_secret:
+        return ""
+    return ", ".join(field.stored) if field.kind is Kind.LIST else field.stored_text
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesPart:
+    """The kickoff inputs, or the state."""
+
+    form: ValuesForm
+    fields: list[ValueView]
+
+    @property
+    def more(self) -> BoundField | None:
+        """The field of further values; None if there can be no others."""
+        return self.form[self.form.more_name] if self.form.more_name in self.form.fields else None
+
+    @property
+    def changed_ids(self) -> list[str]:
+        """The ids of the fields that hold an edit."""
+        return [one.html_id for one in self.fields if one.changed]
+
+
+def values_part(form: ValuesForm) -> ValuesPart:
+    """The part of this form."""
+    changes, fields = form.changes, form.value_fields.items()
+    return ValuesPart(form, [ValueView(form[name], one, one.name in changes) for name, one in fields])
+
+
+@dataclass(frozen=True)
+class OutputView:
+    """The output of a finished unit. ``bound`` is None if it is too long to be edited."""
+
+    output: EditableOutput
+    bound: BoundField | None
+    changed: bool
+
+    @property
+    def unit(self) -> str:
+        return self.output.unit
+
+    @property
+    def position(self) -> int:
+        return self.output.position
+
+    @property
+    def title(self) -> str:
+        return self.output.title
+
+    @property
+    def agent(self) -> str:
+        return self.output.agent
+
+    @property
+    def html_id(self) -> str:
+        return f"output-{self.position}"
+
+    @property
+    def error(self) -> str:
+        return first_error(self.bound) if self.bound else ""
+
+    @cached_property
+    def stored(self) -> str:
+        return output_text(self.output)
+
+    @property
+    def text(self) -> str:
+        return str(self.bound.value()) if self.bound else self.stored
+
+    @property
+    def is_json(self) -> bool:
+        return self.output.value is not None
+
+    @property
+    def word_count(self) -> int:
+        return len(self.stored.split())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its editor starts open."""
+        return self.changed or bool(self.error)
+
+    @property
+    def has_redacted_part(self) -> bool:
+        return MARKER in self.stored
+
+    @property
+    def before(self) -> list[Piece]:
+        """The stored text, with what the edit replaces marked."""
+        return self._pieces[0]
+
+    @property
+    def after(self) -> list[Piece]:
+        """The edited text, with what is new marked."""
+        return self._pieces[1]
+
+    @cached_property
+    def _pieces(self) -> tuple[list[Piece], list[Piece]]:
+        text = self.text.replace("\r\n", "\n") if self.changed else self.stored
+        return difference(self.stored.replace("\r\n", "\n"), text)
+
+
+def output_views(form: OutputsForm, outputs: Sequence[EditableOutput]) -> list[OutputView]:
+    """The view of each output."""
+    changes = form.changes
+    return [
+        OutputView(
+            one,
+            None if one.unit in form.too_long else form[output_name(one.unit)],
+            one.unit in changes,
+        )
+        for one in outputs
+    ]

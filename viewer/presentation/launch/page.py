@@ -1,0 +1,145 @@
+"""What the pages of all launches have in common: their errors, their refusals, and the start."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.forms import Form
+from django.http import QueryDict
+
+from viewer.forms.preflight import PreflightForm
+from viewer.launching.findings import Findings
+from viewer.launching.preflight import preflight_of
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
+from viewer.launching.requests import CheckpointRequest
+from viewer.models import PreflightCheck
+
+Started = TypeVar("Started")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What was sent and by whom. ``data`` is None if the page is shown for the first time."""
+
+    data: QueryDict | None
+    user: AbstractBaseUser | None
+    key: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error, with the id and label of its field."""
+
+    html_id: str
+    label: str
+    message: str
+
+
+class Preview(Protocol):
+    """What launching says about a request."""
+
+    @property
+    def refusals(self) -> list[Refusal]: ...
+
+    @property
+    def findings(self) -> Findings | None: ...
+
+
+@dataclass(kw_only=True)
+class LaunchPage(Generic[Started]):
+    """``notice`` asks to press the button again. ``refused`` are the reasons that a start was refused for."""
+
+    key: UUID
+    notice: str = ""
+    refused: list[Refusal] = field(default_factory=list)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """The forms, in the order of the page."""
+        raise NotImplementedError
+
+    @property
+    def launch_preview(self) -> Preview | None:
+        """The preview of the request; None if there is no request yet."""
+        raise NotImplementedError
+
+    def launch(self) -> Started:
+        """Start the request. Raises LaunchRefused."""
+        raise NotImplementedError
+
+    @property
+    def look(self) -> Findings | None:
+        return self.launch_preview.findings if self.launch_preview else None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Each reason once, those of an attempted start included."""
+        found = self.launch_preview.refusals if self.launch_preview else []
+        return list(dict.fromkeys([*found, *self.refused]))
+
+    @property
+    def against(self) -> list[str]:
+        """The reasons that no field of the page can resolve."""
+        return list(dict.fromkeys(one.message for one in self.refusals if not one.field))
+
+    @property
+    def form_errors(self) -> list[FieldError]:
+        """The errors of all forms, in the order of the page."""
+        return [error for form in self.forms for error in errors_of(form)]
+
+    @property
+    def errors(self) -> list[FieldError]:
+        """What has to be corrected, answered or accepted. A field's own error comes before a refusal."""
+        found = self.form_errors
+        named = {error.html_id for error in found}
+        fields = [one for one in self.refusals if one.field and one.field not in named]
+        return [*found, *(FieldError(one.field, one.label, one.message) for one in fields)]
+
+    @property
+    def can_start(self) -> bool:
+        return not (self.refusals or self.form_errors)
+
+    @property
+    def branch_error(self) -> str:
+        return self.error_at("branch")
+
+    @property
+    def entry_point_error(self) -> str:
+        return self.error_at("entry-point")
+
+    def error_at(self, html_id: str) -> str:
+        """The first error at this field; empty if there is none."""
+        return next((error.message for error in self.errors if error.html_id == html_id), "")
+
+    def start(self) -> Started | None:
+        """What was started; None if it was refused, for reasons that the page then shows."""
+        if self.form_errors:
+            return None
+        try:
+            return self.launch()
+        except LaunchRefused as refused:
+            if isinstance(refused, AlreadyStarted):
+                self.key = uuid4()
+            again = [one.message for one in refused.refusals if one.code == Code.SEND_AGAIN]
+            self.notice = " ".join(again)
+            self.refused = [] if again else refused.refusals
+            return None
+
+
+def errors_of(form: Form) -> Iterator[FieldError]:
+    """Yield the errors of the form's fields."""
+    for name, messages in form.errors.items():
+        for message in messages:
+            yield FieldError(form[name].id_for_label, str(form[name].label), str(message))
+
+
+def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightCheck | None:
+    """The preflight check of this request, started or accepted as the form says."""
+    return preflight_of(
+        request,
+        may_start=form.is_bound,
+        again=form.starts_check,
+        accepted_effects=form.accepted_effects,
+    )

@@ -1,0 +1,124 @@
+"""The parts of a sweep's page: the values of each dimension, as typed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.forms import BoundField
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
+from viewer.forms.fork import OutputsForm, ValuesForm
+from viewer.forms.models import ModelField, ModelsForm
+from viewer.forms.sweep import DimensionField, ModelsField, SweepForm, TextsField, ValuesField
+from viewer.launching.values import Kind
+from viewer.presentation.launch.edit_parts import KIND_WORDS, first_error, shown_text
+
+# How many texts can be typed for an output before another is added.
+TEXTS_AT_FIRST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class VariationPart:
+    """The values of one dimension as typed."""
+
+    bound: BoundField
+    field: DimensionField
+    texts: list[str]
+
+    @property
+    def group(self) -> str:
+        return self.field.group
+
+    @property
+    def key(self) -> str:
+        return self.field.key
+
+    @property
+    def html_id(self) -> str:
+        return self.bound.id_for_label
+
+    @property
+    def error(self) -> str:
+        return first_error(self.bound)
+
+    @property
+    def label(self) -> str:
+        return str(self.bound.label)
+
+    @property
+    def stored(self) -> str:
+        """The stored value as text."""
+        field = self.field
+        if isinstance(field, TextsField):
+            return field.stored
+        if isinstance(field, ModelsField):
+            return field.model.stored
+        return shown_text(field.value) if isinstance(field, ValuesField) else ""
+
+    @property
+    def kind_words(self) -> str:
+        field = self.field
+        if not isinstance(field, ValuesField):
+            return ""
+        # The label of a list says how one is typed in a fork's form, which differs here.
+        return _("list") if field.value.kind is Kind.LIST else str(KIND_WORDS[field.value.kind])
+
+    @property
+    def hint(self) -> str:
+        """How several values are typed; of an output, what made it."""
+        field = self.field
+        if isinstance(field, TextsField):
+            return field.output.title
+        if isinstance(field, ModelsField):
+            return _("one model a line")
+        if isinstance(field, ValuesField) and field.value.kind in (Kind.LIST, Kind.JSON):
+            return _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
+        return _("One value per line")
+
+    @property
+    def keeps_stored(self) -> bool:
+        """Whether the stored output is a value too."""
+        return isinstance(self.field, TextsField) and self.bound.value().keeps_stored
+
+    @property
+    def text(self) -> str:
+        return self.texts[0] if self.texts else ""
+
+    @property
+    def rows(self) -> int:
+        return min(8, max(2, self.text.count("\n") + 1))
+
+    @property
+    def is_open(self) -> bool:
+        return any(text.strip() for text in self.texts) or bool(self.error)
+
+
+def dimension_fields(contents: Contents, models: ModelsForm) -> list[DimensionField]:
+    """The fields of what can vary: inputs or state, outputs and models."""
+    editable = engine_of(contents).editable(contents)
+    group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
+    values = ValuesForm(None, group, stored or {}).value_fields.values()
+    too_long = OutputsForm(None, editable.outputs).too_long
+    return [
+        *(ValuesField(group, value) for value in values),
+        *(TextsField(output) for output in editable.outputs if output.unit not in too_long),
+        *(ModelsField(field) for field in models.fields.values() if isinstance(field, ModelField)),
+    ]
+
+
+def variation_parts(form: SweepForm, data: Any) -> list[VariationPart]:
+    """The part of each dimension. An output has a text more if the button for that was pressed."""
+    fields = {name: field for name, field in form.fields.items() if isinstance(field, DimensionField)}
+    another = data.getlist("another") if data is not None else []
+    return [
+        VariationPart(form[name], field, _texts(form[name], field, name in another))
+        for name, field in fields.items()
+    ]
+
+
+def _texts(bound: BoundField, field: DimensionField, is_added: bool) -> list[str]:
+    if not isinstance(field, TextsField):
+        return [str(bound.value() or "")]
+    texts = list(bound.value().texts)
+    return texts + [""] * max(int(is_added), TEXTS_AT_FIRST - len(texts))
