@@ -40,7 +40,7 @@ def test_looking_at_a_page_writes_nothing(
 
 
 def test_the_limits_of_a_day_are_made_with_their_first_change(db: None) -> None:
-    assert DayLimits.current().limits == {} and not DayLimits.objects.exists()
-    DayLimits.current().change({"tokens": 5})
-    DayLimits.current().change({"tokens": 6})
-    assert DayLimits.objects.get().limits == DayLimits.current().limits == {"tokens": 6}
+    assert DayLimits.current() == {} and not DayLimits.objects.exists()
+    DayLimits.change({"tokens": 5})
+    DayLimits.change({"tokens": 6})
+    assert DayLimits.objects.get().limits == DayLimits.current() == {"tokens": 6}

@@ -106,22 +106,22 @@ def test_the_limits_of_a_day_are_held_and_what_is_used_of_them_is_shown(client: 
         client.post(reverse("day-limits"), {"limit_tokens": "50000", "limit_minutes": "30"}).status_code
         == 302
     )
-    assert DayLimits.current().limits == {"tokens": 50000, "seconds": 1800}
+    assert DayLimits.current() == {"tokens": 50000, "seconds": 1800}
     text = text_of(client, reverse("jobs"))
     assert "0 of 50,000 tokens" in text
     assert "0 seconds of 30 minutes" in text
     wrong = client.post(reverse("day-limits"), {"limit_steps": "many"})
     assert wrong.status_code == 422
     assert 'value="many"' in wrong.content.decode()
-    assert DayLimits.current().limits == {"tokens": 50000, "seconds": 1800}
+    assert DayLimits.current() == {"tokens": 50000, "seconds": 1800}
     client.post(reverse("day-limits"), {})
-    assert DayLimits.current().limits == {}
+    assert DayLimits.current() == {}
 
 
 def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
     client: Client, person: User, later: Job
 ) -> None:
-    DayLimits.current().change({"steps": 1})
+    DayLimits.change({"steps": 1})
     Job.objects.update(start_at=None)
     used = Job.objects.create(
         kind="fork", location=later.location, project=later.project, steps_used=1, started_at=timezone.now()

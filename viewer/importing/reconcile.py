@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from viewer.importing import rows, runs
-from viewer.importing.rows import LineageColumns, in_slices
+from viewer.importing.rows import LineageColumns, NewRow, in_slices
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location
@@ -17,7 +17,8 @@ from viewer.stores.packing import Packed, unpacked_events
 class Member:
     """A checkpoint of an affected run, stored or just read."""
 
-    pk: int
+    # None until it is stored.
+    pk: int | None
     key: str
     checkpoint_id: str
     parent_id: str | None
@@ -33,6 +34,15 @@ class Member:
     before: LineageColumns | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LineageUpdate:
+    """The new columns of a member, without the primary key of its parent: that may not be stored yet."""
+
+    member: Member
+    parent: Member | None
+    columns: LineageColumns
+
+
 @dataclass(slots=True)
 class Affected:
     """The members of all runs that an import affects, by key."""
@@ -46,23 +56,45 @@ def reconcile(location: Location, read: Sequence[Packed]) -> None:
     affected = _affected(location, read)
     forest = build_forest(_nodes(affected))
     laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
-    new: list[tuple[int, Packed, LineageColumns]] = []
+    stored_runs = runs.stored_runs(location, laid_out, affected.members)
+    updates = [
+        update
+        for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True)
+        for update in _lineage_updates(lineage, positions, affected.members, run_id)
+    ]
+    _insert_new(location, updates)
+    _update_stored(updates)
+    runs.drop_empty(affected.run_ids)
+
+
+def _insert_new(location: Location, updates: Sequence[LineageUpdate]) -> None:
+    """Store the members that have no row yet, and give them their primary keys."""
+    new = [
+        NewRow(update.member.read, update.columns, update.parent.key if update.parent else None)
+        for update in updates
+        if update.member.pk is None and update.member.read is not None
+    ]
+    pks = rows.insert(location, new)
+    for update in updates:
+        if update.member.pk is None:
+            update.member.pk = pks[update.member.key]
+
+
+def _update_stored(updates: Sequence[LineageUpdate]) -> None:
+    """Update the rows of the other members: what was read again, and what has another place now."""
     again: list[tuple[int, Packed]] = []
     moved: list[tuple[int, LineageColumns]] = []
-    stored_runs = runs.stored_runs(location, laid_out, affected.members)
-    for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True):
-        for member, lineage_columns in _lineage_updates(lineage, positions, affected.members, run_id):
-            if member.before is None and member.read is not None:
-                new.append((member.pk, member.read, lineage_columns))
-                continue
-            if member.read is not None:
-                again.append((member.pk, member.read))
-            if member.before != lineage_columns:
-                moved.append((member.pk, lineage_columns))
-    rows.insert(location, new)
+    for update in updates:
+        member = update.member
+        if member.before is None or member.pk is None:
+            continue
+        update.columns.parent_id = update.parent.pk if update.parent else None
+        if member.read is not None:
+            again.append((member.pk, member.read))
+        if member.before != update.columns:
+            moved.append((member.pk, update.columns))
     rows.overwrite(again)
     rows.move(moved)
-    runs.drop_empty(affected.run_ids)
 
 
 def _affected(location: Location, read: Sequence[Packed]) -> Affected:
@@ -70,14 +102,10 @@ def _affected(location: Location, read: Sequence[Packed]) -> Affected:
     affected = Affected(run_ids=_affected_runs(location, read))
     for member in _stored_members(affected.run_ids):
         affected.members[member.key] = member
-    pk = rows.last_key(Checkpoint)
     for result in read:
         known = affected.members.get(result.key)
-        if known is None:
-            pk += 1
-            affected.members[result.key] = _member(pk, result, None)
-        else:
-            affected.members[result.key] = _member(known.pk, result, known.before)
+        pk, before = (known.pk, known.before) if known else (None, None)
+        affected.members[result.key] = _member(pk, result, before)
     return affected
 
 
@@ -124,7 +152,7 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             yield member
 
 
-def _member(pk: int, read: Packed, before: LineageColumns | None) -> Member:
+def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Member:
     snapshot = read.snapshot
     return Member(
         pk,
@@ -172,7 +200,7 @@ def _events_for_inference(affected: Affected) -> dict[str, tuple[bytes, ...]]:
     events = {
         member.key: unpacked_events(member.read.event_ids) for member in wanted if member.read is not None
     }
-    stored = {member.pk: member.key for member in wanted if member.read is None}
+    stored = {member.pk: member.key for member in wanted if member.read is None and member.pk is not None}
     for some in in_slices(list(stored)):
         found = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids")
         events.update((stored[pk], unpacked_events(bytes(packed))) for pk, packed in found)
@@ -181,14 +209,12 @@ def _events_for_inference(affected: Affected) -> dict[str, tuple[bytes, ...]]:
 
 def _lineage_updates(
     lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
-) -> Iterator[tuple[Member, LineageColumns]]:
-    """Each member of a lineage with its new columns, parents before children."""
+) -> Iterator[LineageUpdate]:
+    """The update of each member of a lineage, parents before children."""
     for place in lineage.places:
         position = positions[place.key]
-        parent_id = members[place.parent].pk if place.parent is not None else None
-        yield (
-            members[place.key],
-            LineageColumns(
-                run_id, parent_id, place.edge.value, position.lane, position.row, place.is_branch_head
-            ),
+        parent = members[place.parent] if place.parent is not None else None
+        columns = LineageColumns(
+            run_id, None, place.edge.value, position.lane, position.row, place.is_branch_head
         )
+        yield LineageUpdate(members[place.key], parent, columns)

@@ -1,9 +1,10 @@
 """The rows of checkpoints, written in bulk: an import may bring thousands at once."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -48,11 +49,6 @@ def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
     return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
-def last_key(model: type[models.Model]) -> int:
-    """The highest primary key; 0 if there is none. Only inside a transaction that writes."""
-    return int(model._default_manager.aggregate(last=models.Max("pk", default=0))["last"])
-
-
 @dataclass(slots=True)
 class LineageColumns:
     """The columns of a checkpoint that its lineage determines."""
@@ -65,18 +61,32 @@ class LineageColumns:
     is_branch_head: bool
 
 
-def insert(location: Location, new: Sequence[tuple[int, Packed, LineageColumns]]) -> None:
-    """Store new checkpoints, parents before children, with their bodies."""
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """A checkpoint to be stored. ``parent_key`` is the source key of its parent, which may be new, too."""
+
+    read: Packed
+    lineage: LineageColumns
+    parent_key: str | None
+
+
+def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
+    """Store new checkpoints with their bodies, parents before children. Returns primary keys by key."""
     location_id, present = location.pk, Checkpoint.State.PRESENT.value
-    insert_many(
-        Checkpoint,
-        _COLUMNS,
-        [
-            (pk, location_id, read.key, present, *_own_values(read), *_lineage_values(lineage))
-            for pk, read, lineage in new
-        ],
-    )
-    insert_many(CheckpointBody, _BODY_COLUMNS, [_body(pk, read) for pk, read, _ in new])
+    values = [
+        (
+            *(location_id, row.read.key, present, *_own_values(row.read)),
+            *(*_position_values(row.lineage), location_id, row.parent_key),
+        )
+        for row in new
+    ]
+    insert_many(Checkpoint, _COLUMNS, values, {"parent_id": _PARENT_BY_KEY})
+    pks: dict[str, int] = {}
+    for some in in_slices([row.read.key for row in new]):
+        stored = Checkpoint.objects.filter(location=location, source_key__in=some).order_by()
+        pks.update(stored.values_list("source_key", "pk"))
+    insert_many(CheckpointBody, _BODY_COLUMNS, [_body(pks[row.read.key], row.read) for row in new])
+    return pks
 
 
 def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
@@ -91,7 +101,8 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
 
 def move(moved: Sequence[tuple[int, LineageColumns]]) -> None:
     """Change the lineage columns of stored checkpoints."""
-    update_many(Checkpoint, _LINEAGE_COLUMNS, [(*_lineage_values(lineage), pk) for pk, lineage in moved])
+    values = [(*_position_values(lineage), lineage.parent_id, pk) for pk, lineage in moved]
+    update_many(Checkpoint, _LINEAGE_COLUMNS, values)
 
 
 _OWN_COLUMNS = (
@@ -108,8 +119,10 @@ _OWN_COLUMNS = (
     ),
     *("engine_version", "entity", "name", "tasks_done", "tasks_total", "event_count", "tokens"),
 )
-_LINEAGE_COLUMNS = ("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head")
-_COLUMNS = ("id", "location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
+_LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "parent_id")
+_COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
+# A checkpoint's primary key, by its location and source key: the database assigns it during the import.
+_PARENT_BY_KEY = f"(SELECT id FROM {Checkpoint._meta.db_table} WHERE location_id = %s AND source_key = %s)"  # noqa: S608
 _BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls")
 
 
@@ -136,15 +149,9 @@ def _own_values(read: Packed) -> tuple[Any, ...]:
     )
 
 
-def _lineage_values(lineage: LineageColumns) -> tuple[Any, ...]:
-    return (
-        lineage.run_id,
-        lineage.parent_id,
-        lineage.parent_link,
-        lineage.lane,
-        lineage.row,
-        lineage.is_branch_head,
-    )
+def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
+    """The values of all lineage columns but the parent's."""
+    return lineage.run_id, lineage.parent_link, lineage.lane, lineage.row, lineage.is_branch_head
 
 
 def _body(pk: int, read: Packed) -> tuple[Any, ...]:
@@ -157,10 +164,19 @@ def moment(at: datetime | None) -> Any:
     return None if at is None else connection.ops.adapt_datetimefield_value(at)
 
 
-def insert_many(model: type[models.Model], columns: Sequence[str], values: Sequence[Sequence[Any]]) -> None:
-    """Store new rows: the values of these columns, as the database stores them."""
+def insert_many(
+    model: type[models.Model],
+    columns: Sequence[str],
+    values: Sequence[Sequence[Any]],
+    expressions: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Store new rows: the values of these columns, as the database stores them.
+
+    ``expressions`` are SQL for columns that are computed of their values.
+    """
     quote = connection.ops.quote_name
-    quoted, places = ", ".join(map(quote, columns)), ", ".join(["%s"] * len(columns))
+    quoted = ", ".join(map(quote, columns))
+    places = ", ".join(expressions.get(column, "%s") for column in columns)
     _execute_many(f"INSERT INTO {quote(model._meta.db_table)} ({quoted}) VALUES ({places})", values)  # noqa: S608
 
 

@@ -36,35 +36,43 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
     """
     calls_by_run = _calls_by_run(laid_out, members)
     keys = [run_key(lineage, members) for lineage, _ in laid_out]
-    known: dict[str, tuple[int, Summary]] = {
-        key: (pk, summary) for key, pk, *summary in _stored(location, keys)
-    }
-    last = rows.last_key(Run)
-    new: list[tuple[Any, ...]] = []
-    changed: list[tuple[Any, ...]] = []
-    pks: list[int] = []
+    stored = {key: (pk, summary) for key, pk, *summary in _stored(location, keys, _COLUMNS)}
+    pks = {key: pk for key, (pk, _) in stored.items()}
+    before = {key: summary for key, (_, summary) in stored.items()}
+    new: list[str] = []
+    changed: list[tuple[str, Summary]] = []
     for key, (lineage, positions), calls in zip(keys, laid_out, calls_by_run, strict=True):
         lanes = 1 + max(position.lane for position in positions.values())
         summary = summarize(lineage, members, lanes, sum(calls.values()))
-        if key not in known:
-            known[key] = (last + 1 + len(new), summary)
-            uid = run_uid(location.uid, key).hex
-            new.append((known[key][0], uid, location.pk, key, *_as_stored(summary)))
-        pk, before = known[key]
-        if before != summary:
-            changed.append((*_as_stored(summary), pk))
-        pks.append(pk)
-    rows.insert_many(Run, ("id", "uid", "location_id", "key", *_COLUMNS), new)
-    rows.update_many(Run, _COLUMNS, changed)
-    return pks
+        if key not in before:
+            before[key] = summary
+            new.append(key)
+        elif before[key] != summary:
+            changed.append((key, summary))
+    pks |= _insert_new(location, {key: before[key] for key in new})
+    rows.update_many(Run, _COLUMNS, [(*_as_stored(summary), pks[key]) for key, summary in changed])
+    return [pks[key] for key in keys]
 
 
-def _stored(location: Location, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _insert_new(location: Location, summaries: Mapping[str, Summary]) -> dict[str, int]:
+    """Store new runs. Returns their primary keys, by key."""
+    values = [
+        (run_uid(location.uid, key).hex, location.pk, key, *_as_stored(summary))
+        for key, summary in summaries.items()
+    ]
+    rows.insert_many(Run, ("uid", "location_id", "key", *_COLUMNS), values)
+    return dict(_stored(location, list(summaries)))
+
+
+def _stored(
+    location: Location, keys: Sequence[str], columns: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """The key, the primary key and these columns of the runs with these keys."""
     runs = Run.objects.filter(location=location).order_by()
     # A new location has no runs.
-    if runs.exists():
+    if keys and runs.exists():
         for some in in_slices(keys):
-            yield from runs.filter(key__in=some).values_list("key", "pk", *_COLUMNS)
+            yield from runs.filter(key__in=some).values_list("key", "pk", *columns)
 
 
 def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
@@ -124,10 +132,10 @@ def _calls_by_run(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) ->
         calls: dict[bytes, int] = {}
         calls_by_run.append(calls)
         for member in _with_own_calls(lineage, members):
-            if member.read is None:
-                stored[member.pk] = calls
-            else:
+            if member.read is not None:
                 _add_calls(calls, member.read.event_ids, member.read.calls)
+            elif member.pk is not None:
+                stored[member.pk] = calls
     for some in in_slices(list(stored)):
         bodies = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids", "calls")
         for pk, event_ids, its_calls in bodies:

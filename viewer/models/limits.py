@@ -13,17 +13,24 @@ MEASURES = ("tokens", "seconds", "steps")
 class DayLimits(models.Model):
     """The one row that says how much all jobs of a day may use together."""
 
+    # Always true. That it is unique makes the row the only one.
+    is_current = models.BooleanField(default=True, unique=True, editable=False)
     limits = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(is_current=True), name="day_limits_are_current")
+        ]
 
     def __str__(self) -> str:
         return str(self.limits)
 
     @classmethod
-    def current(cls) -> DayLimits:
-        """The row; without limits where there is none yet. Nothing is written."""
-        return cls.objects.filter(pk=1).first() or cls(pk=1)
+    def current(cls) -> dict[str, Any]:
+        """The limits that are in force; empty if there are none."""
+        return cls.objects.values_list("limits", flat=True).first() or {}
 
-    def change(self, limits: dict[str, Any]) -> None:
-        """Hold these limits from now on."""
-        self.limits = limits
-        self.save()
+    @classmethod
+    def change(cls, limits: dict[str, Any]) -> None:
+        """Have these limits in force from now on."""
+        cls.objects.update_or_create(is_current=True, defaults={"limits": limits})

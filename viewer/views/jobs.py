@@ -39,7 +39,7 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
         return render(request, "jobs/list.html", context, status=422)
-    DayLimits.current().change(form.limits)
+    DayLimits.change(form.limits)
     messages.success(request, _("Limits saved."))
     return redirect("jobs")
 

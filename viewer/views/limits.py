@@ -20,7 +20,7 @@ class ShownLimits:
 
 def limits_of_day(form: LimitsForm | None = None) -> ShownLimits:
     """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
-    stored = DayLimits.current().limits
+    stored = DayLimits.current()
     used = usage_of(Job.objects.all(), last_midnight()) if stored else {}
     words = [usage_label(limit, used[limit.measure]) for limit in limits_in("day", stored)]
     return ShownLimits(

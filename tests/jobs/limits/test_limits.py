@@ -111,7 +111,7 @@ def test_the_variations_of_a_sweep_share_its_limit(make_job: MakeJob) -> None:
 def test_the_usage_of_all_projects_counts_against_the_daily_limit(
     make_job: MakeJob, project: Project
 ) -> None:
-    DayLimits.current().change({"tokens": 100})
+    DayLimits.change({"tokens": 100})
     other = make_job("succeeds.py")
     elsewhere = Project.objects.create(folder="/elsewhere", interpreter=project.interpreter)
     Job.objects.filter(pk=other.pk).update(

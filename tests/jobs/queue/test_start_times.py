@@ -109,7 +109,7 @@ def test_each_wait_has_a_message(
     soon = make_job("works_on.py")
     assert "No worker is running" in hint(at)
     assert next(wait.words for wait in waiting()).startswith("for a worker")
-    DayLimits.current().change({"steps": 3})
+    DayLimits.change({"steps": 3})
     Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps_used=3, started_at=timezone.now())
     wait = wait_of(soon)
     assert wait

@@ -63,11 +63,10 @@ def shared_limits(job: Job) -> list[Limit]:
     """The current limits that the job shares with other jobs."""
     rows = Job.objects.filter(pk=job.pk).values_list("sweep__limits", "project__limits")
     of_sweep, of_project = rows.first() or ({}, {})
-    of_day = DayLimits.objects.filter(pk=1).values_list("limits", flat=True).first()
     return [
         *limits_in("sweep", of_sweep),
         *limits_in("project", of_project),
-        *limits_in("day", of_day),
+        *limits_in("day", DayLimits.current()),
     ]
 
 
