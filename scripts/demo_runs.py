@@ -144,10 +144,10 @@ def wait_until(
             sys.exit(1)
 
 
-def checkpoint_after(location: Path, tasks_done: int) -> str:
+def checkpoint_after(location: Path, units_done: int) -> str:
     """Return the id of the first run's checkpoint after this task."""
     listed = checkpoints_command("list", str(location))
-    wanted = {"trigger": "task_completed", "tasks_done": tasks_done, "branch": "main"}
+    wanted = {"trigger": "task_completed", "units_done": units_done, "branch": "main"}
     found = [checkpoint for run in listed["runs"] for checkpoint in run["checkpoints"]]
     return str(next(checkpoint["id"] for checkpoint in found if wanted.items() <= checkpoint.items()))
 

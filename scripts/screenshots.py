@@ -41,8 +41,8 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
     from viewer.models import Checkpoint
 
     found = Checkpoint.objects.filter(trigger="task_completed", location__path__endswith="/article")
-    selected = found.get(branch="shorter-draft", tasks_done=4)
-    start = found.get(branch="main", tasks_done=3)
+    selected = found.get(branch="shorter-draft", units_done=4)
+    start = found.get(branch="main", units_done=3)
     return {
         "run": f"{selected.get_absolute_url()}&tab=tasks",
         "fork": reverse("fork", args=[start.pk]),

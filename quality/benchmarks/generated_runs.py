@@ -35,7 +35,7 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
     """Store the nodes as a run called ``name``. All nodes descend from the first."""
     length = len(nodes)
     location = Location.objects.create(
-        path=f"/generated/{name.removeprefix('generated ')}", provider=Location.Provider.JSON
+        path=f"/generated/{name.removeprefix('generated ')}", store_kind=Location.StoreKind.JSON
     )
     (lineage,) = build_forest(nodes).lineages
     positions = lay_out(lineage.places)
@@ -73,8 +73,8 @@ def _rows(run: Run, places: Sequence[Place], positions: Mapping[str, Position]) 
             subject="Draft the article",
             created_at=START + timedelta(seconds=row),
             entity="crew",
-            tasks_done=row % 5,
-            tasks_total=4,
+            units_done=row % 5,
+            units_total=4,
             tokens=row * 10,
             size=130_000,
             parent_id=keys.get(place.parent or ""),

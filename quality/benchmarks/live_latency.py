@@ -97,7 +97,7 @@ def queued_job(events: int = EVENTS) -> Any:
     project = Project.objects.create(
         folder=str(beside / "project"), interpreter=sys.executable, confirmed_at=timezone.now()
     )
-    location = Location.objects.create(path=str(beside / "checkpoints"), provider="json", project=project)
+    location = Location.objects.create(path=str(beside / "checkpoints"), store_kind="json", project=project)
     return Job.objects.create(
         kind="fork",
         location=location,

@@ -27,8 +27,8 @@ CHECKPOINT = """
     FROM viewer_checkpoint AS checkpoint
     JOIN viewer_location AS location ON location.id = checkpoint.location_id
     JOIN viewer_project AS project ON project.id = location.project_id
-    WHERE checkpoint.entity = 'crew' AND checkpoint.branch = 'main' AND location.provider = 'json'
-          AND checkpoint.tasks_done = 2 AND checkpoint.trigger = 'task_completed'
+    WHERE checkpoint.entity = 'crew' AND checkpoint.branch = 'main' AND location.store_kind = 'json'
+          AND checkpoint.units_done = 2 AND checkpoint.trigger = 'task_completed'
     ORDER BY checkpoint.id LIMIT 1
 """
 FIRST_TASK = """

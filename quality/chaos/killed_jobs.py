@@ -93,7 +93,7 @@ def make_location(folder: Path) -> None:
     project = Project.objects.create(
         folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
     )
-    Location.objects.create(path=str(folder / "checkpoints"), provider="json", project=project)
+    Location.objects.create(path=str(folder / "checkpoints"), store_kind="json", project=project)
 
 
 def started(command: list[str]) -> "subprocess.Popen[bytes]":

@@ -119,7 +119,7 @@ async def tried(folder: Path) -> Found:
 
     found = Found()
     (folder / "checkpoints").mkdir()
-    location = await Location.objects.acreate(path=str(folder / "checkpoints"), provider="json")
+    location = await Location.objects.acreate(path=str(folder / "checkpoints"), store_kind="json")
     job = await Job.objects.acreate(kind="fork", location=location, branch="what-if", status="running")
     speaking = asyncio.create_task(keep_speaking(job))
     in_thread: Any = sync_to_async

@@ -26,8 +26,8 @@ CHECKPOINT = {
         "created_at",
         "entity",
         "name",
-        "tasks_done",
-        "tasks_total",
+        "units_done",
+        "units_total",
     ),
     *("event_count", "tokens", "size", "state"),
 }
@@ -45,8 +45,8 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.C
     (folder / "package.json").write_text("{}")
     before = hashes_below(folder)
     answer = asked(capsys, "checkpoints", "list", str(folder))
-    assert set(answer) == {"location", "provider", "runs", "problems"}
-    assert (answer["location"], answer["provider"]) == (str(folder), "json")
+    assert set(answer) == {"location", "store_kind", "runs", "problems"}
+    assert (answer["location"], answer["store_kind"]) == (str(folder), "json")
     assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
     (run,) = answer["runs"]
     assert set(run) == {"id", "entity", "name", "checkpoints"}
@@ -62,8 +62,8 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.C
         "created_at": "2026-11-20T23:28:26+00:00",
         "entity": "crew",
         "name": "research",
-        "tasks_done": 0,
-        "tasks_total": 3,
+        "units_done": 0,
+        "units_total": 3,
         "event_count": 4,
         "tokens": 0,
         "size": 0,
@@ -120,7 +120,7 @@ def test_info_tells_inputs_with_their_types_tasks_and_agents(capsys: pytest.Capt
 def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.CaptureFixture[str]) -> None:
     path = next((STORES / "1.14.7/flow/main").glob("*9b9e28fc*"))
     answer = asked(capsys, "checkpoints", "info", str(path))
-    assert (answer["id"], answer["name"], answer["tasks_done"]) == (
+    assert (answer["id"], answer["name"], answer["units_done"]) == (
         "20261121T001654_9b9e28fc",
         "ArticleFlow",
         3,
@@ -134,14 +134,14 @@ def test_a_flows_methods_are_counted_over_its_whole_run(
 ) -> None:
     folder = copy_of("1.14.2/flow", tmp_path)
     (run,) = asked(capsys, "checkpoints", "list", str(folder))["runs"]
-    counts = [(row["tasks_done"], row["tasks_total"]) for row in run["checkpoints"]]
+    counts = [(row["units_done"], row["units_total"]) for row in run["checkpoints"]]
     assert counts == [(1, 3), (2, 3), (3, 3)]
     # Nothing at the location says that the flow has finished.
     call_command("checkpoints", "list", str(folder))
     assert re.findall(r" UTC +(.+?)  main", capsys.readouterr().out) == ["1/3", "2/3", "3 done"]
     for row, words in zip(run["checkpoints"], ("1 of 3 done,", "2 of 3 done,", "  3 done,"), strict=True):
         target = f"{folder}#{row['id']}"
-        assert asked(capsys, "checkpoints", "info", target)["tasks_total"] == row["tasks_total"]
+        assert asked(capsys, "checkpoints", "info", target)["units_total"] == row["units_total"]
         call_command("checkpoints", "info", target)
         assert words in capsys.readouterr().out
 
@@ -174,7 +174,7 @@ def test_import_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
     answer = asked(capsys, "import_checkpoints", str(folder))
     assert answer == {
         "location": str(folder),
-        "provider": "json",
+        "store_kind": "json",
         "checkpoints": 3,
         "added": 3,
         "changed": 0,

@@ -37,7 +37,7 @@ def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
     told = run(capsys, place, *CREW, *inputs, *chosen, *models)
     job = Job.objects.get()
     assert (told["job"], told["status"], told["branch"]) == (str(job.pk), "queued", "main")
-    assert (job.kind, job.location.path, job.location.provider) == ("run", str(place.resolve()), "sqlite")
+    assert (job.kind, job.location.path, job.location.store_kind) == ("run", str(place.resolve()), "sqlite")
     assert job.location.project == job.project
     assert job.request["inputs"] == {"topic": "bees", "year": 1999, "tags": ["a", 1]}
     events = ["task_started", "task_completed"]

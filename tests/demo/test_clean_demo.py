@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def location_at(path: Path) -> Location:
     path.mkdir(parents=True)
     (path / "checkpoint.json").write_text("{}")
-    return Location.objects.create(path=str(path), provider=Location.Provider.JSON)
+    return Location.objects.create(path=str(path), store_kind=Location.StoreKind.JSON)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> No
         newest = max(
             (found for found in article if found["branch"] == branch), key=lambda one: one["event_count"]
         )
-        assert (newest["tasks_done"], newest["tasks_total"]) == (4, 4)
+        assert (newest["units_done"], newest["units_total"]) == (4, 4)
     finished = [
         found for found in listed(demo_site, "article.db") if found["trigger"] == "crew_kickoff_completed"
     ]

@@ -159,7 +159,7 @@ def request_for(
     edits: Edits | None = None,
     steps: Sequence[Step] | None = None,
     entry_point: str = "",
-    provider: str = "json",
+    store_kind: str = "json",
     folder: Path = PRESS,
 ) -> dict[str, Any]:
     edits = edits or Edits()
@@ -168,7 +168,7 @@ def request_for(
         "job": str(uuid.uuid4()),
         "kind": kind,
         "checkpoint": {"id": saved.id, "source": saved.source},
-        "location": {"path": str(location), "provider": provider},
+        "location": {"path": str(location), "store_kind": store_kind},
         "entity": entity,
         "name": "press",
         "branch": branch or ("try-it" if kind == "fork" else saved.branch),
@@ -192,7 +192,7 @@ def new_run_request(
     entry_point: str,
     inputs: dict[str, Any],
     checkpoints: dict[str, Any] | None = None,
-    provider: str = "json",
+    store_kind: str = "json",
     folder: Path = PRESS,
 ) -> dict[str, Any]:
     """What asks for a new run, as the form or the terminal makes it."""
@@ -200,7 +200,7 @@ def new_run_request(
         "job": str(uuid.uuid4()),
         "kind": "run",
         "checkpoint": {"id": "", "source": ""},
-        "location": {"path": str(location), "provider": provider},
+        "location": {"path": str(location), "store_kind": store_kind},
         "entity": entity,
         "name": entry_point,
         "branch": "main",

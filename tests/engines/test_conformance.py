@@ -72,7 +72,7 @@ def test_snapshots_have_stable_keys_and_ids(sample: Sample) -> None:
     ids = [one.checkpoint_id for one in first]
     assert all(ids) and len(set(ids)) == len(ids)
     assert {one.parent_id for one in first if one.parent_id} <= set(ids)
-    assert all(one.tasks_done >= 0 and one.branch and one.run_key for one in first)
+    assert all(one.units_done >= 0 and one.branch and one.run_key for one in first)
 
 
 def test_bytes_that_are_not_a_checkpoint_are_refused(sample: Sample, tmp_path: Path) -> None:

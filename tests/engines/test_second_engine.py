@@ -43,7 +43,7 @@ def test_its_checkpoints_become_one_run_with_a_lineage(counted: Location) -> Non
     (only,) = counted.runs.all()
     assert (only.entity, only.checkpoint_count, only.branch_count) == ("counting", 3, 1)
     rows = only.checkpoints.order_by("row").values_list(
-        "checkpoint_id", "parent__checkpoint_id", "tasks_done"
+        "checkpoint_id", "parent__checkpoint_id", "units_done"
     )
     assert list(rows) == [("s0", None, 0), ("s1", "s0", 0), ("s2", "s1", 1)]
 

@@ -46,7 +46,7 @@ def test_a_newer_checkpoint_is_imported_and_its_unknown_parts_named(
     folder.mkdir()
     body = newer(**changes)
     (folder / "20270101T000000_0a1b2c3d_p-none.json").write_text(json.dumps(body))
-    location = Location.objects.create(path=str(tmp_path), provider="json")
+    location = Location.objects.create(path=str(tmp_path), store_kind="json")
 
     summary = import_location(location)
 
@@ -64,6 +64,6 @@ def test_a_newer_checkpoint_is_imported_and_its_unknown_parts_named(
 @pytest.mark.django_db
 def test_json_that_is_no_checkpoint_is_still_foreign(tmp_path: Path, body: Any) -> None:
     (tmp_path / "notes.json").write_text(json.dumps(body))
-    location = Location.objects.create(path=str(tmp_path), provider="json")
+    location = Location.objects.create(path=str(tmp_path), store_kind="json")
 
     assert import_location(location).added == 0

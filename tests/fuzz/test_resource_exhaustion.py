@@ -79,13 +79,17 @@ def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, setti
     many_rows(20_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
     first = import_location(location)
-    assert first.refused_mark and first.read_error
+    assert first.refused_fingerprint and first.read_error
     location.refresh_from_db()
-    assert location.refused_mark == first.refused_mark == import_location(location).refused_mark
+    assert (
+        location.refused_fingerprint
+        == first.refused_fingerprint
+        == import_location(location).refused_fingerprint
+    )
     settings.CHECKPOINT_MAX_SECONDS = 5
     assert import_location(location).read_error is None
     location.refresh_from_db()
-    assert location.refused_mark == "" and location.problems.count() == 20_000
+    assert location.refused_fingerprint == "" and location.problems.count() == 20_000
 
 
 @pytest.mark.django_db

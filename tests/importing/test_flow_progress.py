@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.models import F
 from django.utils import timezone
 
@@ -107,6 +108,7 @@ def test_methods_of_a_nested_flow_do_not_count(tmp_path: Path) -> None:
     assert progress(tmp_path) == ["1/2"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
     folder = tmp_path / "finished"
     write_checkpoint(folder, FIRST, **flow(["a"]))
@@ -119,9 +121,15 @@ def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
         import_location(location)
     mark_complete(job_that_wrote(locations[2].checkpoints.latest("row")))
     now = stored()
-    Checkpoint.objects.filter(tasks_total=0).update(tasks_total=F("tasks_done"))
-    Run.objects.update(methods_known=0, methods_are_all=False)
-    importlib.import_module("viewer.migrations.0004_methods_of_flows").store_methods(apps, None)
+    Checkpoint.objects.filter(units_total=0).update(units_total=F("units_done"))
+    Run.objects.update(units_known=0, all_units_known=False)
+    before_renames = [("viewer", "0013_one_row_of_day_limits")]
+    executor = MigrationExecutor(connection)
+    executor.migrate(before_renames)
+    migration = importlib.import_module("viewer.migrations.0004_methods_of_flows")
+    migration.store_methods(executor.loader.project_state(before_renames).apps, None)
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes())
     assert stored() == now
     assert [shown(location)[2] for location in locations] == ["3/3", "3 done", "3/3"]
 
@@ -138,5 +146,5 @@ def job_that_wrote(checkpoint: Checkpoint) -> Job:
 
 
 def stored() -> tuple[list[Any], list[Any]]:
-    runs = Run.objects.order_by("pk").values_list("methods_known", "methods_are_all")
-    return list(runs), list(Checkpoint.objects.order_by("pk").values_list("tasks_done", "tasks_total"))
+    runs = Run.objects.order_by("pk").values_list("units_known", "all_units_known")
+    return list(runs), list(Checkpoint.objects.order_by("pk").values_list("units_done", "units_total"))

@@ -200,7 +200,7 @@ def test_importing_one_checkpoint_reads_nothing_else(flow: Location) -> None:
 
 def test_importing_one_sqlite_row(tmp_path: Path) -> None:
     location = open_location(copy_of("1.14.2/agent", tmp_path))
-    assert location.provider == "json"
+    assert location.store_kind == "json"
     store = open_location(copy_of("1.14.1/cp.db", tmp_path))
     assert import_one(store, f"{store.path}#20261121T001343_0c93aa95").added == 1
     assert store.checkpoints.get().checkpoint_id == "20261121T001343_0c93aa95"

@@ -17,7 +17,7 @@ def test_a_folder_below_a_root_becomes_one_location(tmp_path: Path) -> None:
     first = open_location(str(tmp_path / "cp"), [tmp_path])
     again = open_location(str(tmp_path / "x" / ".." / "cp"), [tmp_path])
     assert first == again
-    assert (first.path, first.provider) == (str((tmp_path / "cp").resolve()), "json")
+    assert (first.path, first.store_kind) == (str((tmp_path / "cp").resolve()), "json")
 
 
 @pytest.mark.parametrize("way", ["..", "look-alike", "link", "absolute"])
@@ -51,7 +51,7 @@ def test_other_paths_are_refused_with_a_message(path: str, tmp_path: Path) -> No
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
 def test_forklines_own_database_is_not_a_location(ending: str) -> None:
-    Location.objects.create(path="/somewhere", provider="json")
+    Location.objects.create(path="/somewhere", store_kind="json")
     own = Path(f"{connection.settings_dict['NAME']}{ending}")
     assert own.exists()
     with pytest.raises(UnknownLocation, match="own database"):
@@ -65,4 +65,4 @@ def test_an_empty_list_of_roots_allows_nothing(tmp_path: Path) -> None:
 
 def test_the_kind_of_a_store_is_recognised_by_its_content(tmp_path: Path) -> None:
     store = copy_of("1.15.30/cp.db", tmp_path).rename(tmp_path / "checkpoints.json")
-    assert open_location(store).provider == "sqlite"
+    assert open_location(store).store_kind == "sqlite"

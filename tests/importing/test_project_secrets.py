@@ -172,9 +172,9 @@ def test_an_interrupted_redaction_starts_over(
         broken.setattr("viewer.importing.project_secrets._redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
-    assert Location.objects.get().secrets_mark == ""
+    assert Location.objects.get().secrets_digest == ""
     redact_stored(location)
-    assert found_in(everything_stored()) == [] and VALUE not in Location.objects.get().secrets_mark
+    assert found_in(everything_stored()) == [] and VALUE not in Location.objects.get().secrets_digest
 
 
 def test_job_events_are_redacted_and_so_are_those_of_earlier_jobs(folder: Path, project: Project) -> None:

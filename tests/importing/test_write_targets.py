@@ -29,12 +29,12 @@ def project(tmp_path: Path) -> Project:
 def test_a_new_folder_is_created_when_it_is_opened(project: Project) -> None:
     target = write_target_at("runs/new", project, [Path(project.folder)])
     folder = Path(project.folder, "runs/new")
-    assert (target.path, target.provider) == (str(folder), "json")
+    assert (target.path, target.store_kind) == (str(folder), "json")
     assert not folder.exists()
     assert not Location.objects.exists()
     location = open_write_target(target, project)
     assert folder.is_dir()
-    assert (location.project, location.provider) == (project, "json")
+    assert (location.project, location.store_kind) == (project, "json")
     assert open_write_target(target, project) == location
     assert import_location(location).read_error is None
 
@@ -42,7 +42,7 @@ def test_a_new_folder_is_created_when_it_is_opened(project: Project) -> None:
 def test_a_new_sqlite_file_is_empty_until_its_first_checkpoint(project: Project) -> None:
     target = write_target_at("stores/runs.db", project)
     location = open_write_target(target, project)
-    assert location.provider == "sqlite"
+    assert location.store_kind == "sqlite"
     assert Path(location.path).read_bytes() == b""
     assert "until its first checkpoint is written" in str(import_location(location).read_error)
     assert write_target_at("stores/runs.db", project) == target

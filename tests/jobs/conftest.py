@@ -44,7 +44,7 @@ def project(transactional_db: None, tmp_path: Path) -> Project:
 def location(transactional_db: None, tmp_path: Path, project: Project) -> Location:
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    return Location.objects.create(path=str(folder), provider=Location.Provider.JSON, project=project)
+    return Location.objects.create(path=str(folder), store_kind=Location.StoreKind.JSON, project=project)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ Connect = Callable[..., WebsocketCommunicator]
 def location(transactional_db: None, tmp_path: Path) -> Location:
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    return Location.objects.create(path=str(folder), provider=Location.Provider.JSON)
+    return Location.objects.create(path=str(folder), store_kind=Location.StoreKind.JSON)
 
 
 @pytest.fixture

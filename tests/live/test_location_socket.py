@@ -56,7 +56,7 @@ async def test_a_run_that_begins_brings_its_bar_once(connect: Connect, location:
 async def test_another_locations_changes_are_not_told(
     connect: Connect, location: Location, tmp_path: Path
 ) -> None:
-    other = await Location.objects.acreate(path=str(tmp_path / "other"), provider="json")
+    other = await Location.objects.acreate(path=str(tmp_path / "other"), store_kind="json")
     socket = connect(f"/ws/locations/{location.uid}/")
     await socket.connect()
     await socket.receive_from()

@@ -36,7 +36,7 @@ def test_a_trigger_has_a_shape_and_words(trigger: str, shape: str, words: str) -
     ],
 )
 def test_a_crews_checkpoint_says_which_task_it_was(trigger: str, done: int, title: str) -> None:
-    checkpoint = Checkpoint(trigger=trigger, tasks_done=done, tasks_total=4, entity="crew")
+    checkpoint = Checkpoint(trigger=trigger, units_done=done, units_total=4, entity="crew")
     assert title_of(checkpoint) == title
 
 

@@ -89,7 +89,7 @@ async def test_shutdown_closes_open_sockets(server: WebServer, tmp_path: object)
 
 
 def open_job(path: str) -> Job:
-    location = Location.objects.create(path=path, provider=Location.Provider.JSON)
+    location = Location.objects.create(path=path, store_kind=Location.StoreKind.JSON)
     running = Job.Status.RUNNING
     return Job.objects.create(kind="fork", location=location, status=running, started_at=timezone.now())
 

@@ -19,7 +19,7 @@ TOKEN = "sk-proj-abcdefghij0123456789KLMNOPQRST"
 
 @pytest.fixture
 def job(db: None) -> Job:
-    location = Location.objects.create(path="/store\nINFO forged", provider="json")
+    location = Location.objects.create(path="/store\nINFO forged", store_kind="json")
     return Job.objects.create(kind=Job.Kind.FORK, location=location, request={"inputs": {"a": "typed"}})
 
 

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from viewer.messages.message import UserMessage
-from viewer.models import Job, Location, PreflightCheck, Problem
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Problem, Run
 
 BEFORE = [("viewer", "0009_known_secrets")]
 TOO_LARGE = {
@@ -40,6 +40,17 @@ def fill(apps: Apps) -> None:
         provider="json",
         unreadable="There is nothing at this path.",
     )
+    run = create("Run", location=location, uid=uuid.uuid4(), key="r", entity="flow", methods_known=3)
+    for kind in ("flow", "crew"):
+        create(
+            "Checkpoint",
+            location=location,
+            run=run,
+            key=f"{kind}.json",
+            entity=kind,
+            tasks_done=1,
+            tasks_total=2,
+        )
     create(
         "Problem",
         location=location,
@@ -58,6 +69,7 @@ def fill(apps: Apps) -> None:
         error="ValueError: no",
         asked="digest",
         steps=3,
+        request={"location": {"path": "/srv/checkpoints", "provider": "json"}},
         stopped_by={"whose": "variations", "measure": "steps", "most": 3},
         variations=create("Variations", name="tones"),
     )
@@ -66,6 +78,10 @@ def fill(apps: Apps) -> None:
 @pytest.mark.usefixtures("migrated")
 def test_rows_of_the_version_before_keep_their_values() -> None:
     location, job, check = Location.objects.get(), Job.objects.get(), PreflightCheck.objects.get()
+    assert location.store_kind == "json" and job.request["location"]["store_kind"] == "json"
+    units = Checkpoint.objects.order_by("entity").values_list("is_open_ended", "units_done", "units_total")
+    assert list(units) == [(False, 1, 2), (True, 1, 2)]
+    assert Run.objects.get().units_known == 3
     assert (location.engine, location.read_error) == ("crewai", UserMessage("store.nothing_at_path"))
     written, other = Problem.objects.order_by("source_key")
     large = UserMessage("store.file_too_large", {"size": "9", "most": "5"})

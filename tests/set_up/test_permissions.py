@@ -134,11 +134,11 @@ def test_new_files_are_private(tmp_path: Path, umask: str) -> None:
 def test_a_new_location_uses_the_users_umask(db: None, tmp_path: Path, settings: Settings) -> None:
     settings.USERS_UMASK = 0o002
     project = Project.objects.create(folder=str(tmp_path), interpreter="/usr/bin/python3")
-    for name, provider in (
-        ("new/store", Location.Provider.JSON),
-        ("other/store.db", Location.Provider.SQLITE),
+    for name, store_kind in (
+        ("new/store", Location.StoreKind.JSON),
+        ("other/store.db", Location.StoreKind.SQLITE),
     ):
-        open_write_target(WriteTarget(str(tmp_path / name), provider), project)
+        open_write_target(WriteTarget(str(tmp_path / name), store_kind), project)
         assert mode((tmp_path / name).parent) == 0o775
     assert (mode(tmp_path / "new/store"), mode(tmp_path / "other/store.db")) == (0o775, 0o664)
 

@@ -28,9 +28,9 @@ def test_a_flow_is_named_after_its_class_and_counts_its_methods(version: str) ->
     found = snapshots(STORES / version / "flow")
     assert {snapshot.entity for snapshot in found.values()} == {"flow"}
     assert {snapshot.name for snapshot in found.values()} <= {"ArticleFlow", "MyFlow"}
-    assert max(snapshot.tasks_done for snapshot in found.values()) == 3
+    assert max(snapshot.units_done for snapshot in found.values()) == 3
     # None was written after the end of the flow, so none knows the number of methods.
-    assert all(snapshot.tasks_total in (0, snapshot.tasks_done + 1) for snapshot in found.values())
+    assert all(snapshot.units_total in (0, snapshot.units_done + 1) for snapshot in found.values())
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
 
@@ -39,7 +39,7 @@ def test_a_lone_agent_is_the_root_and_its_executor_is_not(version: str) -> None:
     found = snapshots(STORES / version / "agent")
     assert {(snapshot.entity, snapshot.name) for snapshot in found.values()} == {("agent", "Researcher")}
     last = found[max(found)]
-    assert (last.tasks_done, last.tasks_total) == (1, 1)
+    assert (last.units_done, last.units_total) == (1, 1)
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
 
@@ -47,8 +47,8 @@ def test_a_lone_agent_is_the_root_and_its_executor_is_not(version: str) -> None:
 def test_a_crew_counts_its_finished_tasks_despite_its_agents_flows(version: str) -> None:
     found = snapshots(STORES / version / "json")
     assert {(snapshot.entity, snapshot.name) for snapshot in found.values()} == {("crew", "research")}
-    assert {snapshot.tasks_total for snapshot in found.values()} == {3}
-    assert found[min(found)].tasks_done == 0
+    assert {snapshot.units_total for snapshot in found.values()} == {3}
+    assert found[min(found)].units_done == 0
     assert len({snapshot.run_key for snapshot in found.values()}) == 1
 
 

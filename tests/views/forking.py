@@ -46,7 +46,9 @@ def made_location(folder: Path) -> Location:
         entry_points=["crew:build", "flow:Desk"],
     )
     project.confirm(None)
-    return Location.objects.create(path=str(folder / "cp"), provider=Location.Provider.JSON, project=project)
+    return Location.objects.create(
+        path=str(folder / "cp"), store_kind=Location.StoreKind.JSON, project=project
+    )
 
 
 def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
@@ -87,7 +89,7 @@ def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> 
         project=project,
         entry_point=entry_point,
         entity="crew",
-        provider="json",
+        store_kind="json",
         fingerprint=fingerprint_of(None, project, entry_point, "crew", "json"),
     )
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})

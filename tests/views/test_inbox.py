@@ -17,7 +17,7 @@ from viewer.models import Job, JobEvent, Location, Question
 @pytest.fixture
 def job(db: None, tmp_path: Path) -> Job:
     """One that runs, with a folder for its answers."""
-    location = Location.objects.create(path=str(tmp_path), provider="json")
+    location = Location.objects.create(path=str(tmp_path), store_kind="json")
     job = Job.objects.create(
         kind="fork", location=location, branch="what-if", status="running", started_at=timezone.now()
     )
@@ -68,7 +68,7 @@ def test_the_inbox_lists_what_waits_oldest_first_and_each_page_counts_it(runner:
     assert "No pending questions" in text_of(runner, reverse("inbox"))
     for number in (1, 2, 3):
         ask(job, number)
-    Question.objects.get(number=2).take_answer("yes", None)
+    Question.objects.get(number=2).record_answer("yes", None)
     page = text_of(runner, reverse("inbox"))
     assert page.index("Is 1 good?") < page.index("Is 3 good?")
     assert "Is 2 good?" not in page
@@ -125,7 +125,7 @@ def test_an_answer_is_kept_with_who_gave_it_and_handed_over(
 
 def test_the_second_person_is_told_who_answered_first(client: Client, runner: Client, job: Job) -> None:
     question = ask(job)
-    assert question.take_answer("mine", User.objects.create_user("otto"))
+    assert question.record_answer("mine", User.objects.create_user("otto"))
     page = send(runner, question, text="too late")
     assert "Your answer was not used" in page
     assert "otto answered" in page
@@ -164,7 +164,7 @@ def test_an_open_page_is_given_each_question_and_what_became_of_it(job: Job) -> 
     message = next_message(feed) or ""
     assert "<textarea" in message
     assert "inbox-count number" in message
-    question.take_answer("fine by me", None)
+    question.record_answer("fine by me", None)
     JobEvent.objects.create(job=job, seq=2, kind="answered", at=timezone.now(), data={"number": 1})
     message = next_message(feed) or ""
     assert "fine by me" in message

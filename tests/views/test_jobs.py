@@ -15,7 +15,7 @@ from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 @pytest.fixture
 def job(db: None, tmp_path: Path) -> Job:
     """One that is running, in the second of its two tasks."""
-    location = Location.objects.create(path=str(tmp_path), provider="json")
+    location = Location.objects.create(path=str(tmp_path), store_kind="json")
     run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article crew")
     checkpoint = Checkpoint.objects.create(
         location=location,

@@ -75,7 +75,7 @@ def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew
 
 
 def test_a_location_without_checkpoints_says_how_they_come(runner: Client, tmp_path: Path) -> None:
-    location = Location.objects.create(path=str(tmp_path), provider=Location.Provider.JSON)
+    location = Location.objects.create(path=str(tmp_path), store_kind=Location.StoreKind.JSON)
     assert "No checkpoints yet" in runner.get(location.get_absolute_url()).content.decode()
 
 

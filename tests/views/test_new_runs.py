@@ -104,7 +104,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     client.post(f"{page}plan/", {"entry_point": "crew:build", "check": "1"})
     waiting = client.get(address).content.decode()
     look = PreflightCheck.objects.get()
-    assert (look.checkpoint, look.entity, look.provider) == (None, "crew", "json")
+    assert (look.checkpoint, look.entity, look.store_kind) == (None, "crew", "json")
     # It is not waited for: the run's child finds out the same.
     assert reverse("preflight", args=[look.pk]) in waiting and is_startable(waiting)
     sent = form_of(client, address, input__topic="bees", input__year="1")
@@ -117,7 +117,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     assert is_startable(
         client.post(page, sent | {"place": "new.db", "input-json:year": "{"}).content.decode()
     )
-    assert set(PreflightCheck.objects.values_list("provider", flat=True)) == {"json", "sqlite"}
+    assert set(PreflightCheck.objects.values_list("store_kind", flat=True)) == {"json", "sqlite"}
     look.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
     assert "it is not known whether this can start" in failed and "It took longer" in failed
@@ -180,8 +180,8 @@ def test_it_writes_to_a_new_location_inside_the_permitted_folders(
     client.post(page, sent | {"place": "runs/new.db"})
     job = Job.objects.select_related("location").get()
     assert job.location.path == str(Path(location.path).parent / "runs/new.db")
-    assert (job.location.provider, job.location.project) == ("sqlite", location.project)
-    assert job.request["location"] == {"path": job.location.path, "provider": "sqlite"}
+    assert (job.location.store_kind, job.location.project) == ("sqlite", location.project)
+    assert job.request["location"] == {"path": job.location.path, "store_kind": "sqlite"}
     assert job.location.get_absolute_url() != location.get_absolute_url()
 
 

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def location(folder: Path) -> Location:
-    return Location.objects.create(path=str(folder / ".checkpoints"), provider=Location.Provider.JSON)
+    return Location.objects.create(path=str(folder / ".checkpoints"), store_kind=Location.StoreKind.JSON)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_confirming_stores_who_confirmed_what(
 def test_a_folder_is_one_project_for_all_its_locations(client: Client, page: str, folder: Path) -> None:
     client.post(page, filled(folder))
     (folder / "more").mkdir()
-    other = Location.objects.create(path=str(folder / "more"), provider=Location.Provider.JSON)
+    other = Location.objects.create(path=str(folder / "more"), store_kind=Location.StoreKind.JSON)
     other_page = reverse("project", args=[other.uid])
     text = client.get(other_page).content.decode()
     assert str(folder / ".checkpoints") in text
@@ -98,7 +98,7 @@ def test_another_locations_project_does_not_count_until_it_is_confirmed_here(
 ) -> None:
     client.post(page, filled(folder))
     (folder / "more").mkdir()
-    other = Location.objects.create(path=str(folder / "more"), provider=Location.Provider.JSON)
+    other = Location.objects.create(path=str(folder / "more"), store_kind=Location.StoreKind.JSON)
     client.get(reverse("project", args=[other.uid]))
     other.refresh_from_db()
     assert other.project is None
@@ -185,7 +185,7 @@ def test_a_project_that_stands_elsewhere_shows_what_its_own_source_defines(
     client: Client, person: User, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
-    location = Location.objects.create(path=str(tmp_path / "data"), provider=Location.Provider.JSON)
+    location = Location.objects.create(path=str(tmp_path / "data"), store_kind=Location.StoreKind.JSON)
     client.force_login(person)
     page = reverse("project", args=[location.uid])
     client.post(page, filled(folder, entry_points=[], other_entry_points="crew:build"))

@@ -9,7 +9,7 @@ from viewer.models import Checkpoint
 def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     """Its ids as the engine writes them; ``created_at`` is ISO, in UTC.
 
-    ``tasks_total`` counts what is known of: a run of which nothing says that it has finished may have more.
+    ``units_total`` counts what is known of: a run of which nothing says that it has finished may have more.
     """
     return {
         "id": row.checkpoint_id,
@@ -20,8 +20,8 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "created_at": row.created_at.astimezone(UTC).isoformat() if row.created_at else None,
         "entity": row.entity,
         "name": row.name,
-        "tasks_done": row.tasks_done,
-        "tasks_total": row.tasks_done if row.total is None else row.total,
+        "units_done": row.units_done,
+        "units_total": row.units_done if row.total is None else row.total,
         "event_count": row.event_count,
         "tokens": row.tokens,
         "size": row.size,

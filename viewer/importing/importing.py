@@ -56,9 +56,9 @@ def redact_stored(location: Location) -> None:
 
 def _refresh(location: Location) -> bool:
     """Whether the location is still listed. If so, load it again and redact secrets that are newly known."""
-    if not location.refresh_if_listed():
+    if not location.refresh_if_exists():
         return False
-    location.refresh_from_db(fields=["project", "secrets_mark"])
+    location.refresh_from_db(fields=["project", "secrets_digest"])
     redact_known_secrets(location)
     return True
 
@@ -71,14 +71,14 @@ def _with_reader(location: Location, update: Callable[[LocationReader], ImportSu
             if not location.identity:
                 location.pin(str(reader.identity))
             mark = reader.mark
-            if location.refused_mark == mark:
+            if location.refused_fingerprint == mark:
                 # The same contents have exceeded the same limits before.
-                return ImportSummary(read_error=location.read_error, refused_mark=mark)
+                return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
             return update(reader)
     except LocationReplaced as error:
         return ImportSummary(read_error=error.message, replaced_by=error.identity)
     except LocationRefused as error:
-        return ImportSummary(read_error=error.message, refused_mark=mark)
+        return ImportSummary(read_error=error.message, refused_fingerprint=mark)
     except LocationUnreadable as error:
         return ImportSummary(read_error=error.message)
     except OSError as error:
@@ -91,7 +91,7 @@ def _system_error(error: OSError) -> UserMessage:
 
 def _key_of(location: Location, source: str) -> str:
     """The key of a source within its location."""
-    if location.provider == Location.Provider.SQLITE:
+    if location.store_kind == Location.StoreKind.SQLITE:
         return source.rpartition("#")[2]
     path = Path(source)
     if path.is_absolute():
@@ -110,8 +110,8 @@ def _record(location: Location, summary: ImportSummary) -> None:
     if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > RECORDED_EVERY
-    is_due |= location.refused_mark != summary.refused_mark
+    is_due |= location.refused_fingerprint != summary.refused_fingerprint
     if not (summary.is_news or is_due):
         return
-    location.replaced_by, location.refused_mark = summary.replaced_by, summary.refused_mark
-    location.note_import(now, summary.read_error, summary.is_news)
+    location.replaced_by, location.refused_fingerprint = summary.replaced_by, summary.refused_fingerprint
+    location.record_import(now, summary.read_error, summary.is_news)

@@ -43,9 +43,9 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
             return known
         raise UnknownLocation(translate(error)) from None
     if known is None:
-        defaults = {"provider": kind, "identity": identity, "engine": engine}
+        defaults = {"store_kind": kind, "identity": identity, "engine": engine}
         return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
-    if known.provider == kind and not is_same(known.identity, identity):
+    if known.store_kind == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
 

@@ -71,15 +71,15 @@ def redact_known_secrets(location: Location) -> None:
     """
     secrets = secrets_for(location.project)
     mark = mark_of(secrets)
-    if location.secrets_mark == mark:
+    if location.secrets_digest == mark:
         return
     if secrets:
         known = known_secrets(secrets)
         _redact_bodies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
             _redact_rows(model._default_manager.filter(location=location), fields, known)
-    Location.objects.filter(pk=location.pk).update(secrets_mark=mark)
-    location.secrets_mark = mark
+    Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
+    location.secrets_digest = mark
 
 
 def _redact_bodies(location: Location, known: KnownSecrets) -> None:

@@ -28,8 +28,8 @@ class Member:
     event_count: int
     entity: str
     name: str
-    tasks_done: int
-    tasks_total: int
+    units_done: int
+    units_total: int
     read: Packed | None = None
     before: LineageColumns | None = None
 
@@ -142,7 +142,7 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             "created_at",
             "event_count",
         ),
-        *("entity", "name", "tasks_done", "tasks_total"),
+        *("entity", "name", "units_done", "units_total"),
         *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head"),
     )
     for some in in_slices(sorted(run_ids)):
@@ -165,8 +165,8 @@ def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Memb
         read.event_count,
         snapshot.entity,
         snapshot.name,
-        snapshot.tasks_done,
-        snapshot.tasks_total,
+        snapshot.units_done,
+        snapshot.units_total,
         read,
         before,
     )

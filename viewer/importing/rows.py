@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from django.db import connection, models
 
+from viewer.engines import DEFAULT, engine_named
+from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, CheckpointBody, Location
 from viewer.stores.packing import Packed
 
@@ -117,7 +119,8 @@ _OWN_COLUMNS = (
         "subject",
         "created_at",
     ),
-    *("engine_version", "entity", "name", "tasks_done", "tasks_total", "event_count", "tokens"),
+    *("engine_version", "entity", "is_open_ended", "name", "units_done", "units_total"),
+    *("event_count", "tokens"),
 )
 _LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "parent_id")
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
@@ -141,12 +144,18 @@ def _own_values(read: Packed) -> tuple[Any, ...]:
         moment(snapshot.created_at),
         snapshot.engine_version[:50],
         snapshot.entity,
+        _is_open_ended(snapshot.engine, snapshot.entity),
         snapshot.name[:300],
-        snapshot.tasks_done,
-        snapshot.tasks_total,
+        snapshot.units_done,
+        snapshot.units_total,
         read.event_count,
         read.tokens,
     )
+
+
+@lru_cache(maxsize=100)
+def _is_open_ended(engine: str, kind: str) -> bool:
+    return kind_of(engine_named(engine or DEFAULT), kind).is_open_ended
 
 
 def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:

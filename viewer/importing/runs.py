@@ -24,7 +24,7 @@ LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints determine, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
-    *("tokens", "methods_known", "methods_are_all", "lineage_faults"),
+    *("tokens", "units_known", "all_units_known", "lineage_faults"),
 )
 Summary = list[Any]
 
@@ -102,9 +102,9 @@ def units_known(members: Sequence[Member]) -> tuple[int, bool]:
     """The most units that a checkpoint of an open-ended run knows, and whether one has finished with them."""
     open_ended = {kind.name for kind in kinds_that(lambda kind: kind.is_open_ended)}
     going_on = [member for member in members if member.entity in open_ended]
-    known = max((max(member.tasks_done, member.tasks_total) for member in going_on), default=0)
+    known = max((max(member.units_done, member.units_total) for member in going_on), default=0)
     # Such a checkpoint says that nothing is left to do only if its run has finished.
-    finished = (member.tasks_done for member in going_on if member.tasks_done == member.tasks_total)
+    finished = (member.units_done for member in going_on if member.units_done == member.units_total)
     return known, 0 < known == max(finished, default=0)
 
 

@@ -41,7 +41,7 @@ class ImportSummary:
     # The identity of what is at the path of a location that was replaced.
     replaced_by: str = ""
     # The mark of a location that exceeds the limits.
-    refused_mark: str = ""
+    refused_fingerprint: str = ""
     # Whether a page would show a difference.
     is_news: bool = False
 

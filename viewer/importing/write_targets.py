@@ -26,7 +26,7 @@ class WriteTarget:
     """A path that can be written to, and the kind of its store."""
 
     path: str
-    provider: Location.Provider
+    store_kind: Location.StoreKind
 
 
 def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> WriteTarget:
@@ -45,16 +45,16 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     _check_writable(found)
     is_sqlite = found.suffix.casefold() in SQLITE_SUFFIXES
     if known:
-        is_sqlite = known.provider == Location.Provider.SQLITE
+        is_sqlite = known.store_kind == Location.StoreKind.SQLITE
     if found.exists() and not (is_sqlite and found.is_file() and found.stat().st_size == 0):
         try:
             # A database without a table of checkpoints is not a write target: nothing is added to it.
             with open_reader(address_at(found)) as reader:
                 reader.check()
-                return WriteTarget(str(found), Location.Provider(reader.kind))
+                return WriteTarget(str(found), Location.StoreKind(reader.kind))
         except LocationUnreadable as error:
             raise UnknownLocation(translate(error)) from None
-    return WriteTarget(str(found), Location.Provider.SQLITE if is_sqlite else Location.Provider.JSON)
+    return WriteTarget(str(found), Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON)
 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
@@ -75,7 +75,7 @@ def open_write_target(target: WriteTarget, project: Project) -> Location:
     path = Path(target.path)
     existed = os.path.lexists(path)
     try:
-        if target.provider == Location.Provider.SQLITE:
+        if target.store_kind == Location.StoreKind.SQLITE:
             create_folder_for_user(path.parent)
             create_file_for_user(path)
         else:
@@ -90,7 +90,7 @@ def open_write_target(target: WriteTarget, project: Project) -> Location:
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
     location, is_new = Location.objects.get_or_create(
-        path=target.path, defaults={"provider": target.provider, "project": project, "identity": identity}
+        path=target.path, defaults={"store_kind": target.store_kind, "project": project, "identity": identity}
     )
     if not is_new and location.identity and not is_same(location.identity, identity):
         if existed:

@@ -94,7 +94,7 @@ class LocationTarget(TypedDict):
     """The location that a new run writes to."""
 
     path: str
-    provider: Literal["json", "sqlite"]
+    store_kind: Literal["json", "sqlite"]
 
 
 class OutputEdit(TypedDict, total=False):

@@ -68,7 +68,7 @@ def new_run(request: NewRunRequest) -> Job:
     if not request.preflight:
         options.update(unchecked_options(request))
     asked = request_for_run(
-        LocationTarget(path=target.path, provider="sqlite" if target.provider == "sqlite" else "json"),
+        LocationTarget(path=target.path, store_kind="sqlite" if target.store_kind == "sqlite" else "json"),
         request.kind.name,
         request.name,
         request.entry_point,

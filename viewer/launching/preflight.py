@@ -37,7 +37,7 @@ def preflight_of_new_run(
         request.project,
         request.entry_point,
         request.kind.name,
-        target.provider,
+        target.store_kind,
         again=again,
         only_stored=not may_start,
     )

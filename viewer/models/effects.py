@@ -1,4 +1,4 @@
-"""What people have accepted that checkpoints may do in a project."""
+"""The effects of checkpoints that people have accepted for a project."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
     """Queries for accepted effects."""
 
     def keys(self) -> set[str]:
-        """What the child compares them by (forkline_crewai/effects.py)."""
+        """The keys by which the runner compares effects (forkline_runner/effects.py)."""
         return set(self.values_list("key", flat=True))
 
 
 class AcceptedEffect(models.Model):
-    """One effect that a person has accepted for all runs of a project. Another content is another effect."""
+    """One effect that a person has accepted for all runs of a project. Other content is another effect."""
 
     class Kind(models.TextChoices):
         MODULE = "module", _("Import")
@@ -32,11 +32,11 @@ class AcceptedEffect(models.Model):
         KEY = "key", _("Key")
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="accepted_effects")
-    # A hash of kind, name and digest. The name that is stored is redacted.
+    # A hash of kind, name and digest. The stored name is redacted.
     key = models.CharField(max_length=64)
     kind = models.CharField(max_length=20, choices=Kind)
     name = models.CharField(max_length=300)
-    # SHA-256 of the content that was accepted; empty where the name says it all.
+    # SHA-256 of the accepted content; empty if the name identifies it.
     digest = models.CharField(max_length=64, blank=True)
     detail = models.CharField(max_length=300, blank=True)
     accepted_at = models.DateTimeField(default=timezone.now)

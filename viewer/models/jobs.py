@@ -1,4 +1,4 @@
-"""The jobs that a person asked for, and what happened in them."""
+"""Jobs, and the events of their runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viewer.models.message_field import UserMessageField
 from viewer.models.runs import Checkpoint, Run
 from viewer.models.sweeps import Sweep
 
-# What of a request holds values that a person typed, by their names.
+# The keys of a request that hold values which a person typed, by name.
 EDITS = ("inputs", "outputs", "state")
 # The statuses of jobs that have not ended.
 UNFINISHED = ("queued", "starting", "running")
@@ -37,7 +37,7 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status=Job.Status.QUEUED)
 
     def under_way(self) -> JobQuerySet:
-        """Jobs whose child has been or is being started and has not ended."""
+        """Jobs that are starting or running."""
         return self.filter(status__in=[Job.Status.STARTING, Job.Status.RUNNING])
 
     def ended(self) -> JobQuerySet:
@@ -47,15 +47,18 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.filter(status__in=UNFINISHED)
 
     def failed_starts(self) -> JobQuerySet:
-        """New runs that ended before their first checkpoint, and so have no run."""
+        """New runs that ended before their first checkpoint, and therefore have no run."""
         return self.filter(kind=Job.Kind.RUN, run=None, status__in=Job.ENDED)
 
     def due(self) -> JobQuerySet:
-        """Queued jobs that no time holds back: they have none, or it came while somebody could start them."""
+        """Queued jobs without a start time, or whose start time has been marked as due."""
         return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
 
     def mark_due(self) -> int:
-        """Keep that the time of these has come. What passed longer ago than the grace is left to a person."""
+        """Mark the jobs whose start time has come. Return how many.
+
+        Start times before the grace period are missed: a person starts those jobs.
+        """
         now = timezone.now()
         grace = timedelta(seconds=settings.START_GRACE_SECONDS)
         waiting = self.queued().filter(became_due_at=None, start_at__lte=now, start_at__gte=now - grace)
@@ -63,7 +66,7 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    """A run, resume or fork. The row is the truth: it starts at most once; only a person starts another."""
+    """A fork, resume or new run. It starts at most once; only a person starts another."""
 
     class Kind(models.TextChoices):
         RESUME = "resume", _("Resume")
@@ -82,7 +85,7 @@ class Job(models.Model):
     ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    # A form is given one when it is shown; sending it twice finds the same job.
+    # Each rendered form has one, so that submitting it twice finds the same job.
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=20, choices=Kind)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="jobs")
@@ -93,7 +96,7 @@ class Job(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="jobs"
     )
     branch = models.CharField(max_length=300, blank=True)
-    # What the runner is asked to do (viewer/jobs/execution/request.py), and the plan that was shown.
+    # The runner's request (viewer/jobs/execution/request.py), and the plan that was shown.
     request = models.JSONField(default=dict)
     plan = models.JSONField(default=list)
     status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
@@ -101,24 +104,24 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    # Not before this moment; none: as soon as there is a place for it.
+    # The earliest start. If empty, it starts as soon as a worker slot is free.
     start_at = models.DateTimeField(null=True, blank=True)
-    # When it was seen that this moment had come. Without it, a job with a moment of its own does not start.
+    # When the job became due. A job with a start time does not start without it.
     became_due_at = models.DateTimeField(null=True, blank=True)
-    # Tells whether a form that is sent again asks for the same, once the request holds no edits any more.
+    # Detects whether a form that is submitted again has the same content, after the edits were deleted.
     request_digest = models.CharField(max_length=64, blank=True)
-    # The form's forks that it belongs to, and which of them it is, in words.
+    # The sweep that it belongs to, and a description of its variation.
     sweep = models.ForeignKey(Sweep, null=True, on_delete=models.SET_NULL, related_name="jobs")
     variation = models.CharField(max_length=300, blank=True)
-    # How much it may use (viewer/models/limits.py), and what it has used so far.
+    # Its limits (viewer/models/limits.py), and its usage so far.
     limits = models.JSONField(default=dict, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
     steps_used = models.PositiveIntegerField(default=0)
-    # The limit at which it was stopped (viewer/jobs/limits/usage.py); empty where none stopped it.
+    # The limit that stopped it (viewer/jobs/limits/usage.py), or empty.
     limit_hit = models.JSONField(default=dict, blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
-    # Why it failed, or which checkpoints of a run that succeeded could not be written.
+    # Why it failed, or why checkpoints of a succeeded run could not be written.
     error = UserMessageField(null=True, blank=True)
     traceback = models.TextField(blank=True)
     log_end = models.TextField(blank=True)
@@ -152,7 +155,7 @@ class Job(models.Model):
 
     @property
     def folder(self) -> Path:
-        """Where its request, spool, log and lock stand."""
+        """The folder of its request, spool, log and lock."""
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
 
     @property
@@ -161,7 +164,7 @@ class Job(models.Model):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether it ran to its end, but some of its checkpoints could not be written. Its error says why."""
+        """Whether it succeeded, but some checkpoints could not be written. Its error says why."""
         return self.status == self.Status.SUCCEEDED and bool(self.error)
 
     @property
@@ -170,46 +173,52 @@ class Job(models.Model):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a limit has ended it, or is about to."""
+        """Whether a limit has stopped it or is stopping it."""
         return bool(self.limit_hit) and self.status != self.Status.SUCCEEDED
 
     @property
     def is_missed(self) -> bool:
-        """Whether its time passed while nothing could start it, and so long ago that a person has to."""
+        """Whether its start time passed without a worker, and the grace period is over."""
         if self.status != self.Status.QUEUED or self.start_at is None or self.became_due_at is not None:
             return False
         return timezone.now() - self.start_at > timedelta(seconds=settings.START_GRACE_SECONDS)
 
     @property
     def seconds_waiting(self) -> float:
-        """How long it has waited for people so far; while two questions wait at once, that counts once."""
+        """How long it has waited for answers. Time in which several questions wait counts once."""
         now = timezone.now()
-        asked = self.questions.order_by("asked_at")
-        return seconds_covered((one.asked_at, one.answered_at or one.withdrawn_at or now) for one in asked)
+        questions = self.questions.order_by("asked_at")
+        return seconds_covered(
+            (question.asked_at, question.answered_at or question.withdrawn_at or now)
+            for question in questions
+        )
 
     @property
     def is_waiting_for_an_answer(self) -> bool:
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
     def claim(self) -> bool:
-        """Take a queued job, once. False where another has it, it was cancelled, or its time has not come."""
+        """Claim a queued job for this process.
+
+        Return False if it was claimed before, was cancelled, or is not due.
+        """
         claimed = (
             Job.objects.due().filter(pk=self.pk).update(status=Job.Status.STARTING, started_at=timezone.now())
         )
         if claimed:
             self.refresh_from_db()
             logger.info(
-                "job %s started: %s at %s", self.pk, self.kind, self.location.path, extra=self._logged()
+                "job %s started: %s at %s", self.pk, self.kind, self.location.path, extra=self._log_fields()
             )
         return bool(claimed)
 
-    def note_process(self, process_id: int) -> None:
-        """Keep which process its child is."""
+    def record_process(self, process_id: int) -> None:
+        """Record the id of its runner's process."""
         Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
         self.process_id = process_id
 
     def mark_running(self) -> bool:
-        """Its child has spoken. False where it was running already, or has ended."""
+        """Mark a starting job as running. Return False if it was not starting."""
         marked = Job.objects.filter(pk=self.pk, status=Job.Status.STARTING).update(status=Job.Status.RUNNING)
         if marked:
             self.status = Job.Status.RUNNING
@@ -218,7 +227,7 @@ class Job(models.Model):
     def end(self, status: Job.Status, error: UserMessage | None = None, **texts: str) -> bool:
         """End the job with this status and error; ``texts`` are its result, traceback and log_end.
 
-        False if it has ended before.
+        Return False if it had ended before.
         """
         values: dict[str, Any] = {
             "status": status,
@@ -226,7 +235,7 @@ class Job(models.Model):
             "request": self.request_without_edits,
         }
         if status == self.Status.SUCCEEDED:
-            # It was done before a limit could stop it.
+            # It finished before the limit could stop it.
             values["limit_hit"] = {}
         if error is not None:
             values["error"] = error
@@ -239,28 +248,28 @@ class Job(models.Model):
         return bool(ended)
 
     def _log_end(self) -> None:
-        told = self._logged() | {"status": self.status}
+        fields = self._log_fields() | {"status": self.status}
         if self.started_at and self.ended_at:
-            told["seconds"] = round((self.ended_at - self.started_at).total_seconds(), 3)
-        logger.info("job %s %s: %s at %s", self.pk, self.status, self.kind, self.location.path, extra=told)
+            fields["seconds"] = round((self.ended_at - self.started_at).total_seconds(), 3)
+        logger.info("job %s %s: %s at %s", self.pk, self.status, self.kind, self.location.path, extra=fields)
 
-    def _logged(self) -> dict[str, Any]:
-        """What a log line says of it: nothing that a person or a model wrote."""
+    def _log_fields(self) -> dict[str, Any]:
+        """The fields of a log line. They contain nothing that a person or a model wrote."""
         return {"job": str(self.pk), "kind": self.kind, "location": self.location.path}
 
     def move_start(self, start_at: datetime | None) -> bool:
-        """Have it start then, or as soon as it can where that is None. False where it is queued no more."""
-        moved = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, became_due_at=None)
+        """Set its start time; None is now. Return False if it is no longer queued."""
+        updated = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, became_due_at=None)
         self.refresh_from_db()
-        return bool(moved)
+        return bool(updated)
 
     def record_usage(self, *, tokens: int, steps: int) -> None:
-        """Keep what it has used so far."""
+        """Record its usage so far."""
         Job.objects.filter(pk=self.pk).update(tokens=tokens, steps_used=steps)
         self.tokens, self.steps_used = tokens, steps
 
     def stop(self, limit: dict[str, Any]) -> bool:
-        """Keep at which limit it is being stopped. False where a limit or a person did so before."""
+        """Record the limit that stops it. Return False if a limit or a person stopped it before."""
         stopped = (
             Job.objects.under_way()
             .filter(pk=self.pk, limit_hit={}, cancel_requested_at=None)
@@ -271,14 +280,14 @@ class Job(models.Model):
 
     @property
     def request_without_edits(self) -> dict[str, Any]:
-        """Its request, with only the names of what a person typed: what is kept when it has ended."""
+        """Its request with the names of edits but without their values, as it is stored after the end."""
         return {
             name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
             for name, value in self.request.items()
         }
 
     def request_cancel(self) -> bool:
-        """Cancel it at once where it is queued, else ask its follower to. False where it has ended."""
+        """Cancel it if it is queued; if it is running, request that. Return False if it has ended."""
         now = timezone.now()
         cancelled = (
             Job.objects.queued()
@@ -290,7 +299,7 @@ class Job(models.Model):
                 request=self.request_without_edits,
             )
         )
-        asked = (
+        requested = (
             Job.objects.under_way()
             .filter(pk=self.pk, cancel_requested_at=None)
             .update(cancel_requested_at=now)
@@ -298,22 +307,22 @@ class Job(models.Model):
         self.refresh_from_db()
         if cancelled:
             self._log_end()
-        return bool(cancelled or asked)
+        return bool(cancelled or requested)
 
 
 def seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
-    """How long at least one of these spans lasted. They come in the order of their beginnings."""
+    """Return how many seconds at least one of these spans covers. They are ordered by their starts."""
     seconds, until = 0.0, None
-    for start, ends in spans:
-        begins = start if until is None else max(start, until)
-        if ends > begins:
-            seconds += (ends - begins).total_seconds()
-            until = ends
+    for start, end in spans:
+        begin = start if until is None else max(start, until)
+        if end > begin:
+            seconds += (end - begin).total_seconds()
+            until = end
     return seconds
 
 
 class JobEvent(models.Model):
-    """One line of a job's spool, redacted. The kinds are listed in viewer/jobs/spool.py."""
+    """One spool event of a job, redacted. The kinds are listed in viewer/jobs/spool.py."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
     seq = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""How much may be used: by one job, by a project, and by everything in one day."""
+"""The measures of limits, and the daily limits of all jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from django.db import models
 
-# What is counted. A limit that is not set is not there: {"tokens": 50000, "seconds": 600, "steps": 20}.
+# Limits are stored by measure, without the unset ones: {"tokens": 50000, "seconds": 600, "steps": 20}.
 MEASURES = ("tokens", "seconds", "steps")
 
 
 class DayLimits(models.Model):
-    """The one row that says how much all jobs of a day may use together."""
+    """The daily limits of all jobs together. There is at most one row."""
 
     # Always true. That it is unique makes the row the only one.
     is_current = models.BooleanField(default=True, unique=True, editable=False)
@@ -27,10 +27,10 @@ class DayLimits(models.Model):
 
     @classmethod
     def current(cls) -> dict[str, Any]:
-        """The limits that are in force; empty if there are none."""
+        """Return the limits; empty if there are none."""
         return cls.objects.values_list("limits", flat=True).first() or {}
 
     @classmethod
     def change(cls, limits: dict[str, Any]) -> None:
-        """Have these limits in force from now on."""
+        """Set and save the limits."""
         cls.objects.update_or_create(is_current=True, defaults={"limits": limits})

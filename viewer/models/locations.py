@@ -1,4 +1,4 @@
-"""Where checkpoints stand, what could not be read there, and the project that the runs belong to."""
+"""Locations of checkpoints, their problems, and the projects that their runs belong to."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Project(models.Model):
     folder = models.CharField(max_length=1000)
     interpreter = models.CharField(max_length=1000)
     environment_file = models.CharField(max_length=1000, blank=True)
-    # "module:Class" for a flow; for a crew it is optional.
+    # The names of entry points, such as "module:Name".
     entry_points = models.JSONField(default=list, blank=True)
-    # What all its jobs of one day may use together (viewer/models/limits.py).
+    # The daily limits of all its jobs together (viewer/models/limits.py).
     limits = models.JSONField(default=dict, blank=True)
-    # Of the secrets that are hidden in what its jobs have stored (viewer/jobs/execution/redact_again.py).
-    secrets_mark = models.CharField(max_length=64, blank=True, default="")
+    # A keyed digest of the secrets that are redacted in its jobs (viewer/jobs/execution/redact_again.py).
+    secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -47,7 +47,7 @@ class Project(models.Model):
         return self.confirmed_at is not None
 
     def change(self, *, interpreter: str, environment_file: str, entry_points: list[str]) -> None:
-        """Take these values. Where one differs, what a person agreed to is no more: not confirmed."""
+        """Set and save these values. If one differs, the project has to be confirmed again."""
         values = {
             "interpreter": interpreter,
             "environment_file": environment_file,
@@ -60,12 +60,12 @@ class Project(models.Model):
         self.save()
 
     def change_limits(self, limits: dict[str, Any]) -> None:
-        """Hold these limits from now on. What a person agreed to stays agreed to."""
+        """Set and save the daily limits. The project stays confirmed."""
         self.limits = limits
         self.save(update_fields=["limits"])
 
     def confirm(self, user: Any) -> None:
-        """Record that a person has agreed to run programs of this project."""
+        """Record that a person has permitted running code of this project."""
         self.confirmed_at = timezone.now()
         self.confirmed_by = user
         self.save(update_fields=["confirmed_at", "confirmed_by"])
@@ -75,7 +75,7 @@ class LocationQuerySet(models.QuerySet["Location"]):
     """Queries for locations."""
 
     def with_counts(self) -> LocationQuerySet:
-        """Each with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
+        """Annotate each location with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
         problems = Problem.objects.filter(location=models.OuterRef("pk")).order_by().values("location")
         return self.annotate(
             run_count=models.Count("runs"),
@@ -91,39 +91,40 @@ _CHANGED_BY_OTHERS = (
     "read_error",
     "identity",
     "replaced_by",
-    "refused_mark",
+    "refused_fingerprint",
 )
 
 
 class Location(models.Model):
-    """A folder or database that checkpoints stand in. It is only ever read."""
+    """A folder or SQLite file of checkpoints that a person has added. Forkline only reads it."""
 
-    class Provider(models.TextChoices):
+    class StoreKind(models.TextChoices):
         JSON = "json", _("JSON folder")
         SQLITE = "sqlite", _("SQLite file")
 
-    # Made from the path, so that links outlive a fresh data folder.
+    # Derived from the path, so that links stay valid with a new data folder.
     uid = models.UUIDField(unique=True, editable=False)
     path = models.CharField(max_length=1000, unique=True)
     # The name of the engine that wrote it (a folder of viewer/engines).
     engine = models.CharField(max_length=50, default="crewai")
-    provider = models.CharField(max_length=20, choices=Provider)
+    store_kind = models.CharField(max_length=20, choices=StoreKind)
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
-    # Of the project's secrets that are hidden in what is stored (viewer/importing/known_secrets.py).
-    secrets_mark = models.CharField(max_length=64, blank=True, default="")
+    # A keyed digest of the secrets that are redacted in the stored copies
+    # (viewer/importing/project_secrets.py).
+    secrets_digest = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)
-    # Why the location itself could not be read at the last import.
+    # Why the last import could not read the location itself.
     read_error = UserMessageField(null=True, blank=True)
-    # Which folder or file was added (viewer/stores/safe_open.py); empty until the first import.
+    # The device and inode that were added (viewer/stores/safe_open.py); empty until the first import.
     identity = models.CharField(max_length=100, blank=True)
-    # What is at the path instead, where that is something else by now; a person may accept it.
+    # The device and inode at the path now, if they differ. A person may accept them.
     replaced_by = models.CharField(max_length=100, blank=True)
-    # What the store was like that exceeded the limits: not tried again until it changes.
-    refused_mark = models.CharField(max_length=300, blank=True)
-    # Grows with every import that changed something; open pages follow it.
+    # The fingerprint of the store when it exceeded the limits. It is not read again until it changes.
+    refused_fingerprint = models.CharField(max_length=300, blank=True)
+    # Incremented by each import that changed something, so that open pages refresh.
     revision = models.PositiveIntegerField(default=0)
 
     objects = LocationQuerySet.as_manager()
@@ -142,36 +143,36 @@ class Location(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
 
-    def note_import(self, at: datetime, read_error: UserMessage | None, is_news: bool) -> None:
-        """Record that it was looked at; where that brought news, open pages are to follow."""
+    def record_import(self, at: datetime, read_error: UserMessage | None, has_changed: bool) -> None:
+        """Record the time and error of an import. Open pages refresh if something ``has_changed``."""
         self.imported_at, self.read_error = at, read_error
         changes: dict[str, Any] = {
             "imported_at": at,
             "read_error": self.read_error,
             "replaced_by": self.replaced_by,
-            "refused_mark": self.refused_mark,
+            "refused_fingerprint": self.refused_fingerprint,
         }
-        if is_news:
+        if has_changed:
             changes["revision"] = F("revision") + 1
         Location.objects.filter(pk=self.pk).update(**changes)
-        if is_news:
+        if has_changed:
             self.refresh_from_db(fields=["revision"])
 
     def pin(self, identity: str) -> None:
-        """Read only this folder or file from now on."""
+        """Record the device and inode of the location."""
         self.identity, self.replaced_by = identity, ""
         Location.objects.filter(pk=self.pk).update(identity=identity, replaced_by="")
 
     def accept_replacement(self, identity: str) -> bool:
-        """Read what a person was shown to be at the path now. False where that has changed again."""
+        """Pin the replacement that a person was shown. Return False if it has changed since."""
         accepted = Location.objects.filter(pk=self.pk, replaced_by=identity).exclude(replaced_by="")
         if not accepted.update(identity=identity, replaced_by=""):
             return False
         self.identity, self.replaced_by = identity, ""
         return True
 
-    def refresh_if_listed(self) -> bool:
-        """Whether nobody has taken it off the list. What others have stored of it since is read again."""
+    def refresh_if_exists(self) -> bool:
+        """Reload what other processes may have stored. Return False if the location was removed."""
         try:
             self.refresh_from_db(fields=_CHANGED_BY_OTHERS)
         except Location.DoesNotExist:
@@ -180,7 +181,7 @@ class Location(models.Model):
 
     @property
     def taken_branches(self) -> set[str]:
-        """The names that a new branch may not have: those written, and those that jobs are about to write."""
+        """The branch names in use: those of checkpoints, and those of unfinished jobs."""
         written = self.checkpoints.order_by().values_list("branch", flat=True).distinct()
         return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
 
@@ -194,7 +195,7 @@ class Location(models.Model):
 
 
 class Problem(models.Model):
-    """A file or row of a location that is no readable checkpoint, and why."""
+    """A file or row of a location that cannot be imported, with the reason."""
 
     class Kind(models.TextChoices):
         WRITING = "writing", _("still being written")

@@ -13,7 +13,7 @@ class UserMessageField(models.JSONField):
     """A ``UserMessage``, stored as its code and values in JSON; None if there is none."""
 
     def deconstruct(self) -> Any:
-        """As a plain JSON field, so that migrations need no code of today."""
+        """As a plain JSON field, so that migrations do not depend on this class."""
         name, _path, args, kwargs = super().deconstruct()
         return name, "django.db.models.JSONField", args, kwargs
 
@@ -22,9 +22,9 @@ class UserMessageField(models.JSONField):
         return message_from(super().from_db_value(value, expression, connection))
 
     def get_prep_value(self, value: Any) -> Any:
-        """What is stored of a message."""
+        """The stored form of a message."""
         return super().get_prep_value(value.as_data() if isinstance(value, UserMessage) else value)
 
     def value_to_string(self, obj: models.Model) -> Any:
-        """What serializers write of a message."""
+        """The serialized form of a message."""
         return self.get_prep_value(self.value_from_object(obj))

@@ -1,4 +1,4 @@
-"""What a look before a run found, without running anything."""
+"""Preflight checks and what they found."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class PreflightCheckQuerySet(models.QuerySet["PreflightCheck"]):
     """Queries for preflight checks."""
 
     def ended(self) -> PreflightCheckQuerySet:
-        """Looks that have come back, with or without a finding."""
+        """Checks that have finished or failed."""
         return self.filter(status__in=[PreflightCheck.Status.DONE, PreflightCheck.Status.FAILED])
 
 
 class PreflightCheck(models.Model):
-    """One look, made by a child in the project's own interpreter."""
+    """One preflight check, made by a runner in the project's interpreter."""
 
     class Status(models.TextChoices):
-        # Never stored: nobody has asked for it yet.
+        # Never stored: the check has not been requested.
         UNCHECKED = "unchecked", _("not checked")
         WAITING = "waiting", _("waiting")
         CHECKING = "checking", _("checking")
@@ -42,14 +42,14 @@ class PreflightCheck(models.Model):
     )
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="preflight_checks")
     entry_point = models.CharField(max_length=300, blank=True)
-    # Of a new run, which has no checkpoint: what begins, and the form of the place that it writes to.
+    # For a new run, which has no checkpoint: its root kind, and the kind of store of its write target.
     entity = models.CharField(max_length=20, blank=True)
-    provider = models.CharField(max_length=20, blank=True)
-    # What it depends on: a look is shown again only while none of that has changed.
+    store_kind = models.CharField(max_length=20, blank=True)
+    # Of everything that the result depends on. The result is used as long as this does not change.
     fingerprint = models.CharField(max_length=200)
     status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
     report = models.JSONField(default=dict, blank=True)
-    # Why nothing was found.
+    # Why the check failed.
     error = UserMessageField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -65,7 +65,7 @@ class PreflightCheck(models.Model):
 
     @property
     def folder(self) -> Path:
-        """Where its child's request, spool and log stand."""
+        """The folder of its runner's request, spool and log."""
         return Path(settings.DATA_DIR) / "looks" / str(self.id)
 
     @property
@@ -80,26 +80,26 @@ class PreflightCheck(models.Model):
     def has_ended(self) -> bool:
         return self.status in (self.Status.DONE, self.Status.FAILED)
 
-    def note_start(self) -> None:
-        """Its child is being started."""
+    def mark_started(self) -> None:
+        """Record that its runner is being started."""
         self._change(status=self.Status.CHECKING)
 
     def finish(self, report: dict[str, Any]) -> None:
-        """Keep what was found. ``report`` is redacted."""
+        """Record the result. ``report`` is redacted."""
         self._change(status=self.Status.DONE, report=report, error=None, ended_at=timezone.now())
 
     def fail(self, error: UserMessage | None) -> None:
-        """Keep why nothing was found."""
+        """Record why the check failed."""
         self._change(status=self.Status.FAILED, report={}, error=error, ended_at=timezone.now())
 
     @property
     def effects(self) -> list[dict[str, Any]]:
-        """What the checkpoint adds to the project's own code: kind, name, detail, digest and key."""
+        """The effects that the checkpoint adds to the project's code: kind, name, detail, digest and key."""
         return list(self.report.get("effects") or [])
 
     @property
     def new_effects(self) -> list[dict[str, Any]]:
-        """Those that nobody has accepted for the project."""
+        """The effects that nobody has accepted for the project."""
         if not self.effects:
             return []
         accepted = self.project.accepted_effects.keys()
@@ -107,11 +107,11 @@ class PreflightCheck(models.Model):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it ended at the list of effects, and all of them are accepted by now."""
+        """Whether it stopped at effects that were not accepted, and all of them are accepted now."""
         return self.is_done and self.report.get("is_complete") is False and not self.new_effects
 
-    def begin_again(self) -> None:
-        """Forget what was found, or a failure: it is checked once more."""
+    def reset(self) -> None:
+        """Discard the result, so that the check runs again."""
         self._change(status=self.Status.WAITING, report={}, error=None, ended_at=None)
 
     def _change(self, **values: Any) -> None:

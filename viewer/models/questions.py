@@ -1,4 +1,4 @@
-"""What a run asks a person, and what it was answered."""
+"""The questions that runs ask people, and the answers."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ class QuestionQuerySet(models.QuerySet["Question"]):
     """Queries for questions."""
 
     def waiting(self) -> QuestionQuerySet:
-        """Those that nobody has answered and whose run still waits."""
+        """Questions without an answer whose run still waits."""
         return self.filter(answered_at=None, withdrawn_at=None)
 
     def withdraw(self) -> int:
-        """Nobody needs to answer these any more, where nobody has. Returns how many that were."""
+        """Withdraw the questions that have no answer. Return how many."""
         return self.waiting().update(withdrawn_at=timezone.now())
 
 
 class Question(models.Model):
-    """One question of a running job. It is answered at most once; the run waits until then."""
+    """One question of a running job, which waits for the answer. It is answered at most once."""
 
     class Kind(models.TextChoices):
-        HUMAN_INPUT = "human_input", _("a task's output to be looked over")
-        HUMAN_FEEDBACK = "human_feedback", _("feedback for a flow")
-        FLOW_INPUT = "flow_input", _("input for a flow")
-        PROGRAM_INPUT = "program_input", _("input for the project's program")
+        HUMAN_INPUT = "human_input", _("output review")
+        HUMAN_FEEDBACK = "human_feedback", _("feedback")
+        FLOW_INPUT = "flow_input", _("input")
+        PROGRAM_INPUT = "program_input", _("input for the project's code")
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
-    # Counts from 1 in each job; the child names its questions so.
+    # Counts from 1 in each job. The runner identifies its questions by it.
     number = models.PositiveIntegerField()
     kind = models.CharField(max_length=20, choices=Kind)
     prompt = models.TextField()
-    # What it is about, for the person who answers: task, agent, output, choices. Redacted.
+    # Context for the person who answers, such as the unit, its output and the choices. Redacted.
     context = models.JSONField(default=dict, blank=True)
     asked_at = models.DateTimeField(default=timezone.now)
     answer = models.TextField(blank=True)
@@ -46,7 +46,7 @@ class Question(models.Model):
     answered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
-    # Its run has ended before anybody answered.
+    # When its run ended without an answer.
     withdrawn_at = models.DateTimeField(null=True, blank=True)
 
     objects = QuestionQuerySet.as_manager()
@@ -67,16 +67,16 @@ class Question(models.Model):
 
     @property
     def choices(self) -> list[str]:
-        """The outcomes of which the answer chooses one, by its name or in words; empty where it is free."""
+        """The outcomes from which the answer chooses one; empty if any text is an answer."""
         found = self.context.get("choices")
         return [str(one) for one in found] if isinstance(found, list) else []
 
-    def take_answer(self, text: str, person: AbstractBaseUser | None) -> bool:
-        """Keep the answer, if it is the first and the run still waits. False where not."""
-        kept = (
+    def record_answer(self, text: str, person: AbstractBaseUser | None) -> bool:
+        """Store the answer. Return False if the question has one already or was withdrawn."""
+        updated = (
             Question.objects.waiting()
             .filter(pk=self.pk)
             .update(answer=text, answered_at=timezone.now(), answered_by=person)
         )
         self.refresh_from_db()
-        return bool(kept)
+        return bool(updated)

@@ -1,4 +1,4 @@
-"""What was read of a location: runs, their checkpoints, and the stored copies."""
+"""Runs, their checkpoints, and the stored copies of checkpoints."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from viewer.models.locations import Location
 
 
 class Run(models.Model):
-    """One kickoff, with every branch that was continued or forked from it."""
+    """One start of a root entity, with every branch that was resumed or forked from it."""
 
     uid = models.UUIDField(unique=True, editable=False)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="runs")
-    # What the engine calls it: the kickoff's event id, or the root entity's id.
+    # The engine's own id of the run, such as the id of its first event.
     key = models.CharField(max_length=200)
+    # The name of its root kind (RootKind.name of the engine).
     entity = models.CharField(max_length=20)
     name = models.CharField(max_length=300, blank=True)
     first_at = models.DateTimeField(null=True)
@@ -31,11 +32,11 @@ class Run(models.Model):
     branch_count = models.PositiveIntegerField(default=0)
     lane_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
-    # As many methods as one of its checkpoints knows, if it is a flow's, and whether a flow of it has
-    # finished with so many: each checkpoint knows only those that had begun.
-    methods_known = models.PositiveIntegerField(default=0)
-    methods_are_all = models.BooleanField(default=False)
-    # Faults of the lineage, such as a cycle: each a code, the first ids, and their count.
+    # For open-ended kinds, whose checkpoints know only the units that have begun: the most units that one
+    # of its checkpoints knows, and whether a checkpoint at the end of the run has that many.
+    units_known = models.PositiveIntegerField(default=0)
+    all_units_known = models.BooleanField(default=False)
+    # Contradictions in the recorded parents, such as a cycle: a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
 
     class Meta:
@@ -55,18 +56,18 @@ class Run(models.Model):
 
     @cached_property
     def branch_names(self) -> tuple[str, ...]:
-        """Its branches in the order in which they began, as they were when this was first asked."""
+        """Its branches, ordered by their first checkpoints. Cached on the instance."""
         began = self.checkpoints.order_by().values_list("branch").annotate(first=models.Min("row"))
         return tuple(branch for branch, _ in began.order_by("first", "branch"))
 
 
 def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
-    """The address of a run, the same after every import."""
+    """Return the public id of a run, which is the same after every import."""
     return uuid.uuid5(location_uid, key)
 
 
 class Checkpoint(models.Model):
-    """One checkpoint as it was read: what its row in the list shows, and where it hangs."""
+    """One checkpoint: what its row in the list shows, and its position in the lineage."""
 
     class ParentLink(models.TextChoices):
         RECORDED = "recorded", _("recorded")
@@ -76,44 +77,47 @@ class Checkpoint(models.Model):
 
     class State(models.TextChoices):
         PRESENT = "present", _("present")
-        PRUNED = "pruned", _("pruned at the source, kept here")
+        PRUNED = "pruned", _("pruned at its source")
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken since")
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="checkpoints")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
-    # Where it stands in its location: a relative path, or a row's id.
+    # Its key within the location: a relative path, or a row's id.
     source_key = models.CharField(max_length=1000)
     fingerprint = models.CharField(max_length=200)
-    # As the engine writes them.
+    # The engine's own ids.
     checkpoint_id = models.CharField(max_length=300)
     parent_checkpoint_id = models.CharField(max_length=300, blank=True)
-    # What the engine tells one kickoff from another by; connected checkpoints of several are one run.
+    # The engine's id of the start that it belongs to. Connected checkpoints of several starts are one run.
     run_key = models.CharField(max_length=200, blank=True)
     branch = models.CharField(max_length=300)
     trigger = models.CharField(max_length=100, blank=True)
-    # The unit that the trigger was about.
+    # The id of the unit that the trigger was about.
     subject = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(null=True)
     engine_version = models.CharField(max_length=50, blank=True)
+    # The name of its root kind, and whether that kind knows only the units that have begun.
     entity = models.CharField(max_length=20)
+    is_open_ended = models.BooleanField(default=False)
     name = models.CharField(max_length=300, blank=True)
-    tasks_done = models.PositiveIntegerField(default=0)
-    # As the checkpoint itself tells; 0 where it does not.
-    tasks_total = models.PositiveIntegerField(default=0)
+    # How many units of work have finished.
+    units_done = models.PositiveIntegerField(default=0)
+    # How many units the checkpoint itself knows; 0 if it does not say.
+    units_total = models.PositiveIntegerField(default=0)
     event_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
     size = models.PositiveBigIntegerField(default=0)
     state = models.CharField(max_length=20, choices=State, default=State.PRESENT)
-    # The lineage, settled at import.
+    # The lineage, updated by each import.
     parent = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children"
     )
     parent_link = models.CharField(max_length=20, choices=ParentLink, default=ParentLink.ROOT)
     lane = models.PositiveIntegerField(default=0)
-    # 0 is the oldest; the list shows the highest on top.
+    # 0 is the oldest. The list shows the highest row first.
     row = models.PositiveIntegerField(default=0)
-    # Nothing continues its branch: the branch's name stands here.
+    # It is the last checkpoint of its branch. The graph shows the branch's name here.
     is_branch_head = models.BooleanField(default=False)
 
     class Meta:
@@ -136,39 +140,39 @@ class Checkpoint(models.Model):
 
     @property
     def total(self) -> int | None:
-        """How many units there are, as far as its whole run knows; None where nothing says so."""
-        if self.entity != "flow" or 0 < self.tasks_done == self.tasks_total:
-            return self.tasks_total
-        if self.tasks_done < self.run.methods_known or self.run.methods_are_all:
-            return self.run.methods_known
+        """How many units there are, according to all checkpoints of its run; None if that is unknown."""
+        if not self.is_open_ended or 0 < self.units_done == self.units_total:
+            return self.units_total
+        if self.units_done < self.run.units_known or self.run.all_units_known:
+            return self.run.units_known
         return None
 
     @property
     def progress(self) -> str:
-        """What is done: ``1/3``, or ``2 done`` where nothing says of how many."""
+        """The finished units: ``1/3``, or ``2 done`` if the total is unknown."""
         total = self.total
         if total is None:
-            return gettext("%(done)d done") % {"done": self.tasks_done}
-        return f"{self.tasks_done}/{total}"
+            return gettext("%(done)d done") % {"done": self.units_done}
+        return f"{self.units_done}/{total}"
 
     @property
     def source(self) -> str:
-        """Where the engine finds it: a file's path, or ``store.db#id``."""
-        if self.location.provider == Location.Provider.SQLITE:
+        """The name by which the engine reads it: a file's path, or ``store.db#id``."""
+        if self.location.store_kind == Location.StoreKind.SQLITE:
             return f"{self.location.path}#{self.checkpoint_id}"
         return str(Path(self.location.path) / self.source_key)
 
 
 class CheckpointBody(models.Model):
-    """The stored copy of a checkpoint, redacted and compressed. It outlives the source."""
+    """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned."""
 
     checkpoint = models.OneToOneField(
         Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body"
     )
     data = models.BinaryField()
-    # Sixteen bytes for each event of the record, oldest first: what an unrecorded parent is inferred from.
+    # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
     event_ids = models.BinaryField(default=bytes)
-    # The model calls among them, as [position in the record, tokens].
+    # The model calls among the events, as [position in the record, tokens].
     calls = models.JSONField(default=list)
 
     def __str__(self) -> str:

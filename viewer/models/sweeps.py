@@ -1,4 +1,4 @@
-"""Several forks of one checkpoint that belong together."""
+"""Sweeps: several forks of one checkpoint that start together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from viewer.models.runs import Checkpoint
 
 
 class Sweep(models.Model):
-    """One form's forks: each a job of its own, all under one limit."""
+    """The forks of one form. Each is a job; they share the limits."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=300)
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
-    # As in Job.limits, for all of them together.
+    # As in Job.limits, for all its jobs together.
     limits = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     requested_by = models.ForeignKey(

@@ -130,8 +130,8 @@ class Snapshot:
     entity: str
     name: str
     run_key: str
-    tasks_done: int
-    tasks_total: int
+    units_done: int
+    units_total: int
     event_ids: tuple[str, ...]
     calls: dict[str, int]
     # The redacted checkpoint as JSON.

@@ -52,7 +52,7 @@ def sqlite(sandbox: Sandbox) -> None:
     store = sandbox.recorded("simple", "sqlite")
     before = rows(store)
     start = next(one for one in before if one.done == 2)
-    run = sandbox.run(request_for(start, store, provider="sqlite"))
+    run = sandbox.run(request_for(start, store, store_kind="sqlite"))
     succeeded(run)
     new = added(store, before, start, "try-it")
     same("finished tasks at the end", new[-1].done, 4)
@@ -67,7 +67,7 @@ def old_sqlite(sandbox: Sandbox) -> None:
     before = marks(store)
     (sandbox.folder / "old").mkdir()
     (sandbox.folder / "old/sitecustomize.py").write_text(OLD_SQLITE)
-    request = request_for(rows(store)[0], store, provider="sqlite")
+    request = request_for(rows(store)[0], store, store_kind="sqlite")
     run = sandbox.run(request, PYTHONPATH=str(sandbox.folder / "old"))
     same("status", run.end["status"], "failed")
     holds("the version and what to do are told", "3.40.1" in run.end["error"])
@@ -91,7 +91,7 @@ def old_store(sandbox: Sandbox) -> None:
     store = Path(shutil.copy(OLD_STORES / "cp.db", sandbox.folder / "store"))
     before = rows(store)
     start = next(one for one in reversed(before) if 0 < one.done < len(one.tasks))
-    ended(sandbox, start, request_for(start, store, provider="sqlite"))
+    ended(sandbox, start, request_for(start, store, store_kind="sqlite"))
     same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, len(start.tasks))
 
 
@@ -138,7 +138,7 @@ def pruned_sqlite(sandbox: Sandbox) -> None:
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("DELETE FROM checkpoints WHERE id = ?", (start.id,))
     before = rows(store)
-    request = request_for(start, store, provider="sqlite", entry_point=ENTRY_POINT)
+    request = request_for(start, store, store_kind="sqlite", entry_point=ENTRY_POINT)
     request["checkpoint"] |= {"source": str(copy), "stored": True}
     succeeded(sandbox.run(request))
     same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])

@@ -46,7 +46,7 @@ def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
     job.folder.mkdir(parents=True)
     question = Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
     early = Question.objects.get(pk=question.pk)
-    assert early.take_answer(CANARY, None)
+    assert early.record_answer(CANARY, None)
     job.end(Job.Status.CANCELLED)
     clean_up(job, str)
     # Who kept it in time hands it over only now; who comes later is told.

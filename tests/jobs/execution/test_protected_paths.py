@@ -19,8 +19,8 @@ from viewer.models import Location, Project
 pytestmark = pytest.mark.django_db
 
 
-def located(path: Path, provider: str = "json") -> Location:
-    return Location.objects.create(path=str(path), provider=provider)
+def located(path: Path, store_kind: str = "json") -> Location:
+    return Location.objects.create(path=str(path), store_kind=store_kind)
 
 
 def test_locations_and_the_data_folder_are_protected(project: Project, settings: Settings) -> None:

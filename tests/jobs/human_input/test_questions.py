@@ -109,7 +109,7 @@ def test_a_question_outlives_its_worker_and_is_asked_once(
     worker.kill()
     worker.wait()
     # As a process leaves it that dies between the two: the row knows the answer, the folder does not.
-    assert question.take_answer("yes", None)
+    assert question.record_answer("yes", None)
     ensure_finished(job)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "yes")

@@ -48,7 +48,7 @@ def test_a_flow_starts_with_typed_state_in_a_new_sqlite_store(
 ) -> None:
     store = tmp_path / "new" / "flow.db"
     asked = {"topic": "bees", "year": 1999}
-    run = engine.run(new_run_request(store, "flow", "press_flow:PressFlow", asked, provider="sqlite"))
+    run = engine.run(new_run_request(store, "flow", "press_flow:PressFlow", asked, store_kind="sqlite"))
     assert run.end["status"] == "succeeded", run.end
     # The year sends it the short way round.
     assert {"Write briefly", "Outline bees"} <= {prompt.strip() for prompt in model.prompts()}
@@ -64,7 +64,7 @@ def test_a_fork_prunes_its_own_rows_and_never_its_start(engine: Engine, stores: 
     store = Path(shutil.copy(stores / "store.db", tmp_path / "press.db"))
     before = rows(store)
     start = next(row for row in before if row.done == 2)
-    request = request_for(start, store, provider="sqlite")
+    request = request_for(start, store, store_kind="sqlite")
     run = engine.run(request | {"options": {"checkpoints": {"events": ["task_completed"], "most": 1}}})
     assert run.end["status"] == "succeeded", run.end
     told = run.of("checkpoint")

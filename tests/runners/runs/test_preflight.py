@@ -91,7 +91,10 @@ def test_a_changed_crew_raises_questions_and_a_missing_entry_point_blocks(
 def test_a_check_of_a_new_run_loads_the_entry_point_and_reports_what_blocks(
     engine: Engine, model: TestModel, tmp_path: Path
 ) -> None:
-    asked = {**new_run_request(tmp_path / "new.db", "crew", CREW, {}, provider="sqlite"), "kind": "preflight"}
+    asked = {
+        **new_run_request(tmp_path / "new.db", "crew", CREW, {}, store_kind="sqlite"),
+        "kind": "preflight",
+    }
     report = engine.run(asked).of("preflight")[0]["report"]
     assert report["blocks"] == [] and report["checkpoint_version"] == ""
     assert report["imports"] == ["press_crew"] and report["sqlite_version"] >= "3.45"

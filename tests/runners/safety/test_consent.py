@@ -73,7 +73,7 @@ def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
     root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
     root["tasks"][-1]["tools"] = [{"tool_type": tool_type, "name": "x", "description": "x"}]
     source.write_text(json.dumps(body))
-    location = Location.objects.create(path=str(place), provider=Location.Provider.JSON, project=project)
+    location = Location.objects.create(path=str(place), store_kind=Location.StoreKind.JSON, project=project)
     import_location(location)
     return location.checkpoints.get(checkpoint_id__endswith="0aa12db3")
 

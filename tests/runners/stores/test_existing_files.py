@@ -44,7 +44,7 @@ def test_a_fork_a_cancel_and_a_kill_change_no_existing_file(
 def test_a_store_replaced_meanwhile_is_unchanged(engine: Engine, stores: Path) -> None:
     store = Path(shutil.copy(stores / "store.db", stores / "press.db"))
     start = rows(store)[0]
-    request = request_for(start, store, provider="sqlite")
+    request = request_for(start, store, store_kind="sqlite")
     store.unlink()
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("CREATE TABLE customers (name)")

@@ -46,18 +46,18 @@ def test_a_run_on_a_full_disk_reports_every_failed_write(engine: Engine, tmp_pat
     assert not any(one["moved"] for one in failed)
 
 
-@pytest.mark.parametrize("provider", ["json", "sqlite"])
+@pytest.mark.parametrize("store_kind", ["json", "sqlite"])
 def test_a_location_renamed_during_a_run_is_not_created_again(
-    engine: Engine, model: TestModel, tmp_path: Path, provider: str
+    engine: Engine, model: TestModel, tmp_path: Path, store_kind: str
 ) -> None:
-    place = tmp_path / ("runs.db" if provider == "sqlite" else "runs")
+    place = tmp_path / ("runs.db" if store_kind == "sqlite" else "runs")
     asked = new_run_request(
         place,
         "crew",
         "press_crew:make_crew",
         INPUTS,
         {"events": ["task_started", "task_completed"]},
-        provider=provider,
+        store_kind=store_kind,
     )
     model.gate.clear()
     folder = engine.job()

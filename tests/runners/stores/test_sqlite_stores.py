@@ -28,7 +28,7 @@ def test_a_fork_adds_rows_under_its_checkpoint_and_changes_none(
     before = rows(store)
     start = next(row for row in before if row.done == 2)
     edits = Edits(outputs={start.tasks[0]["id"]: "my notes"}, keep=frozenset({start.tasks[1]["id"]}))
-    run = engine.run(request_for(start, store, provider="sqlite", edits=edits))
+    run = engine.run(request_for(start, store, store_kind="sqlite", edits=edits))
     assert run.end["status"] == "succeeded", run.end
     assert len(model.requests) == 2
     assert "my notes" in model.prompts()[0]
@@ -46,7 +46,7 @@ def test_resuming_a_finished_crew_leaves_its_store_unchanged(
 ) -> None:
     before = marks(store)
     start = rows(store)[-1]
-    run = engine.run(request_for(start, store, kind="resume", provider="sqlite"))
+    run = engine.run(request_for(start, store, kind="resume", store_kind="sqlite"))
     assert run.end["result"] == start.tasks[-1]["output"]["raw"]
     assert model.requests == []
     assert marks(store) == before
@@ -63,7 +63,7 @@ def test_a_python_with_an_old_sqlite_is_refused(
         "sys.modules['pysqlite3'] = None\n"
     )
     before = marks(store)
-    request = request_for(rows(store)[0], store, provider="sqlite")
+    request = request_for(rows(store)[0], store, store_kind="sqlite")
     run = engine.run(request, PYTHONPATH=str(tmp_path / "old"))
     assert run.end["status"] == "failed"
     assert "SQLite 3.40.1" in run.end["error"]
@@ -73,7 +73,7 @@ def test_a_python_with_an_old_sqlite_is_refused(
 
 
 def test_an_unreadable_row_is_refused(cold_engine: Engine, model: TestModel, store: Path) -> None:
-    request = request_for(rows(store)[0], store, provider="sqlite")
+    request = request_for(rows(store)[0], store, store_kind="sqlite")
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE checkpoints SET data = x'ff' WHERE id = ?", (request["checkpoint"]["id"],))
     before = marks(store)

@@ -18,14 +18,14 @@ TABLES = {
 }
 
 
-def asked(path: Path, provider: str) -> Any:
-    return {"location": {"path": str(path), "provider": provider}}
+def asked(path: Path, store_kind: str) -> Any:
+    return {"location": {"path": str(path), "store_kind": store_kind}}
 
 
 def test_an_unchanged_or_missing_location_is_accepted(tmp_path: Path) -> None:
     store = tmp_path / "odd #name?.db"
-    for path, provider in ((tmp_path, "json"), (tmp_path / "new", "json"), (store, "sqlite")):
-        refuse_other_location(asked(path, provider))
+    for path, store_kind in ((tmp_path, "json"), (tmp_path / "new", "json"), (store, "sqlite")):
+        refuse_other_location(asked(path, store_kind))
     assert not store.exists()
     store.touch()
     refuse_other_location(asked(store, "sqlite"))

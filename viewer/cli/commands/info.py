@@ -56,7 +56,7 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
 def _counts(row: Checkpoint) -> str:
     done, total = row.progress, row.total
     if total is not None:
-        done = _("%(done)d of %(total)d done") % {"done": row.tasks_done, "total": total}
+        done = _("%(done)d of %(total)d done") % {"done": row.units_done, "total": total}
     events = ngettext("%(count)d event", "%(count)d events", row.event_count) % {"count": row.event_count}
     tokens = ngettext("%(count)d token", "%(count)d tokens", row.tokens) % {"count": row.tokens}
     return f"{done}, {events}, {tokens}"

@@ -27,7 +27,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
         "location": location.path,
-        "provider": location.provider,
+        "store_kind": location.store_kind,
         "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }

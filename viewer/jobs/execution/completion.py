@@ -19,10 +19,10 @@ def mark_complete(job: Job) -> None:
             checkpoint_id=last_id or "",
             entity=kind.name,
             trigger=kind.last_trigger,
-            tasks_done__gt=0,
-            tasks_total=0,
+            units_done__gt=0,
+            units_total=0,
         )
         with transaction.atomic():
-            for run, done in last.values_list("run", "tasks_done"):
-                Run.objects.filter(pk=run, methods_known=done).update(methods_are_all=True)
-            last.update(tasks_total=F("tasks_done"))
+            for run, done in last.values_list("run", "units_done"):
+                Run.objects.filter(pk=run, units_known=done).update(all_units_known=True)
+            last.update(units_total=F("units_done"))

@@ -119,7 +119,7 @@ def handle_event(state: FollowedJob, event: SpoolEvent) -> None:
     if event["kind"] == "started":
         state.job.mark_running()
         if state.job.process_id is None and isinstance(event["data"].get("pid"), int):
-            state.job.note_process(event["data"]["pid"])
+            state.job.record_process(event["data"]["pid"])
     elif event["kind"] == "checkpoint":
         # Imported by another thread, so that events never wait for an import.
         state.importer.submit(import_and_log, state.job, str(event["data"].get("path") or ""))

@@ -11,7 +11,7 @@ from django.conf import settings
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Project
 
-STORE = Location.Provider.SQLITE
+STORE = Location.StoreKind.SQLITE
 MAX_PTH_BYTES = 64 * 1024
 # Variables that hold several code folders, or one.
 CODE_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -26,10 +26,10 @@ def protected_paths(project: Project) -> list[str]:
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
     found = {*_both(Path(settings.DATA_DIR))}
-    for path, provider in Location.objects.values_list("path", "provider"):
+    for path, store_kind in Location.objects.values_list("path", "store_kind"):
         for form in _both(Path(path)):
             found.add(form)
-            if provider == STORE and form.parent not in around:
+            if store_kind == STORE and form.parent not in around:
                 found.add(form.parent)
     return sorted(map(str, found), key=lambda path: (len(path), path))
 

@@ -21,7 +21,7 @@ def redact_jobs_again(project: Project) -> None:
     """Redact the current values of the project's environment file in its ended jobs and preflight checks."""
     secrets = secrets_for(project)
     mark = mark_of(secrets)
-    if project.secrets_mark == mark:
+    if project.secrets_digest == mark:
         return
     if secrets:
         known = known_secrets(secrets)
@@ -30,8 +30,8 @@ def redact_jobs_again(project: Project) -> None:
         _redact(JobEvent.objects.filter(job__in=ended), _EVENT, known)
         _redact(Question.objects.filter(job__in=ended), _QUESTION, known)
         _redact(PreflightCheck.objects.ended().filter(project=project), _PREFLIGHT, known)
-    Project.objects.filter(pk=project.pk).update(secrets_mark=mark)
-    project.secrets_mark = mark
+    Project.objects.filter(pk=project.pk).update(secrets_digest=mark)
+    project.secrets_digest = mark
 
 
 def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:

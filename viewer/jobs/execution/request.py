@@ -47,7 +47,8 @@ def request_for(
         kind="fork" if kind == Job.Kind.FORK else "resume",
         checkpoint=source,
         location=LocationTarget(
-            path=location.path, provider="sqlite" if location.provider == location.Provider.SQLITE else "json"
+            path=location.path,
+            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
         ),
         entity=checkpoint.entity,
         name=checkpoint.name,

@@ -37,7 +37,7 @@ def launch(job: Job) -> RunnerProcess | None:
         project = runnable(job.project)
         write_files(job)
         runner = start_runner(storage_of(job), project, engine=engine_name(job.location))
-        job.note_process(runner.pid)
+        job.record_process(runner.pid)
         return runner
     except (JobRefused, OSError) as error:
         job.end(Job.Status.FAILED, error=start_error(error))

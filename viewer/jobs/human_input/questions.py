@@ -23,7 +23,7 @@ def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bo
 
     The first answer wins: returns False if it has been answered, or if its run has ended.
     """
-    if not question.take_answer(text[:MAX_ANSWER_CHARACTERS], person):
+    if not question.record_answer(text[:MAX_ANSWER_CHARACTERS], person):
         return False
     deliver(question)
     return True

@@ -53,17 +53,17 @@ def preflight_new_run(
     project: Project,
     entry_point: str,
     entity: str,
-    provider: str,
+    store_kind: str,
     *,
     again: bool = False,
     only_stored: bool = False,
 ) -> PreflightCheck:
     """The check of a new run, as ``preflight_checkpoint`` returns it.
 
-    ``entity`` is the name of a root kind; ``provider`` is the kind of the write target, json or sqlite.
+    ``entity`` is the name of a root kind; ``store_kind`` is the kind of the write target, json or sqlite.
     """
-    subject = {"project": project, "entry_point": entry_point, "entity": entity, "provider": provider}
-    fingerprint = fingerprint_of(None, project, entry_point, entity, provider)
+    subject = {"project": project, "entry_point": entry_point, "entity": entity, "store_kind": store_kind}
+    fingerprint = fingerprint_of(None, project, entry_point, entity, store_kind)
     return _check_for(subject, fingerprint, again, only_stored)
 
 
@@ -81,7 +81,7 @@ def _check_for(
             PreflightCheck.objects.ended().filter(**subject).delete()
             check = PreflightCheck.objects.create(**subject, fingerprint=fingerprint)
         elif check.is_outdated or (again and check.status == PreflightCheck.Status.FAILED):
-            check.begin_again()
+            check.reset()
         if not check.has_ended:
             transaction.on_commit(lambda: start_in_background(check))
     return check

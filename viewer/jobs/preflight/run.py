@@ -51,7 +51,7 @@ def run_check(check: PreflightCheck) -> None:
             # The process that ran it has exited.
             processes.end_all(storage, patience=1)
             storage.delete_events()
-        check.note_start()
+        check.mark_started()
         try:
             runner = start_check(check)
         except (JobRefused, OSError) as error:

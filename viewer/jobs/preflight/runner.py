@@ -51,7 +51,7 @@ def start_check(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess
 def _request(check: PreflightCheck) -> Request:
     """The request of the run that is checked. Raises JobRefused."""
     if check.is_of_new_run:
-        target = LocationTarget(path="", provider="sqlite" if check.provider == "sqlite" else "json")
+        target = LocationTarget(path="", store_kind="sqlite" if check.store_kind == "sqlite" else "json")
         return request_for_run(target, check.entity, "", check.entry_point, {})
     checkpoint = check.checkpoint
     if checkpoint is None:

@@ -47,7 +47,7 @@ def _imported(path: str) -> dict[str, Any]:
         raise CommandError(f"{location.path}: {translate(summary.read_error)}")
     return {
         "location": location.path,
-        "provider": location.provider,
+        "store_kind": location.store_kind,
         "checkpoints": location.checkpoints.count(),
         "added": summary.added,
         "changed": summary.changed,

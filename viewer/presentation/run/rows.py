@@ -77,7 +77,7 @@ def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
         progress="" if total == 0 else row.progress,
         moment=_moment(row.created_at) if row.created_at else None,
         # Full bars alone would say that nothing is left to do.
-        bars=() if total is None else bars_of(row.tasks_done, total, running) if total <= MOST_BARS else None,
+        bars=() if total is None else bars_of(row.units_done, total, running) if total <= MOST_BARS else None,
         folded=count if count > 1 else 0,
     )
 

@@ -46,7 +46,7 @@ def shape_of(trigger: str) -> Shape:
 
 def title_of(checkpoint: Checkpoint) -> str:
     """Return a checkpoint's title, such as ``task 2 of 4 completed``."""
-    done, total = checkpoint.tasks_done, checkpoint.tasks_total
+    done, total = checkpoint.units_done, checkpoint.units_total
     if not checkpoint.trigger and checkpoint.parent:
         return written_words("", checkpoint.branch, checkpoint.parent.branch)
     labels = (one.numbered_label(checkpoint.entity, checkpoint.trigger) for one in all_engines())

@@ -63,7 +63,7 @@ def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 
 def _run_from_the_start(request: Request, reporter: Reporter) -> str:
-    if request["location"]["provider"] == "sqlite":
+    if request["location"]["store_kind"] == "sqlite":
         original.use_recent_sqlite()
     project.enter(request["folder"])
     _isolate()

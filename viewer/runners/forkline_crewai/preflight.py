@@ -68,7 +68,7 @@ def check(
 
 
 def _check(report: Report, request: Request, scratch: Path) -> None:
-    if request["location"]["provider"] == "sqlite":
+    if request["location"]["store_kind"] == "sqlite":
         original.use_recent_sqlite()
         report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
     body: dict[str, Any] = {}

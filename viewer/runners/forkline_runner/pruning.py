@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-Provider = Literal["json", "sqlite"]
+StoreKind = Literal["json", "sqlite"]
 SECONDS_TO_WAIT = 30
 
 
@@ -22,17 +22,17 @@ class Written(NamedTuple):
     mark: str
 
 
-def written(place: str, provider: Provider) -> Written:
+def written(place: str, store_kind: StoreKind) -> Written:
     """Return the checkpoint at this place, with its mark. Raises OSError, sqlite3.Error."""
-    return Written(place, _mark_in_store(place) if provider == "sqlite" else _mark_of_file(place))
+    return Written(place, _mark_in_store(place) if store_kind == "sqlite" else _mark_of_file(place))
 
 
-def delete(one: Written, provider: Provider) -> bool:
+def delete(one: Written, store_kind: StoreKind) -> bool:
     """Delete a checkpoint. Return False if it was replaced or changed: it is kept then.
 
     A missing one counts as deleted. Raises OSError, sqlite3.Error.
     """
-    if provider == "sqlite":
+    if store_kind == "sqlite":
         return _delete_row(one)
     try:
         if _mark_of_file(one.place) != one.mark:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def apply(request: Request) -> None:
     """Pin the request's location now, and others when they are first written to."""
     pins = Pins()
-    pins.hold(request["location"]["path"], request["location"]["provider"] == "json")
+    pins.hold(request["location"]["path"], request["location"]["store_kind"] == "json")
     providers: tuple[Any, ...] = (JsonProvider, SqliteProvider, old_stores.OldSqliteProvider)
     for provider in providers:
         if "checkpoint" in vars(provider):

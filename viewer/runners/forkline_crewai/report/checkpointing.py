@@ -45,12 +45,12 @@ def keep_latest(request: Request, reporter: Reporter) -> None:
 
 def _prune(kept: list[pruning.Written], most: int, place: str, request: Request, reporter: Reporter) -> None:
     """Add the checkpoint at ``place`` to ``kept``, and delete the oldest if there are more than ``most``."""
-    provider = request["location"]["provider"]
+    store_kind = request["location"]["store_kind"]
     try:
         if _is_at_location(place, request):
-            kept.append(pruning.written(place, provider))
+            kept.append(pruning.written(place, store_kind))
         while len(kept) > most:
-            if not pruning.delete(kept.pop(0), provider):
+            if not pruning.delete(kept.pop(0), store_kind):
                 reporter.warn("crewai.checkpoint_replaced")
     except (OSError, sqlite3.Error) as error:
         reporter.warn("crewai.pruning_failed", error=error)
@@ -63,6 +63,6 @@ def _chosen(request: Request) -> CheckpointSettings:
 def _is_at_location(place: str, request: Request) -> bool:
     """Return whether it was written to the run's location: a crew in a flow may have another one."""
     location = request["location"]["path"]
-    if request["location"]["provider"] == "sqlite":
+    if request["location"]["store_kind"] == "sqlite":
         return place.rpartition("#")[0] == location
     return Path(place).is_relative_to(location)

@@ -22,13 +22,13 @@ MIN_SQLITE = (3, 45, 0)
 
 def read_original(request: Request) -> dict[str, Any]:
     """Return the checkpoint as it was written. Raises Refused if it cannot be read."""
-    if request["location"]["provider"] == "sqlite":
+    if request["location"]["store_kind"] == "sqlite":
         use_recent_sqlite()
     source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
     if stored and not request["entry_point"]:
         raise Refused("crewai.stored_copy_needs_entry_point")
     try:
-        if request["location"]["provider"] == "sqlite" and not stored:
+        if request["location"]["store_kind"] == "sqlite" and not stored:
             text = _row(request)
         else:
             text = _decoded(Path(source).read_bytes())
@@ -76,7 +76,7 @@ def refuse_other_location(request: Request) -> None:
             path=path,
             place=path.resolve(),
         )
-    if request["location"]["provider"] != "sqlite" or not path.exists() or not path.stat().st_size:
+    if request["location"]["store_kind"] != "sqlite" or not path.exists() or not path.stat().st_size:
         return
     try:
         with opened(path) as connection:

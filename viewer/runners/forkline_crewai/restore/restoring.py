@@ -65,7 +65,7 @@ def restored(copy: Path, request: Request) -> Any:
 
 def provider_of(request: Request) -> Any:
     """Return the engine's provider that writes to the location in its format."""
-    if request["location"]["provider"] == "json":
+    if request["location"]["store_kind"] == "json":
         return JsonProvider()
     old = old_stores.is_old(request["location"]["path"])
     return old_stores.OldSqliteProvider() if old else SqliteProvider()
