@@ -152,6 +152,19 @@ class Findings:
         return {**options, "matches": answers} if answers else options
 
 
+@dataclass(slots=True, kw_only=True)
+class CheckedLaunch:
+    """What refuses a launch: ``checks`` of the request itself, and ``findings`` of its preflight check."""
+
+    checks: list[Refusal] = field(default_factory=list)
+    findings: Findings | None = None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Every reason why it may not start, those of the preflight check included."""
+        return [*self.checks, *(self.findings.refusals if self.findings else [])]
+
+
 def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: str) -> Findings:
     """The findings of this check. ``accepted`` is the ``mark`` of the findings that a person accepted."""
     new = check.new_effects

@@ -1,6 +1,6 @@
 """Starts a run from its beginning: a crew, a flow or an agent of a project."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
@@ -9,7 +9,7 @@ from viewer.jobs.execution.request import request_for_run
 from viewer.jobs.execution.start import JobRefused
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
-from viewer.launching.findings import Findings, read_findings
+from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.options import is_same_request
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import NewRunRequest
@@ -18,19 +18,12 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Location
 
 
-@dataclass(slots=True)
-class NewRunPreview:
+@dataclass(slots=True, kw_only=True)
+class NewRunPreview(CheckedLaunch):
     """``target`` is where the run writes; None if nothing may be written there."""
 
     request: NewRunRequest
     target: WriteTarget | None = None
-    checks: list[Refusal] = field(default_factory=list)
-    findings: Findings | None = None
-
-    @property
-    def refusals(self) -> list[Refusal]:
-        """Every reason why it may not start, those of the preflight check included."""
-        return [*self.checks, *(self.findings.refusals if self.findings else [])]
 
     @property
     def needs_preflight(self) -> bool:
@@ -40,7 +33,7 @@ class NewRunPreview:
 
 def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     """Where the run would write, and what refuses it."""
-    preview = NewRunPreview(request)
+    preview = NewRunPreview(request=request)
     preview.checks = project_refusals(request.project)
     kind = request.kind
     if kind.prompt and not request.inputs.get(kind.prompt):

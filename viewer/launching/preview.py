@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.launching.findings import Findings, read_findings
+from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.plan_preview import PlanPreview, preview_plan
 from viewer.launching.redacted_parts import digest_of, find_redacted_parts
 from viewer.launching.refusals import Code, Refusal, checkpoint_refusals, project_refusals
@@ -18,20 +18,13 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
 
 
-@dataclass(slots=True)
-class LaunchPreview:
+@dataclass(slots=True, kw_only=True)
+class LaunchPreview(CheckedLaunch):
     """The preview of a request, whose edits include those that ``again_stale`` adds."""
 
     request: ForkRequest
     plan: PlanPreview
     redacted_parts: list[str] = field(default_factory=list)
-    checks: list[Refusal] = field(default_factory=list)
-    findings: Findings | None = None
-
-    @property
-    def refusals(self) -> list[Refusal]:
-        """Every reason why it may not start, those of the preflight check included."""
-        return [*self.checks, *(self.findings.refusals if self.findings else [])]
 
     @property
     def needs_preflight(self) -> bool:
@@ -84,7 +77,7 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         edits = replace(request.edits, again=again, keep=request.edits.keep - again)
         request = replace(request, edits=edits)
         plan = preview_plan(contents, edits, request.furthest, is_fork, source)
-    preview = LaunchPreview(request, plan)
+    preview = LaunchPreview(request=request, plan=plan)
     preview.checks = source_refusals(request)
     preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
     if request.checkpoint.state == Checkpoint.State.PRUNED:

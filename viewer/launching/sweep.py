@@ -18,7 +18,7 @@ from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.findings import Findings, read_findings
+from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.options import LaunchOptions
 from viewer.launching.preview import source_refusals
 from viewer.launching.redacted_parts import find_redacted_parts
@@ -32,20 +32,13 @@ from viewer.models import Checkpoint, Job, Project, Sweep
 NO_OPTIONS = LaunchOptions()
 
 
-@dataclass(slots=True)
-class SweepPreview:
+@dataclass(slots=True, kw_only=True)
+class SweepPreview(CheckedLaunch):
     """The variations of a request. ``count`` is their number, of which too many are not worked out."""
 
     request: SweepRequest
     count: int = 0
     variations: list[Variation] = field(default_factory=list)
-    checks: list[Refusal] = field(default_factory=list)
-    findings: Findings | None = None
-
-    @property
-    def refusals(self) -> list[Refusal]:
-        """Every reason why it may not start, those of the preflight check included."""
-        return [*self.checks, *(self.findings.refusals if self.findings else [])]
 
     @property
     def needs_preflight(self) -> bool:
@@ -75,7 +68,7 @@ class SweepPreview:
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations, with their plans, and what refuses them."""
-    preview = SweepPreview(request, variation_count(request.dimensions))
+    preview = SweepPreview(request=request, count=variation_count(request.dimensions))
     preview.checks = source_refusals(request)
     if preview.count > MAX_VARIATIONS:
         message = _("These are %(count)d branches, and %(most)d at most can be started at once.")

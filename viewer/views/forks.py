@@ -5,13 +5,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.jobs.prewarm import client
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job
 from viewer.presentation.launch.fork_page import ForkPage, fork_page
@@ -19,14 +18,11 @@ from viewer.presentation.launch.sweep_page import SweepPage
 from viewer.presentation.run.colors import branch_colours
 from viewer.projects.proposing import engine_version, python_version
 from viewer.views.launch_requests import (
-    INCOMPLETE,
-    checks_on_load,
-    is_confirmed,
-    redirect_to_project,
+    before_form,
+    launch_response,
     retried_job,
     submission_of,
 )
-from viewer.views.origins import is_from_our_page
 
 TYPES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESUME: ResumeRequest}
 
@@ -48,26 +44,19 @@ def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpRespon
     """The plan preview of the form. Nothing starts."""
     page = _page(request, get_checkpoint(pk), kind)
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(request, f"forks/{template}", context_of(page) | {"is_update": True, "is_sent": True})
+    return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
 
 
 def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
     checkpoint = get_checkpoint(pk)
-    is_sent = request.method == "POST"
-    if not is_sent and not is_confirmed(checkpoint.location.project):
-        return redirect_to_project(checkpoint.location, request.path)
-    if not is_sent and is_from_our_page(request):
-        client.request_prewarm(checkpoint.location.project)
+    if response := before_form(request, checkpoint.location):
+        return response
     page = _page(request, checkpoint, kind)
-    job = None
-    if is_sent and request.POST.get("key") != str(page.key):
-        page.notice = str(INCOMPLETE)
-    elif is_sent:
-        job = page.start()
-    if job:
-        return redirect(f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}")
-    context = context_of(page) | {"is_sent": is_sent, "checks_itself": checks_on_load(request, page.look)}
-    return render(request, "forks/page.html", context, status=422 if is_sent else 200)
+
+    def address_of(job: Job) -> str:
+        return f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}"
+
+    return launch_response(request, page, "forks/page.html", lambda: context_of(page), address_of)
 
 
 def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
@@ -81,11 +70,10 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     interpreter = Path(project.interpreter) if project else None
     address = reverse(page.kind, args=[checkpoint.pk])
     engine = engine_of(page.contents)
-    retry = page.retry if isinstance(page, ForkPage) else None
     return {
         "draft": page,
         "address": address,
-        "own_address": f"{address}?retry={retry.job.pk}" if retry else address,
+        "own_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
         "form": page.parts,
         "promise": page.plan if isinstance(page, ForkPage) else None,

@@ -1,16 +1,19 @@
 """What the launch pages read of a request."""
 
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from viewer.jobs.prewarm import client
 from viewer.launching.findings import Findings
-from viewer.models import Job, Location, Project
-from viewer.presentation.launch.page import Submission
+from viewer.models import Job, Location
+from viewer.presentation.launch.page import LaunchPage, Started, Submission
 from viewer.views.origins import is_from_our_page
 
 INCOMPLETE = _("Some fields are missing. Check the form, and press the button again.")
@@ -35,9 +38,32 @@ def retried_job(request: HttpRequest, **values: object) -> Job | None:
     return Job.objects.ended().filter(pk=pk, **values).first() if pk else None
 
 
-def is_confirmed(project: Project | None) -> bool:
-    """Whether a person has given permission to run code of this project."""
-    return project is not None and project.is_confirmed
+def before_form(request: HttpRequest, location: Location) -> HttpResponse | None:
+    """Redirect to the project if nobody has given permission to run its code; else prewarm its engine."""
+    project = location.project
+    if request.method == "POST":
+        return None
+    if project is None or not project.is_confirmed:
+        return redirect_to_project(location, request.get_full_path())
+    if is_from_our_page(request):
+        client.request_prewarm(project)
+    return None
+
+
+def launch_response(
+    request: HttpRequest,
+    page: LaunchPage[Started],
+    template: str,
+    context_of: Callable[[], dict[str, Any]],
+    address_of: Callable[[Started], str],
+) -> HttpResponse:
+    """Start what was sent, once, and redirect to it. Without a start, render the page."""
+    if page.is_sent and request.POST.get("key") != str(page.key):
+        page.notice = str(INCOMPLETE)
+    elif page.is_sent and (started := page.start()):
+        return redirect(address_of(started))
+    context = context_of() | {"checks_itself": checks_on_load(request, page.look)}
+    return render(request, template, context, status=422 if page.is_sent else 200)
 
 
 def redirect_to_project(location: Location, back: str) -> HttpResponse:

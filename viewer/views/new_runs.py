@@ -13,40 +13,29 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.forms.location import roots_in_words
-from viewer.jobs.prewarm import client
 from viewer.models import Job, Location, Project, Run
 from viewer.presentation.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.projects.proposing import engine_version, python_version
 from viewer.views.launch_requests import (
-    INCOMPLETE,
-    checks_on_load,
+    before_form,
+    launch_response,
     redirect_to_project,
     retried_job,
     submission_of,
     uuid_of,
 )
-from viewer.views.origins import is_from_our_page
 
 
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The form of a new run at a location. Sending it starts the job, once."""
     location = _location(uid)
-    is_sent = request.method == "POST"
-    if location.project is None or not (location.project.is_confirmed or is_sent):
+    if response := before_form(request, location):
+        return response
+    if location.project is None:
         return redirect_to_project(location, request.get_full_path())
-    if not is_sent and is_from_our_page(request):
-        client.request_prewarm(location.project)
     page = _page(request, location, location.project)
-    job = None
-    if is_sent and request.POST.get("key") != str(page.key):
-        page.notice = str(INCOMPLETE)
-    elif is_sent:
-        job = page.start()
-    if job:
-        return redirect(job)
-    context = _context(page) | {"is_sent": is_sent, "checks_itself": checks_on_load(request, page.look)}
-    return render(request, "new_runs/page.html", context, status=422 if is_sent else 200)
+    return launch_response(request, page, "new_runs/page.html", lambda: _context(page), Job.get_absolute_url)
 
 
 @require_POST
@@ -57,7 +46,7 @@ def plan(request: HttpRequest, uid: UUID) -> HttpResponse:
         return redirect_to_project(location, reverse("new-run", args=[location.uid]))
     page = _page(request, location, location.project)
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
-    return render(request, f"new_runs/{template}", _context(page) | {"is_update": True, "is_sent": True})
+    return render(request, f"new_runs/{template}", _context(page) | {"is_update": True})
 
 
 @require_GET
@@ -92,6 +81,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         query["retry"] = page.retry.job.pk
     return {
         "draft": page,
+        "is_new_run": True,
         "form": page.parts,
         "kinds": kinds,
         "has_kind": bool(kinds.get(page.entry_point)),
@@ -103,7 +93,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "project": project,
         "address": address,
         "plan_address": reverse("new-run-plan", args=[location.uid]),
-        "here": f"{address}?{urlencode(query)}" if page.entry_point else address,
+        "own_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter),
         "roots": roots_in_words(),

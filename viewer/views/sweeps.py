@@ -4,25 +4,21 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.jobs.limits.usage import amount, limits_in
-from viewer.jobs.prewarm import client
 from viewer.models import Checkpoint, Sweep
 from viewer.presentation.comparison import compared
 from viewer.presentation.launch.sweep_page import SweepPage, sweep_page
 from viewer.views.forks import context_of, get_checkpoint
 from viewer.views.launch_requests import (
-    INCOMPLETE,
-    checks_on_load,
-    is_confirmed,
-    redirect_to_project,
+    before_form,
+    launch_response,
     submission_of,
 )
-from viewer.views.origins import is_from_our_page
 
 # Fields that do not make the content of two forms differ.
 IGNORED = {"csrfmiddlewaretoken", "shown"}
@@ -32,21 +28,10 @@ IGNORED = {"csrfmiddlewaretoken", "shown"}
 def vary(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a sweep. Sending it starts all forks, once."""
     checkpoint = get_checkpoint(pk)
-    is_sent = request.method == "POST"
-    if not is_sent and not is_confirmed(checkpoint.location.project):
-        return redirect_to_project(checkpoint.location, request.path)
-    if not is_sent and is_from_our_page(request):
-        client.request_prewarm(checkpoint.location.project)
+    if response := before_form(request, checkpoint.location):
+        return response
     page = _page(request, checkpoint)
-    started = None
-    if is_sent and request.POST.get("key") != str(page.key):
-        page.notice = str(INCOMPLETE)
-    elif is_sent:
-        started = page.start()
-    if started:
-        return redirect(started)
-    context = _context(page) | {"is_sent": is_sent, "checks_itself": checks_on_load(request, page.look)}
-    return render(request, "sweeps/form.html", context, status=422 if is_sent else 200)
+    return launch_response(request, page, "sweeps/form.html", lambda: _context(page), Sweep.get_absolute_url)
 
 
 @require_POST
@@ -54,7 +39,7 @@ def plan(request: HttpRequest, pk: int) -> HttpResponse:
     """The variations of the form, with their plans. Nothing starts."""
     page = _page(request, get_checkpoint(pk))
     template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
-    return render(request, f"sweeps/{template}", _context(page) | {"is_update": True, "is_sent": True})
+    return render(request, f"sweeps/{template}", _context(page) | {"is_update": True})
 
 
 @viewer_allowed
@@ -78,9 +63,6 @@ def _page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
 
 
 def _context(page: SweepPage) -> dict[str, Any]:
-    pk = page.checkpoint.pk
-    addresses = {
-        "address": reverse("new-sweep", args=[pk]),
-        "plan_address": reverse("new-sweep-plan", args=[pk]),
-    }
-    return context_of(page) | addresses | {"group": page, "varying": page.parts}
+    address, pk = reverse("new-sweep", args=[page.checkpoint.pk]), page.checkpoint.pk
+    plan_address = reverse("new-sweep-plan", args=[pk])
+    return context_of(page) | {"address": address, "own_address": address, "plan_address": plan_address}

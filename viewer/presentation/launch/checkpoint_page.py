@@ -9,14 +9,36 @@ from viewer.engines.protocol import Contents
 from viewer.forms.models import ModelsForm
 from viewer.forms.preflight import PreflightForm
 from viewer.importing import stored_contents
+from viewer.launching.requests import CheckpointRequest
 from viewer.lineage.branch_names import proposed_branch
 from viewer.models import Checkpoint, Project
 from viewer.presentation.launch.checkpoints_part import checkpoints_part
 from viewer.presentation.launch.option_parts import OptionParts, option_parts
-from viewer.presentation.launch.page import Submission
+from viewer.presentation.launch.page import LaunchPage, Started, Submission
 
 # A larger checkpoint takes too long to read only for its cost.
 MAX_BYTES_FOR_COST = 4 * 1024 * 1024
+
+
+class CheckpointPage(LaunchPage[Started]):
+    """The page of a launch from a checkpoint."""
+
+    @property
+    def request(self) -> CheckpointRequest:
+        """The request that the page shows."""
+        raise NotImplementedError
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self.request.checkpoint
+
+    @property
+    def project(self) -> Project | None:
+        return self.request.project
+
+    @property
+    def contents(self) -> Contents:
+        return self.request.contents
 
 
 @dataclass(frozen=True, slots=True)

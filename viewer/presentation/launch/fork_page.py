@@ -8,7 +8,7 @@ from django.forms import Form
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.protocol import kind_of
 from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
 from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
@@ -18,11 +18,11 @@ from viewer.launching.plan_preview import PlanPreview
 from viewer.launching.preview import LaunchPreview
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import preview_resume, resume
-from viewer.models import Checkpoint, Job, Project
-from viewer.presentation.launch.checkpoint_page import Source, source_at
+from viewer.models import Checkpoint, Job
+from viewer.presentation.launch.checkpoint_page import CheckpointPage, Source, source_at
 from viewer.presentation.launch.edit_parts import OutputView, ValuesPart, output_views, values_part
 from viewer.presentation.launch.option_parts import OptionParts
-from viewer.presentation.launch.page import LaunchPage, Submission, preflight_for
+from viewer.presentation.launch.page import Submission, preflight_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,11 @@ class ForkParts:
 
 
 @dataclass(kw_only=True)
-class ForkPage(LaunchPage[Job]):
-    """``retry`` is for the job that it repeats."""
+class ForkPage(CheckpointPage[Job]):
+    """The page with the preview of its request."""
 
     parts: ForkParts
     preview: LaunchPreview
-    retry: Retry | None = None
 
     @property
     def forms(self) -> Sequence[Form]:
@@ -74,7 +73,7 @@ class ForkPage(LaunchPage[Job]):
         return (*values, self.parts.outputs_form, *self.parts.options.forms, self.parts.target)
 
     @property
-    def launch_preview(self) -> LaunchPreview:
+    def checked(self) -> LaunchPreview:
         return self.preview
 
     @property
@@ -88,18 +87,6 @@ class ForkPage(LaunchPage[Job]):
     @property
     def is_fork(self) -> bool:
         return self.kind == Job.Kind.FORK
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        return self.request.checkpoint
-
-    @property
-    def project(self) -> Project | None:
-        return self.request.project
-
-    @property
-    def contents(self) -> Contents:
-        return self.request.contents
 
     @property
     def plan(self) -> PlanPreview:
@@ -116,7 +103,6 @@ class ForkPage(LaunchPage[Job]):
 
     @property
     def waits_for_look(self) -> bool:
-        """Whether only a preflight check that is under way prevents the start."""
         others = self.preview.checks or self.refused or self.form_errors
         return bool(self.look and self.look.is_under_way and not self.can_start and not others)
 
@@ -151,7 +137,7 @@ def fork_page(
     preview = preview_of(request)
     if preview.needs_preflight and not parts.target.errors:
         preview = preview_of(replace(request, preflight=preflight_for(request, preflight)))
-    return ForkPage(key=submission.key, parts=parts, preview=preview, retry=retry)
+    return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry)
 
 
 def preview_of(request: ForkRequest) -> LaunchPreview:

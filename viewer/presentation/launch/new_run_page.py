@@ -13,7 +13,7 @@ from viewer.engines.protocol import kind_of
 from viewer.forms.models import new_models_form, no_models_form
 from viewer.forms.new_run import InputsForm, WriteTargetForm
 from viewer.forms.preflight import PreflightForm
-from viewer.forms.retry import Retry, retry_of_run
+from viewer.forms.retry import retry_of_run
 from viewer.launching.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
 from viewer.launching.new_run import NewRunPreview, new_run, preview_new_run
 from viewer.launching.preflight import preflight_of_new_run
@@ -66,14 +66,13 @@ class NewRunPage(LaunchPage[Job]):
     chosen: Chosen
     parts: NewRunParts
     preview: NewRunPreview | None
-    retry: Retry | None = None
 
     @property
     def forms(self) -> Sequence[Form]:
         return (self.parts.inputs_form, *self.parts.options.forms, self.parts.target)
 
     @property
-    def launch_preview(self) -> NewRunPreview | None:
+    def checked(self) -> NewRunPreview | None:
         return self.preview
 
     @property
@@ -87,6 +86,10 @@ class NewRunPage(LaunchPage[Job]):
     @property
     def again(self) -> Run | None:
         return self.chosen.again
+
+    @property
+    def is_blocked(self) -> bool:
+        return bool(self.against)
 
     @property
     def place_error(self) -> str:
@@ -111,7 +114,7 @@ def new_run_page(location: Location, project: Project, chosen: Chosen, submissio
     if preview and parts.inputs_form.is_bound:
         _show_refused_inputs(parts.inputs_form, preview.checks)
     return NewRunPage(
-        key=submission.key,
+        **submission.page_values,
         location=location,
         project=project,
         chosen=chosen,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -10,7 +10,8 @@ from django.forms import Form
 from django.http import QueryDict
 
 from viewer.forms.preflight import PreflightForm
-from viewer.launching.findings import Findings
+from viewer.forms.retry import Retry
+from viewer.launching.findings import CheckedLaunch, Findings
 from viewer.launching.preflight import preflight_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
@@ -27,6 +28,11 @@ class Submission:
     user: AbstractBaseUser | None
     key: UUID
 
+    @property
+    def page_values(self) -> dict[str, Any]:
+        """The fields that every page has of it."""
+        return {"key": self.key, "is_sent": self.data is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -37,21 +43,16 @@ class FieldError:
     message: str
 
 
-class Preview(Protocol):
-    """What launching says about a request."""
-
-    @property
-    def refusals(self) -> list[Refusal]: ...
-
-    @property
-    def findings(self) -> Findings | None: ...
-
-
 @dataclass(kw_only=True)
 class LaunchPage(Generic[Started]):
-    """``notice`` asks to press the button again. ``refused`` are the reasons that a start was refused for."""
+    """``notice`` asks to press the button again. ``refused`` are the reasons that a start was refused for.
+
+    ``retry`` is for the job that the page repeats.
+    """
 
     key: UUID
+    is_sent: bool
+    retry: Retry | None = None
     notice: str = ""
     refused: list[Refusal] = field(default_factory=list)
 
@@ -61,7 +62,7 @@ class LaunchPage(Generic[Started]):
         raise NotImplementedError
 
     @property
-    def launch_preview(self) -> Preview | None:
+    def checked(self) -> CheckedLaunch | None:
         """The preview of the request; None if there is no request yet."""
         raise NotImplementedError
 
@@ -71,12 +72,12 @@ class LaunchPage(Generic[Started]):
 
     @property
     def look(self) -> Findings | None:
-        return self.launch_preview.findings if self.launch_preview else None
+        return self.checked.findings if self.checked else None
 
     @property
     def refusals(self) -> list[Refusal]:
         """Each reason once, those of an attempted start included."""
-        found = self.launch_preview.refusals if self.launch_preview else []
+        found = self.checked.refusals if self.checked else []
         return list(dict.fromkeys([*found, *self.refused]))
 
     @property
@@ -100,6 +101,21 @@ class LaunchPage(Generic[Started]):
     @property
     def can_start(self) -> bool:
         return not (self.refusals or self.form_errors)
+
+    @property
+    def waits_for_look(self) -> bool:
+        """Whether only a preflight check that is under way prevents the start."""
+        return False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the button cannot be pressed."""
+        return not self.can_start
+
+    @property
+    def shows_refusal(self) -> bool:
+        """Whether the page lists what prevents the start, next to the button."""
+        return self.is_blocked and not self.waits_for_look
 
     @property
     def branch_error(self) -> str:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.forms import Form
 
-from viewer.engines.protocol import Contents
 from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.sweep import SweepForm
@@ -15,10 +14,10 @@ from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations import MAX_VARIATIONS
-from viewer.models import Checkpoint, Job, Project, Sweep
-from viewer.presentation.launch.checkpoint_page import source_at
+from viewer.models import Checkpoint, Job, Sweep
+from viewer.presentation.launch.checkpoint_page import CheckpointPage, source_at
 from viewer.presentation.launch.option_parts import OptionParts
-from viewer.presentation.launch.page import FieldError, LaunchPage, Submission, preflight_for
+from viewer.presentation.launch.page import FieldError, Submission, preflight_for
 from viewer.presentation.launch.variation_parts import VariationPart, dimension_fields, variation_parts
 
 
@@ -52,7 +51,7 @@ class SweepParts:
 
 
 @dataclass(kw_only=True)
-class SweepPage(LaunchPage[Sweep]):
+class SweepPage(CheckpointPage[Sweep]):
     """``parts`` holds what all forks have in common, and what they differ in."""
 
     parts: SweepParts
@@ -66,7 +65,7 @@ class SweepPage(LaunchPage[Sweep]):
         return (*self.parts.options.forms, self.parts.target)
 
     @property
-    def launch_preview(self) -> SweepPreview:
+    def checked(self) -> SweepPreview:
         return self.preview
 
     @property
@@ -74,16 +73,8 @@ class SweepPage(LaunchPage[Sweep]):
         return self.preview.request
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        return self.request.checkpoint
-
-    @property
-    def project(self) -> Project | None:
-        return self.request.project
-
-    @property
-    def contents(self) -> Contents:
-        return self.request.contents
+    def shows_refusal(self) -> bool:
+        return bool(self.against or (self.is_sent and not self.can_start))
 
     @property
     def most(self) -> int:
@@ -130,4 +121,4 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
     preview = preview_sweep(request)
     if preview.needs_preflight and not target.errors.get("entry_point"):
         preview = preview_sweep(replace(request, preflight=preflight_for(request, preflight)))
-    return SweepPage(key=submission.key, parts=parts, preview=preview)
+    return SweepPage(**submission.page_values, parts=parts, preview=preview)
