@@ -6,8 +6,9 @@ export PORT DATA_DIR PYTHON VERSIONS ROWS
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
 
-setup: web ## Create both environments and install the requirements
+setup: web ## Create the environments and install the requirements
 	@scripts/environment demo/.venv requirements.txt
+	@scripts/environment demo/support/.venv requirements.txt
 
 demo: setup ## Run the demo project and serve the dashboard
 	@scripts/system-packages dot

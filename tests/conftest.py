@@ -80,6 +80,15 @@ def engine_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def graph_python() -> Path:
+    """Return the interpreter with LangGraph: FORKLINE_GRAPH_PYTHON, or the support demo's environment."""
+    named = os.environ.get("FORKLINE_GRAPH_PYTHON")
+    python = Path(named) if named else ROOT / "demo/support/.venv/bin/python"
+    assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_GRAPH_PYTHON"
+    return python
+
+
+@pytest.fixture(scope="session")
 def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
     """Return the same interpreter with a process that has imported CrewAI and forks for each run."""
     # A run writes no bytecode: without it, each of them would compile the runner.

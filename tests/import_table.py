@@ -167,6 +167,16 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
     },
     "viewer/runners/crewai_runner.py": {"forkline_crewai", "forkline_runner"},
+    "viewer/runners/forkline_langgraph": {
+        "forkline_guard",
+        "forkline_langgraph",
+        "forkline_runner",
+        "langchain_core",
+        "langgraph",
+        "ormsgpack",
+        "viewer.jobs.spool",
+    },
+    "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},
     "viewer/models": DJANGO | {"viewer.messages.message"},
     "viewer/importing": DJANGO
     | {

@@ -82,12 +82,14 @@ def test_only_urls_imports_views() -> None:
 
 
 def test_only_the_runner_imports_an_engine() -> None:
-    importers = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "viewer").rglob("*.py")
-        if any(module.split(".")[0] == "crewai" for module in imported_modules(path))
-    }
-    assert all(path.startswith("viewer/runners/forkline_crewai/") for path in importers), importers
+    engines = {"crewai": "forkline_crewai", "langgraph": "forkline_langgraph"}
+    for engine, runner in engines.items():
+        importers = {
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / "viewer").rglob("*.py")
+            if any(module.split(".")[0] == engine for module in imported_modules(path))
+        }
+        assert all(path.startswith(f"viewer/runners/{runner}/") for path in importers), importers
 
 
 def test_what_runners_share_names_no_unit_of_an_engine() -> None:

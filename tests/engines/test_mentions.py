@@ -10,6 +10,10 @@ OWN = (
     "viewer/engines/crewai/",
     "viewer/runners/forkline_crewai/",
     "viewer/runners/crewai_runner.py",
+    # LangGraph calls the calls of nodes tasks.
+    "viewer/engines/langgraph/",
+    "viewer/runners/forkline_langgraph/",
+    "viewer/messages/catalog/runner_langgraph.py",
     "viewer/migrations/",
     # The texts of its messages.
     "viewer/messages/catalog/crewai_",

@@ -22,7 +22,12 @@ tool_started           tool, agent, arguments
 tool_completed         tool, agent
 tool_failed            tool, agent, error
 text                   text (streamed since the last event of this kind), agent
-checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger
+node_started           node (its name, below the nodes whose graphs it is in), id, step
+node_completed         node, id, output (its first 2,000 characters)
+node_failed            node, id, error
+node_interrupted       node, id (it waits for a person)
+custom                 value (what a node has streamed, as text)
+checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger; also thread, namespace
 checkpoint_failed      error, moved (whether the location was renamed or replaced)
 warning                message; also words, as for ``ended``
 question               number (from 1), kind, prompt, context (see Question in models)
@@ -131,6 +136,9 @@ class Options(TypedDict, total=False):
     ``models``: the model for an agent's role, or for all under ``*``.
     ``cache_warmup``: parallel, sequential or shared_prefix.
     ``limits``: the run's own maximum of tokens, seconds and steps.
+    ``as_node``: the node that an edit of the state stands for. ``replace``: the channels whose edited value
+    replaces what their reducer would add it to. ``answers``: by an interrupt's id, or under an empty one if
+    only one waits. ``thread``: the one that a new run continues.
     """
 
     checkpoints: CheckpointSettings
@@ -139,6 +147,10 @@ class Options(TypedDict, total=False):
     cache_warmup: str
     limits: dict[str, float]
     accepted: list[str]
+    as_node: str
+    replace: list[str]
+    answers: dict[str, Any]
+    thread: str
 
 
 class Permissions(TypedDict, total=False):

@@ -8,6 +8,7 @@ from viewer.messages.catalog import (
     runner,
     runner_crewai,
     runner_crewai_restore,
+    runner_langgraph,
     stores,
 )
 from viewer.messages.marking import gettext_noop as _
@@ -21,5 +22,6 @@ CATALOG: dict[str, str] = {
     **runner.MESSAGES,
     **runner_crewai.MESSAGES,
     **runner_crewai_restore.MESSAGES,
+    **runner_langgraph.MESSAGES,
     **stores.MESSAGES,
 }

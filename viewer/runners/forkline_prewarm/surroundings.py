@@ -108,6 +108,7 @@ def top_names() -> set[str]:
     """Return the top-level names of the loaded modules."""
     return {name.partition(".")[0] for name in sys.modules} - {
         "forkline_crewai",
+        "forkline_langgraph",
         "forkline_prewarm",
         "forkline_runner",
     }

@@ -1,0 +1,133 @@
+"""Records threads of the graphs project with LangGraph, and runs its runner on a job folder."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.engine_runs.runs import Ended, ended
+from viewer.jobs.spool import REQUEST, answer_name
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUNNER = ROOT / "viewer/runners/langgraph_runner.py"
+PROJECT = Path(__file__).resolve().parent / "projects/graphs"
+# The file that nodes add their names to, and the store.
+NODES, STORE = "nodes", "threads.sqlite"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What a project's environment file and a worker give a runner."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "NODES_FILE": str(folder / NODES),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def record(python: Path, folder: Path, graph: str, thread: str, given: Any) -> None:
+    """Run a graph on a thread of the folder's store, as its user would."""
+    arguments = [str(folder / STORE), graph, thread, json.dumps(given)]
+    done = subprocess.run(
+        [python, PROJECT / "record.py", *arguments],
+        cwd=PROJECT,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def checkpoints(folder: Path, thread: str, namespace: str = "") -> list[str]:
+    """The ids of a thread's checkpoints, oldest first."""
+    with closing(sqlite3.connect(f"file:{folder / STORE}?mode=ro&immutable=1", uri=True)) as connection:
+        rows = connection.execute(
+            "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY 1",
+            (thread, namespace),
+        )
+        return [str(row[0]) for row in rows]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """A hash of the store and of every file beside it that belongs to it."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob(f"{STORE}*"))
+    }
+
+
+class Graphs:
+    """Runs jobs on the threads in a folder."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self.python, self.folder = python, folder
+        self.store = folder / STORE
+        self._jobs = 0
+
+    def nodes(self) -> list[str]:
+        """The nodes that ran since the last call, in alphabetical order."""
+        path = self.folder / NODES
+        ran = sorted(path.read_text().split()) if path.exists() else []
+        path.unlink(missing_ok=True)
+        return ran
+
+    def request(
+        self,
+        kind: str,
+        graph: str,
+        thread: str = "",
+        at: int = -1,
+        *,
+        state: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        steps: Sequence[str] = (),
+        **options: Any,
+    ) -> dict[str, Any]:
+        """What asks for a job, as the form or the terminal makes it. ``at`` is the checkpoint's position."""
+        chosen = {"id": "", "source": ""}
+        if kind != "run":
+            found = checkpoints(self.folder, thread)[at]
+            chosen = {"id": found, "source": f"{self.store}#{thread}/{found}"}
+        return {
+            "job": str(uuid.uuid4()),
+            "kind": kind,
+            "checkpoint": chosen,
+            "location": {"path": str(self.store), "provider": "sqlite"},
+            "entity": "graph",
+            "name": graph,
+            "branch": "what-if",
+            "inputs": inputs or {},
+            "outputs": {},
+            "state": state,
+            "steps": [{"task": step, "action": "runs"} for step in steps],
+            "folder": str(PROJECT),
+            "entry_point": f"graphs:{graph}",
+            "entry_points": [f"graphs:{graph}"],
+            "options": options | ({"thread": thread} if kind == "run" and thread else {}),
+        }
+
+    def run(self, request: dict[str, Any], *answers: str) -> Ended:
+        """Run a job to its end; its questions get these answers."""
+        self._jobs += 1
+        folder = self.folder / f"job-{self._jobs}"
+        folder.mkdir()
+        (folder / REQUEST).write_text(json.dumps(request))
+        for number, text in enumerate(answers, 1):
+            (folder / answer_name(number)).write_text(json.dumps({"text": text}))
+        self.nodes()
+        with open(folder / "log.txt", "wb") as log:
+            child = subprocess.Popen(
+                [self.python, RUNNER, folder],
+                cwd=folder,
+                env=environment(self.folder),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return ended(folder, child)

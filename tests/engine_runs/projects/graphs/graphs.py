@@ -1,0 +1,111 @@
+"""Small graphs. Each node that runs adds its name to the file that NODES_FILE names."""
+
+import operator
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import interrupt
+
+
+@dataclass
+class Ticket:
+    """A class of the project, as checkpoints name it."""
+
+    number: int
+    title: str
+
+
+class State(TypedDict, total=False):
+    topic: str
+    ticket: Ticket
+    notes: Annotated[list[str], operator.add]
+    decision: str
+
+
+def ran(name: str) -> None:
+    with open(os.environ["NODES_FILE"], "a") as file:
+        file.write(f"{name}\n")
+
+
+def node(name: str) -> Any:
+    """A node that notes its name and the topic."""
+
+    def run(state: State) -> State:
+        ran(name)
+        if (Path(os.environ["NODES_FILE"]).parent / f"fail-{name}").exists():
+            raise ValueError(f"{name} fails")
+        return {"notes": [f"{name} on {state.get('topic')}"]}
+
+    return run
+
+
+def fan_graph() -> StateGraph:
+    """``left`` and ``right`` side by side, then ``end``."""
+    graph = StateGraph(State)
+    for name in ("start", "left", "right", "end"):
+        graph.add_node(name, node(name))
+    graph.add_edge(START, "start")
+    graph.add_edge("start", "left")
+    graph.add_edge("start", "right")
+    graph.add_edge(["left", "right"], "end")
+    graph.add_edge("end", END)
+    return graph
+
+
+def approve(state: State) -> State:
+    ran("approve")
+    return {"decision": interrupt({"question": f"Publish {state.get('topic')}?", "options": ["yes", "no"]})}
+
+
+def chosen(state: State) -> str:
+    return "publish" if state["decision"] == "yes" else "drop"
+
+
+def approval_graph() -> StateGraph:
+    """``draft``, then a person's approval, then ``publish`` or ``drop``."""
+    graph = StateGraph(State)
+    for name in ("draft", "publish", "drop"):
+        graph.add_node(name, node(name))
+    graph.add_node("approve", approve)
+    graph.add_edge(START, "draft")
+    graph.add_edge("draft", "approve")
+    graph.add_conditional_edges("approve", chosen, ["publish", "drop"])
+    return graph
+
+
+def nested_graph() -> StateGraph:
+    """``before``, then the approval graph as a subgraph, then ``after``."""
+    graph = StateGraph(State)
+    graph.add_node("before", node("before"))
+    graph.add_node("inner", approval_graph().compile())
+    graph.add_node("after", node("after"))
+    graph.add_edge(START, "before")
+    graph.add_edge("before", "inner")
+    graph.add_edge("inner", "after")
+    return graph
+
+
+async def wait(state: State) -> State:
+    ran("wait")
+    return {"notes": [f"wait on {state.get('topic')}"]}
+
+
+def awaited_graph() -> StateGraph:
+    graph = StateGraph(State)
+    graph.add_node("wait", wait)
+    graph.add_node("last", node("last"))
+    graph.add_edge(START, "wait")
+    graph.add_edge("wait", "last")
+    return graph
+
+
+builder = fan_graph()
+fan, approval = fan_graph().compile(), approval_graph().compile()
+nested, awaited = nested_graph().compile(), awaited_graph().compile()
+
+
+async def make_graph(config: dict[str, Any]) -> Any:
+    return fan_graph().compile(name=config["configurable"]["thread_id"])

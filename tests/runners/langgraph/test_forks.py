@@ -1,0 +1,109 @@
+"""Forks of LangGraph's threads: on a copy, so that the thread stays as it is."""
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from tests.engine_runs.graphs import Graphs, checkpoints, digests
+
+pytestmark = pytest.mark.engine
+
+
+def values_of(result: str) -> dict[str, Any]:
+    """The values that a run ended with."""
+    values: dict[str, Any] = json.loads(result)
+    return values
+
+
+def test_a_fork_leaves_every_byte_of_the_store_as_it_was(graphs: Graphs) -> None:
+    before = digests(graphs.folder)
+    end = graphs.run(graphs.request("fork", "fan", "fan", 1)).end
+    assert end["status"] == "succeeded", end
+    assert digests(graphs.folder) == before
+
+
+def test_a_fork_of_a_store_that_another_process_writes_to_reads_its_log(graphs: Graphs) -> None:
+    writer = sqlite3.connect(graphs.store)
+    writer.execute("PRAGMA journal_mode=WAL")
+    writer.execute("UPDATE checkpoints SET metadata = metadata")
+    writer.commit()
+    before = digests(graphs.folder)
+    assert len(before) == 3
+    assert graphs.run(graphs.request("fork", "fan", "fan", 1)).end["status"] == "succeeded"
+    assert digests(graphs.folder) == before
+    writer.close()
+
+
+def test_a_fork_with_an_edited_channel_runs_only_what_is_next(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("fork", "fan", "fan", 2, state={"topic": "dogs"}))
+    assert values_of(ended.end["result"])["notes"] == [
+        "start on cats",
+        "left on dogs",
+        "right on dogs",
+        "end on dogs",
+    ]
+    assert graphs.nodes() == ["end", "left", "right"]
+    started = [event["node"] for event in ended.of("node_started")]
+    assert sorted(started) == ["end", "left", "right"]
+    assert ended.of("checkpoint")[0]["parent"] == checkpoints(graphs.folder, "fan")[2]
+
+
+def test_what_a_reducer_adds_to_is_replaced_if_a_person_says_so(graphs: Graphs) -> None:
+    added = graphs.run(graphs.request("fork", "fan", "fan", 2, state={"notes": ["mine"]}))
+    assert values_of(added.end["result"])["notes"][:2] == ["start on cats", "mine"]
+    replaced = graphs.run(
+        graphs.request("fork", "fan", "fan", 2, state={"notes": ["mine"]}, replace=["notes"])
+    )
+    assert values_of(replaced.end["result"])["notes"][0] == "mine"
+
+
+def test_an_edited_object_keeps_its_class(graphs: Graphs) -> None:
+    ticket = {"__type__": "graphs.Ticket", "fields": {"number": 7, "title": "lamp"}}
+    ended = graphs.run(graphs.request("fork", "fan", "fan", 2, state={"ticket": ticket}))
+    assert values_of(ended.end["result"])["ticket"] == "Ticket(number=7, title='lamp')"
+
+
+def test_a_change_after_parallel_nodes_needs_to_know_which_made_it(graphs: Graphs) -> None:
+    unclear = graphs.run(graphs.request("fork", "fan", "fan", 3, state={"topic": "dogs"}))
+    assert "As node" in unclear.end["error"] and graphs.nodes() == []
+    clear = graphs.run(graphs.request("fork", "fan", "fan", 3, state={"topic": "dogs"}, as_node="end"))
+    assert clear.end["status"] == "succeeded" and graphs.nodes() == ["end"]
+
+
+def test_a_fork_whose_graph_would_run_something_else_than_planned_is_refused(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("fork", "fan", "fan", 3, steps=["left"]))
+    assert "the plan says left" in ended.end["error"] and graphs.nodes() == []
+    as_planned = graphs.run(graphs.request("fork", "fan", "fan", 2, steps=["left", "right"]))
+    assert as_planned.end["status"] == "succeeded"
+
+
+def test_two_answers_to_one_interrupt_make_two_branches(graphs: Graphs) -> None:
+    before = digests(graphs.folder)
+    for answer, follows in (("yes", "publish"), ("no", "drop")):
+        ended = graphs.run(graphs.request("fork", "approval", "approval"), answer)
+        (question,) = ended.of("question")
+        assert question["prompt"] == "Publish cats?" and question["context"]["choices"] == ["yes", "no"]
+        assert graphs.nodes() == ["approve", follows]
+        assert values_of(ended.end["result"])["decision"] == answer
+    assert digests(graphs.folder) == before
+
+
+def test_a_thread_that_was_answered_gets_another_answer_in_a_fork(graphs: Graphs) -> None:
+    graphs.run(graphs.request("resume", "approval", "approval", answers={"": "yes"}))
+    waiting = len(checkpoints(graphs.folder, "approval")) - 3
+    ended = graphs.run(graphs.request("fork", "approval", "approval", waiting), "no")
+    assert graphs.nodes() == ["approve", "approve", "drop"]
+    assert values_of(ended.end["result"])["decision"] == "no"
+
+
+def test_a_fork_continues_inside_an_interrupted_subgraph(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("fork", "nested", "nested"), "no")
+    assert graphs.nodes() == ["after", "approve", "drop"]
+    assert "inner/approve" in [event["node"] for event in ended.of("node_started")]
+
+
+def test_a_fork_from_the_first_checkpoint_runs_everything(graphs: Graphs) -> None:
+    assert graphs.run(graphs.request("fork", "fan", "fan", 0)).end["status"] == "succeeded"
+    assert graphs.nodes() == ["end", "left", "right", "start"]

@@ -1,0 +1,75 @@
+"""Messages of LangGraph's runner. The runner reads this file by its path, so it imports nothing."""
+
+
+def _(text: str) -> str:
+    """The text itself: this marks it for makemessages."""
+    return text
+
+
+MESSAGES = {
+    "langgraph.answer_and_edit": _(
+        "A fork can either answer an interrupt or change the state: a change of the state makes the node ask "
+        "again."
+    ),
+    "langgraph.answers_do_not_fit": _(
+        "The answers do not fit what waits. Give one answer for each of these interrupts: %(ids)s"
+    ),
+    "langgraph.as_node_missing": _(
+        "Several nodes ran in the step before this checkpoint, so it is unclear which of them the change "
+        "stands for. Choose one with “As node”: %(nodes)s"
+    ),
+    "langgraph.async_context_manager": _(
+        "The entry point is an async context manager, which cannot be opened here. Name one that returns the "
+        "graph."
+    ),
+    "langgraph.checkpoint_deleted": _(
+        "The checkpoint %(checkpoint)s is not in the store any more. Import the location again."
+    ),
+    "langgraph.edit_failed": _("The graph does not accept the edited state: %(kind)s: %(error)s"),
+    "langgraph.entry_point_failed": _("The entry point %(entry_point)s failed: %(kind)s: %(error)s"),
+    "langgraph.entry_point_not_graph": _(
+        "The entry point %(entry_point)s makes a %(found)s, not a graph of LangGraph."
+    ),
+    "langgraph.foreign_database": _(
+        "%(path)s is a database without LangGraph's tables. Nothing was written to it."
+    ),
+    "langgraph.location_is_link": _("%(path)s is a link now, to %(place)s. Nothing has run."),
+    "langgraph.needs_entry_point": _(
+        "A graph needs its own code to run: choose its entry point, or add it to the project."
+    ),
+    "langgraph.no_such_channel": _("The graph has no channels named %(channels)s."),
+    "langgraph.no_such_node": _("The graph has no node named %(node)s."),
+    "langgraph.not_installed": _(
+        "%(package)s is not installed for %(python)s. Install it there, or choose the Python of the project."
+    ),
+    "langgraph.not_the_head": _(
+        "Only the last checkpoint of a thread can be resumed. Fork this one instead: a fork leaves the "
+        "thread as it is."
+    ),
+    "langgraph.nothing_left": _("Nothing is left to run in this thread."),
+    "langgraph.nothing_waits": _("No interrupt waits for an answer at this checkpoint."),
+    "langgraph.only_sqlite": _("Only a thread in a SQLite store can be run."),
+    "langgraph.opaque_value": _("A value that cannot be decoded cannot be edited."),
+    "langgraph.plan_differs": _(
+        "Nothing has run: the graph would run %(found)s next, and the plan says %(planned)s. The project's "
+        "code may have changed since the checkpoint was written."
+    ),
+    "langgraph.several_interrupts": _(
+        "Several interrupts wait at once, and this version of LangGraph cannot tell their answers apart. "
+        "Install a newer one."
+    ),
+    "langgraph.state_unreadable": _("The graph cannot read the checkpoint: %(kind)s: %(error)s"),
+    "langgraph.stopped_before": _("The run stopped at a breakpoint of the graph, before: %(nodes)s"),
+    "langgraph.store_unreadable": _("The store %(path)s cannot be read: %(error)s"),
+    "langgraph.subgraph_not_forkable": _(
+        "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."
+    ),
+    "langgraph.type_not_editable": _("A value of the type %(type)s cannot be made from what was typed."),
+    "langgraph.value_encrypted": _(
+        "A value of %(what)s is encrypted (%(type)s), so it cannot be checked before it is loaded."
+    ),
+    "langgraph.value_unreadable": _("A value of %(what)s cannot be decoded: %(error)s"),
+    "langgraph.version_too_old": _(
+        "LangGraph %(version)s is too old: %(oldest)s or newer is needed for %(python)s."
+    ),
+}

@@ -1,0 +1,92 @@
+"""Calls of models and tools as events of the spool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+
+MAX_ARGUMENTS = 1000
+MAX_ERROR = 2000
+# Raised where a run waits for a person: no failure.
+WAITS = {"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand"}
+
+
+class Calls(BaseCallbackHandler):  # type: ignore[misc]
+    """Reports each call of a model or a tool, with the node that makes it."""
+
+    # Called in the thread of the call, so that a limit can interrupt it.
+    run_inline = True
+    raise_error = False
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._tokens = 0
+        # The model and node of each call under way, and the name of each tool.
+        self._models: dict[UUID, tuple[str, str]] = {}
+        self._tools: dict[UUID, tuple[str, str]] = {}
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **given: Any) -> None:
+        self._model_started(serialized, run_id, given)
+
+    def on_llm_start(self, serialized: Any, prompts: Any, *, run_id: UUID, **given: Any) -> None:
+        self._model_started(serialized, run_id, given)
+
+    def _model_started(self, serialized: Any, run_id: UUID, given: dict[str, Any]) -> None:
+        metadata = given.get("metadata") or {}
+        name = metadata.get("ls_model_name") or given.get("name") or (serialized or {}).get("name") or ""
+        self._models[run_id] = str(name), _node(metadata)
+        self._reporter.write("model_started", model=str(name), agent=_node(metadata))
+
+    def on_llm_new_token(self, token: Any, *, run_id: UUID, **given: Any) -> None:
+        if isinstance(token, str) and token:
+            self._reporter.stream(token, self._models.get(run_id, ("", ""))[1])
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **given: Any) -> None:
+        model, agent = self._models.pop(run_id, ("", ""))
+        used = _tokens_in(response)
+        self._tokens += used
+        self._reporter.write(
+            "model_completed", model=model, agent=agent, tokens=used, total_tokens=self._tokens
+        )
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
+        model, agent = self._models.pop(run_id, ("", ""))
+        self._reporter.write("model_failed", model=model, agent=agent, error=shortened(str(error), MAX_ERROR))
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **given: Any) -> None:
+        name = str((serialized or {}).get("name") or given.get("name") or "")
+        self._tools[run_id] = name, _node(given.get("metadata") or {})
+        arguments = shortened(str(input_str), MAX_ARGUMENTS)
+        self._reporter.write("tool_started", tool=name, agent=self._tools[run_id][1], arguments=arguments)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **given: Any) -> None:
+        name, agent = self._tools.pop(run_id, ("", ""))
+        self._reporter.write("tool_completed", tool=name, agent=agent)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
+        name, agent = self._tools.pop(run_id, ("", ""))
+        if type(error).__name__ not in WAITS:
+            text = shortened(str(error), MAX_ERROR)
+            self._reporter.write("tool_failed", tool=name, agent=agent, error=text)
+
+
+def _node(metadata: Any) -> str:
+    return str(metadata.get("langgraph_node") or "")
+
+
+def _tokens_in(response: Any) -> int:
+    """The tokens of one call: as the message says, else as the provider's output does."""
+    for generations in getattr(response, "generations", None) or []:
+        for generation in generations:
+            usage = getattr(getattr(generation, "message", None), "usage_metadata", None) or {}
+            if usage.get("total_tokens"):
+                return int(usage["total_tokens"])
+    output = getattr(response, "llm_output", None) or {}
+    return int((output.get("token_usage") or {}).get("total_tokens") or 0)

@@ -1,0 +1,84 @@
+"""What a graph streams as events of the spool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+
+# The mode that every version has. It reports tasks, their results and checkpoints.
+MODES = ["debug", "custom"]
+MAX_OUTPUT = 2000
+
+
+class Progress:
+    """Reports the tasks of a graph and of the graphs inside it.
+
+    A unit is a node: its name, after the names of the nodes whose subgraphs it is in. If a node runs several
+    times in one step, as with ``Send``, the further ones are numbered.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        # Tasks that had finished before: the engine streams them too, and uses their stored writes.
+        self._finished: set[str] = set()
+        self._units: dict[str, str] = {}
+        self._in_step: dict[tuple[str, int], int] = {}
+
+    def report(self, namespace: Sequence[str], mode: str, part: Any) -> None:
+        """Report one streamed part."""
+        if mode == "custom":
+            self._reporter.write("custom", value=shown(part))
+            return
+        payload, kind = part.get("payload") or {}, part.get("type")
+        if kind == "checkpoint":
+            self._finished |= {str(task["id"]) for task in payload.get("tasks") or [] if "result" in task}
+        elif kind == "task" and payload["id"] not in self._finished:
+            unit = self._unit_of(namespace, payload, int(part.get("step") or 0))
+            self._reporter.write(
+                "node_started", node=unit, id=payload["id"], step=part.get("step"), description=unit
+            )
+        elif kind == "task_result":
+            self._report_result(payload)
+
+    def _report_result(self, payload: Mapping[str, Any]) -> None:
+        unit, task = self._units.get(payload["id"], str(payload["name"])), payload["id"]
+        if payload.get("error"):
+            self._reporter.write("node_failed", node=unit, id=task, error=shown(payload["error"]))
+        elif payload.get("interrupts"):
+            self._reporter.write("node_interrupted", node=unit, id=task)
+        else:
+            result = payload.get("result")
+            self._reporter.write("node_completed", node=unit, id=task, output=shown(result))
+
+    def _unit_of(self, namespace: Sequence[str], payload: Mapping[str, Any], step: int) -> str:
+        name = "/".join([*(part.partition(":")[0] for part in namespace), str(payload["name"])])
+        task = str(payload["id"])
+        if task not in self._units:
+            number = self._in_step[name, step] = self._in_step.get((name, step), 0) + 1
+            self._units[task] = name if number == 1 else f"{name} {number}"
+        return self._units[task]
+
+
+def shown(value: Any) -> str:
+    """A value as text for an event, shortened."""
+    if isinstance(value, BaseException):
+        return shortened(f"{type(value).__name__}: {value}", MAX_OUTPUT)
+    if isinstance(value, str):
+        return shortened(value, MAX_OUTPUT)
+    return shortened(json.dumps(value, default=plain, ensure_ascii=False), MAX_OUTPUT)
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON does not know, as one that it does."""
+    for name in ("model_dump", "_asdict"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)

@@ -1,0 +1,225 @@
+"""Runs, resumes or forks a graph, as a job's request says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forkline_langgraph import scratch_store, source_store
+from forkline_langgraph.effects import Loadable
+from forkline_langgraph.source_store import Address, Value
+from forkline_runner import effects as accepted_effects
+from forkline_runner import project
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_langgraph.running import Running
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+ENGINE = "langgraph"
+# The package of the saver that the scratch store is written with.
+SAVER = "langgraph-checkpoint-sqlite"
+# The first version whose checkpoints are known.
+MIN_ENGINE = "0.2.76"
+
+
+def run(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
+    _isolate()
+    if request["kind"] in ("preflight", "effects"):
+        from forkline_langgraph import preflight
+
+        return preflight.check(request, scratch, reporter)
+    report_start(reporter)
+    if not request["entry_point"]:
+        raise Refused("langgraph.needs_entry_point")
+    refuse_other_location(request)
+    try:
+        if request["kind"] == "fork":
+            return _fork(request, scratch, reporter)
+        return _on_own_store(request, scratch, reporter)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Run on a copy in a scratch store: the thread in the user's store stays as it is."""
+    project.enter(request["folder"])
+    with source_store.opened(Path(request["location"]["path"]), scratch) as source:
+        address = source_store.address_of(source, request)
+        if address.namespace:
+            raise Refused("langgraph.subgraph_not_forkable")
+        loadable = checked(request, values_to_load(source, address))
+        store = scratch.parent / scratch_store.STORE
+        with closing(scratch_store.created(store)) as target, graph_of(request, address.thread) as graph:
+            from forkline_langgraph import saver
+
+            made = saver.saver_on(target, store, loadable, None, request["branch"])
+            scratch_store.fill(source, target, address, with_ancestors=stores_changes_only(graph))
+            made.reporter = reporter
+            running = _running(graph, made, address.thread, reporter)
+            given = _prepare(running, request, loadable)
+            return running.to_end(given)
+
+
+def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
+    """Apply a fork's edits, and check that the nodes of the plan run next. Return what the run is given."""
+    from langgraph.types import Command
+
+    from forkline_langgraph import edits, interrupts
+
+    options = request.get("options") or {}
+    values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
+    as_node, answers = options.get("as_node") or None, options.get("answers") or {}
+    given = (
+        Command(resume=interrupts.resumption(answers, interrupts.waiting_in(running.state())))
+        if answers
+        else None
+    )
+    if values or as_node:
+        if answers:
+            raise Refused("langgraph.answer_and_edit")
+        edits.apply(running, values, set(options.get("replace") or []), as_node)
+    following = list(running.state().next)
+    planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
+    from forkline_langgraph.running import units_of
+
+    if planned and sorted(planned) != sorted(units_of(following)) and not (values or as_node):
+        raise Refused("langgraph.plan_differs", planned=", ".join(planned), found=", ".join(following))
+    running.report_steps(following)
+    return given
+
+
+def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Continue a thread of the user's store, or start one there."""
+    path = Path(request["location"]["path"])
+    thread, values = _thread(request, scratch)
+    project.enter(request["folder"])
+    loadable = checked(request, values)
+    with (
+        closing(sqlite3.connect(path, check_same_thread=False)) as connection,
+        graph_of(request, thread) as graph,
+    ):
+        from forkline_langgraph import saver
+
+        made = saver.saver_on(connection, path, loadable, reporter, request["branch"])
+        running = _running(graph, made, thread, reporter)
+        return running.to_end(_given(running, request, loadable))
+
+
+def _given(running: Running, request: Request, loadable: Loadable) -> Any:
+    """What a thread of the user's store continues with: a new run's input, answers, or nothing."""
+    from langgraph.types import Command
+
+    from forkline_langgraph import edits, interrupts
+
+    if request["kind"] == "run":
+        return {name: edits.typed(value, loadable) for name, value in request["inputs"].items()}
+    state = running.state()
+    if not state.next:
+        raise Refused("langgraph.nothing_left")
+    running.report_steps(list(state.next))
+    options = request.get("options") or {}
+    answers = options.get("answers") or {}
+    if not answers:
+        return None
+    return Command(resume=interrupts.resumption(answers, interrupts.waiting_in(state)))
+
+
+def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
+    """The thread that a run continues or starts, and the values that it loads. Raises Refused."""
+    path = Path(request["location"]["path"])
+    is_new = request["kind"] == "run"
+    wanted = str((request.get("options") or {}).get("thread") or "")
+    if is_new and (not wanted or not path.exists() or not path.stat().st_size):
+        return wanted or str(uuid.uuid4()), []
+    with source_store.opened(path, scratch) as source:
+        if is_new:
+            head = source_store.head_of(source, wanted)
+            return wanted, values_to_load(source, Address(wanted, "", head)) if head else []
+        address = source_store.address_of(source, request)
+        if address.namespace or address.id != source_store.head_of(source, address.thread):
+            raise Refused("langgraph.not_the_head")
+        return address.thread, values_to_load(source, address)
+
+
+def values_to_load(source: sqlite3.Connection, address: Address) -> list[Value]:
+    """Every stored value that a run from this checkpoint may load."""
+    tasks = scratch_store.unfinished_tasks(source_store.writes_of(source, address))
+    inner = source_store.inner_checkpoints(source, address, tasks)
+    return [value for one in (address, *inner) for value in source_store.values_at(source, one)]
+
+
+def checked(request: Request, values: list[Value]) -> Loadable:
+    """What the run may load. Raises Refused if the checkpoint has effects that nobody has accepted."""
+    loadable = Loadable(request)
+    accepted_effects.refuse_unaccepted(loadable.effects_in(values), request)
+    loadable.pin_modules()
+    return loadable
+
+
+def graph_of(request: Request, thread: str) -> Any:
+    """A context with the graph of the request's entry point."""
+    from forkline_langgraph import entry_points
+
+    return entry_points.made_by(request["entry_point"], {"configurable": {"thread_id": thread}})
+
+
+def _running(graph: Any, made: Any, thread: str, reporter: Reporter) -> Running:
+    from forkline_langgraph.callbacks import Calls
+    from forkline_langgraph.running import Running as Made
+
+    config = {"configurable": {"thread_id": thread}, "callbacks": [Calls(reporter)]}
+    return Made(graph.copy(update={"checkpointer": made}), config, reporter)
+
+
+def stores_changes_only(graph: Any) -> bool:
+    """Whether a channel of the graph is not whole in a checkpoint, but made of those before."""
+    return any(type(channel).__name__ == "DeltaChannel" for channel in graph.channels.values())
+
+
+def refuse_other_location(request: Request) -> None:
+    """Raise Refused if the store's path has become a link: the run would read or write elsewhere."""
+    path = Path(request["location"]["path"])
+    if request["location"]["provider"] != "sqlite":
+        raise Refused("langgraph.only_sqlite")
+    if path.resolve() != path:
+        raise Refused("langgraph.location_is_link", path=path, place=path.resolve())
+
+
+def report_start(reporter: Reporter) -> str:
+    """Report the versions. Return the engine's. Raises Refused if it, or its SQLite saver, is missing."""
+    try:
+        version = importlib.metadata.version(ENGINE)
+        importlib.metadata.version(SAVER)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise Refused("langgraph.not_installed", package=error.name, python=sys.executable) from error
+    if project.is_older(version, MIN_ENGINE):
+        raise Refused("langgraph.version_too_old", version=version, oldest=MIN_ENGINE, python=sys.executable)
+    reporter.write(
+        "started",
+        pid=os.getpid(),
+        engine="LangGraph",
+        engine_version=version,
+        python_version=platform.python_version(),
+    )
+    return version
+
+
+def _isolate() -> None:
+    """Have the engine load only what is allowed, and send no traces without the project's own settings."""
+    # Read once, when the engine is imported.
+    os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+
+
+def flush() -> None:
+    """Do nothing: the engine stores each checkpoint before it streams it, and waits for the last one."""

@@ -1,0 +1,129 @@
+"""The preflight check: what loading a checkpoint would import, and what its graph would run. Nothing runs.
+
+The first phase lists the effects and imports nothing that the checkpoint names. If a person has accepted all
+of them, the second phase imports the project's code and reads the checkpoint from a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forkline_langgraph import job, scratch_store, source_store
+from forkline_langgraph.effects import Loadable
+from forkline_langgraph.source_store import Address
+from forkline_runner import effects as accepted_effects
+from forkline_runner import placeholders, project
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.jobs.spool import Request
+
+Report = dict[str, Any]
+# The page that requested it stops waiting much earlier. An import that never ends must not run forever.
+MAX_SECONDS = 600
+MAX_NAMES = 60
+
+
+def check(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Report the findings in one event. Reasons that block the run are findings, not failures."""
+    ending = threading.Timer(MAX_SECONDS, os._exit, (1,))
+    ending.daemon = True
+    ending.start()
+    report: Report = {
+        "python_version": platform.python_version(),
+        "engine_version": "",
+        "checkpoint_version": "",
+        "sqlite_version": "",
+        "effects": [],
+        "is_complete": True,
+        "imports": [],
+        "components": [],
+        "questions": [],
+        "blocks": [],
+        "notes": [],
+    }
+    try:
+        placeholders.forbid()
+        report["engine_version"] = job.report_start(reporter)
+        _check(report, request, scratch)
+    except Refused as refused:
+        report["blocks"].append(refused.message)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    reporter.write("preflight", report=report)
+    return ""
+
+
+def _check(report: Report, request: Request, scratch: Path) -> None:
+    if not request["entry_point"]:
+        raise Refused("langgraph.needs_entry_point")
+    project.enter(request["folder"])
+    if not request["checkpoint"]["source"]:
+        _check_graph(report, request, scratch, None, Loadable(request))
+        return
+    job.refuse_other_location(request)
+    with source_store.opened(Path(request["location"]["path"]), scratch) as source:
+        address = source_store.address_of(source, request)
+        loadable = Loadable(request)
+        found = loadable.effects_in(job.values_to_load(source, address))
+        report["effects"] = accepted_effects.plain(found)
+        if request["kind"] == "effects" or accepted_effects.unaccepted(found, request):
+            report["is_complete"] = False
+            return
+        loadable.pin_modules()
+    _check_graph(report, request, scratch, address, loadable)
+
+
+def _check_graph(
+    report: Report, request: Request, scratch: Path, address: Address | None, loadable: Loadable
+) -> None:
+    """Load the graph, and read from a copy of the checkpoint what it would run next."""
+    known = set(sys.modules)
+    thread = address.thread if address else "preflight"
+    try:
+        with job.graph_of(request, thread) as graph:
+            from forkline_langgraph import edits
+
+            report["nodes"] = edits.nodes_of(graph)[:MAX_NAMES]
+            report["reducers"] = [
+                name for name, channel in graph.channels.items() if edits.has_reducer(channel)
+            ][:MAX_NAMES]
+            if address:
+                report["next"] = _next(graph, request, scratch, address, loadable)
+    finally:
+        names = sorted(name for name in set(sys.modules) - known if _is_in_project(name))
+        report["imports"] = names[:MAX_NAMES]
+
+
+def _next(graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable) -> list[str]:
+    from forkline_langgraph import saver
+
+    scratch.mkdir(mode=0o700, exist_ok=True)
+    store = scratch / scratch_store.STORE
+    with (
+        source_store.opened(Path(request["location"]["path"]), scratch) as source,
+        closing(scratch_store.created(store)) as target,
+    ):
+        made = saver.saver_on(target, store, loadable, None, "")
+        scratch_store.fill(source, target, address, with_ancestors=job.stores_changes_only(graph))
+        copied = graph.copy(update={"checkpointer": made})
+        try:
+            state = copied.get_state({"configurable": {"thread_id": address.thread}})
+        except Refused:
+            raise
+        except Exception as error:
+            raise Refused("langgraph.state_unreadable", kind=type(error).__name__, error=error) from error
+    return list(state.next)[:MAX_NAMES]
+
+
+def _is_in_project(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return bool(file) and project.is_in_project(Path(str(file)))
