@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,7 +17,6 @@ from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from scripts.served_demo import ServedDemo, served_demo, started_demo
 from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
 from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
@@ -25,8 +25,6 @@ from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).resolve().parent.parent
 NEWSROOM = ROOT / "tests/demo/run_newsroom.py"
-# A link to the data folder of a finished demo, in the folder that the test processes share.
-COMPLETE_DEMO = "complete-demo"
 # The arguments of the demo's program, and where it writes.
 DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
 FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
@@ -35,6 +33,11 @@ FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
 def pytest_xdist_auto_num_workers() -> int:
     """Return one more than the number of cores: many tests wait for programs that they have started."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the files that take longest, so that no process is left with one of them at the end."""
+    items.sort(key=lambda item: not any(item.iter_markers("engine")))
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +116,19 @@ def written_stores(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFac
     return made_once(tmp_path_factory, "written_stores", partial(write_stores, python=warm_engine))
 
 
+@pytest.fixture(scope="session")
+def empty_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data folder with an empty database. Tests copy it, since its migrations take seconds."""
+    return made_once(tmp_path_factory, "empty_data_folder", make_data_folder)
+
+
+def make_data_folder(folder: Path) -> None:
+    """Have a command create the data folder, as at a first start."""
+    own = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    command = [sys.executable, "manage.py", "checkpoints", "answer"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True)
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder shared by all processes of the test session, created by the first that needs it."""
     folder = shared_folder(factory) / name
@@ -160,23 +176,6 @@ def write_stores(folder: Path, python: WarmPython) -> None:
         for _ in pool.map(write, DEMO_RUNS.keys(), DEMO_RUNS.values()):
             pass
     model.stop()
-
-
-@pytest.fixture(scope="module")
-def demo_site(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
-    """Serve the finished demo until the module's tests are done.
-
-    Uses the data folder that tests/demo/test_make_demo.py left, if those tests have run.
-    """
-    left = shared_folder(tmp_path_factory) / COMPLETE_DEMO
-    if left.exists():
-        # In use: another module creates its own.
-        data_folder = Path(left.rename(left.with_name("taken-demo")).resolve())
-        served = started_demo(data_folder, delay=0.03)
-    else:
-        served = served_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03)
-    with served as demo:
-        yield demo
 
 
 @pytest.fixture(scope="session")

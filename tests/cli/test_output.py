@@ -1,6 +1,7 @@
 """Output that cannot be written ends a command with one line, or none, and never with a traceback."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(empty_data_folder: Path, tmp_path: Path) -> dict[str, str]:
     """That of a command on a data folder of its own."""
+    shutil.copytree(empty_data_folder, tmp_path / "data")
     own = {"DATA_DIR": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     return {**os.environ, **own}
 

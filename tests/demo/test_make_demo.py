@@ -1,4 +1,7 @@
-"""``make demo`` serves while it runs the project once, and immediately on later starts."""
+"""``make demo`` serves while it runs the project once, and immediately on later starts.
+
+Its page leads a person from a checkpoint to a fork, with a real browser and CrewAI.
+"""
 
 import json
 import os
@@ -13,9 +16,10 @@ from typing import Any
 
 import psutil
 import pytest
+from playwright.sync_api import Browser, Page
 
-from scripts.served_demo import ServedDemo, started_demo
-from tests.conftest import COMPLETE_DEMO, shared_folder
+from scripts.served_demo import LINK, OWN_SETTINGS, ServedDemo, started_demo
+from tests.demo import fork_in_a_browser
 from tests.jobs.conftest import wait_until
 
 pytestmark = pytest.mark.engine
@@ -43,8 +47,6 @@ def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> It
             first_page = page.read().decode()
         wait_until(finished.exists, COMPLETE_SECONDS)
         yield WatchedDemo(demo, was_finished, first_page)
-    # Other modules use the finished demo.
-    (shared_folder(tmp_path_factory) / COMPLETE_DEMO).symlink_to(demo.data_folder)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,8 @@ def python(demo: ServedDemo, *arguments: str) -> str:
     environment = {
         **os.environ,
         "DATA_DIR": str(demo.data_folder),
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        "PORT": demo.site.rpartition(":")[2],
+        **OWN_SETTINGS,
     }
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
@@ -151,6 +154,31 @@ def test_a_second_instance_does_not_take_over_the_model(demo_site: ServedDemo) -
     assert again.returncode == 1
     assert f"127.0.0.1:{port} is taken" in again.stderr and "PORT=" in again.stderr
     assert variables.read_text() == before
+
+
+@pytest.fixture
+def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
+    """Return a page opened by another login link. Anything in its console fails the test."""
+    link = LINK.search(python(demo_site, "manage.py", "login_link"))
+    assert link
+    said: list[str] = []
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(link[0])
+    yield page
+    # A page that is left aborts its requests, which htmx reports as these two.
+    aborted = ("htmx:sendAbort", "htmx:afterRequest")
+    assert [text for text in said if not text.startswith(aborted)] == []
+    context.close()
+
+
+@pytest.mark.browser
+def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
+    fork_in_a_browser.open_article(page)
+    fork_in_a_browser.fork_with_edits(page)
+    fork_in_a_browser.watch_and_open_the_branch(page)
 
 
 def test_a_second_start_runs_nothing_again(demo_site: ServedDemo) -> None:

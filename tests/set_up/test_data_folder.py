@@ -33,9 +33,10 @@ def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.Comple
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(empty_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data folder with one imported location. Tests copy it."""
     folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(empty_data_folder, folder / "data")
     store = copy_of("1.15.30/json", folder)
     assert manage(folder / "data", "import_checkpoints", str(store)).returncode == 0
     return folder / "data"

@@ -3,6 +3,7 @@
 import http.client
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,9 +51,10 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(empty_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Return `up` behind a proxy, served until the module's tests are done."""
     folder = tmp_path_factory.mktemp("proxy")
+    shutil.copytree(empty_data_folder, folder / "data")
     port = free_port()
     environment = {
         **os.environ,

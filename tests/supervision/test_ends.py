@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,8 +65,8 @@ def tree(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "data"
+def folder(empty_data_folder: Path, tmp_path: Path) -> Iterator[Path]:
+    yield Path(shutil.copytree(empty_data_folder, tmp_path / "data"))
     for process in psutil.process_iter():
         try:
             if process.environ().get("DATA_DIR") == str(tmp_path / "data"):
@@ -166,7 +167,8 @@ def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
 
 def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
     """A worker's loop, at its tightest, a hundred times."""
-    setup = "import os, django; django.setup()\n"
+    # Imported once, not in each child.
+    setup = "import os, django; django.setup(); import viewer.jobs.execution.follow\n"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     code = f"""{setup}
 for _ in range(100):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -85,11 +86,17 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     assert "PORT=" in answer.stderr
 
 
-def test_a_missing_location_is_reported(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(empty_data_folder: Path, tmp_path: Path) -> Path:
+    """A data folder with an empty database."""
+    return Path(shutil.copytree(empty_data_folder, tmp_path / "data"))
+
+
+def test_a_missing_location_is_reported(folder: Path, tmp_path: Path) -> None:
     answer = subprocess.run(
         [*UP, str(tmp_path / "nowhere")],
         cwd=ROOT,
-        env=environment(tmp_path / "data", free_port()),
+        env=environment(folder, free_port()),
         capture_output=True,
         text=True,
     )
@@ -97,11 +104,11 @@ def test_a_missing_location_is_reported(tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in answer.stderr
 
 
-def test_nohup_lets_up_outlive_its_terminal(tmp_path: Path) -> None:
+def test_nohup_lets_up_outlive_its_terminal(folder: Path) -> None:
     up = subprocess.Popen(
         ["nohup", *UP],
         cwd=ROOT,
-        env=environment(tmp_path / "data", free_port()),
+        env=environment(folder, free_port()),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,7 @@
 """An idle worker sleeps until the database is written."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ def test_an_idle_worker_uses_no_cpu_and_starts_a_job_at_once(
     wait_until(lambda: status(second) != Job.Status.QUEUED, 10)
 
 
-def test_list_does_not_import_the_modules_of_runs(tmp_path: Path) -> None:
+def test_list_does_not_import_the_modules_of_runs(empty_data_folder: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from django.core.management import execute_from_command_line as run;"
         f"run(['manage.py', 'checkpoints', 'list', {str(tmp_path)!r}]);"
@@ -42,6 +43,7 @@ def test_list_does_not_import_the_modules_of_runs(tmp_path: Path) -> None:
         "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
         "DATA_DIR": str(tmp_path / "data"),
     }
+    shutil.copytree(empty_data_folder, tmp_path / "data")
     (tmp_path / "main").mkdir()
     listed = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True

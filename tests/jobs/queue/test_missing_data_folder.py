@@ -22,8 +22,8 @@ def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_worker_exits_with_the_reason(tmp_path: Path, is_replaced: bool) -> None:
-    folder = tmp_path / "data"
+def test_a_worker_exits_with_the_reason(empty_data_folder: Path, tmp_path: Path, is_replaced: bool) -> None:
+    folder = Path(shutil.copytree(empty_data_folder, tmp_path / "data"))
     worker = started_worker(folder)
     wait_until((folder / "worker.lock").exists)
     wait_until(lambda: (folder / "worker.lock").read_text() != "")

@@ -11,7 +11,7 @@ from tests.engine_runs.checkpoints import after_method, after_task, is_chain, ta
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import marks, request_for
 from tests.runners.conftest import Engine
-from tests.runners.runs.test_terminal import Terminal, document, terminal  # noqa: F401
+from tests.runners.runs.test_terminal import Terminal, document, project, terminal  # noqa: F401
 from viewer.jobs.spool import STOP
 
 pytestmark = pytest.mark.engine

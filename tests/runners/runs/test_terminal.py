@@ -1,7 +1,8 @@
-"""``manage.py checkpoints fork|resume``, as a person types it: no server, no worker, an empty data folder."""
+"""``manage.py checkpoints fork|resume``, as a person types it: no server, no worker, an empty database."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import execute_from_command_line
 
 from tests.engine_runs.checkpoints import after_method, after_task, is_chain, rows, written
 from tests.engine_runs.model import TestModel
@@ -20,17 +22,37 @@ Terminal = Callable[..., Done]
 
 
 @pytest.fixture
-def terminal(engine_python: Path, model: TestModel, tmp_path: Path) -> Terminal:
-    """Runs the command, with the press project named."""
+def project(engine_python: Path, model: TestModel, tmp_path: Path) -> list[str]:
+    """The options that name the press project."""
     file = tmp_path / "press.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={model.url}\n")
-    project = ["--project", str(PRESS), "--python", str(engine_python), "--env-file", str(file)]
+    return ["--project", str(PRESS), "--python", str(engine_python), "--env-file", str(file)]
+
+
+@pytest.fixture
+def terminal(project: list[str], empty_data_folder: Path, tmp_path: Path) -> Terminal:
+    """Runs the command, with the press project named."""
+    shutil.copytree(empty_data_folder, tmp_path / "data")
 
     def run(*arguments: str) -> Done:
         command = [sys.executable, str(ROOT / "manage.py"), "checkpoints", *arguments, *project]
         environment = {**os.environ, "DATA_DIR": str(tmp_path / "data")}
         environment.pop("DJANGO_SETTINGS_MODULE", None)
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture
+def in_process(project: list[str], transactional_db: None, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Runs the command in this process, which takes a fraction of the time."""
+
+    def run(*arguments: str) -> Done:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            execute_from_command_line(["manage.py", "checkpoints", *arguments, *project])
+        out, error = capsys.readouterr()
+        return Done(list(arguments), int(ended.value.code or 0), out, error)
 
     return run
 
@@ -112,16 +134,16 @@ def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
         (("--branch", "main"), "branch 'main' already"),
         (("--branch", "../out"), "may not begin or end with a slash"),
         (("--output", "4=mine"), "Task 4 has not finished"),
-        (("--output", "1=mine", "--again", "1"), "Task 1 cannot run again"),
+        (("--output", "1=mine", "--again", "1"), "Task 1 cannot both run again"),
         (("--state", '{"a": 1}'), "no state"),
     ],
 )
 def test_impossible_requests_are_refused_in_the_document(
-    terminal: Terminal, model: TestModel, stores: Path, arguments: tuple[str, ...], words: str
+    in_process: Terminal, model: TestModel, stores: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     before = marks(stores / "crew")
     start = after_task(stores / "crew", 2)
-    done = terminal("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--wait", "--json")
+    done = in_process("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--wait", "--json")
     assert done.returncode == 1
     assert (document(done)["status"], document(done)["job"]) == ("refused", None)
     assert words in document(done)["error"]
@@ -139,10 +161,10 @@ def test_impossible_requests_are_refused_in_the_document(
     ],
 )
 def test_invalid_arguments_are_reported_in_the_document_and_on_standard_error(
-    terminal: Terminal, stores: Path, arguments: tuple[str, ...], words: str
+    in_process: Terminal, stores: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     start = after_task(stores / "crew", 2)
-    done = terminal("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--json")
+    done = in_process("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--json")
     assert done.returncode == 1
     assert words in document(done)["error"]
     assert words in done.stderr

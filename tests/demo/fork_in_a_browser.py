@@ -1,35 +1,18 @@
-"""A person's path through the product, with the real demo, a real browser and CrewAI."""
+"""The steps of a person who forks a checkpoint of the demo in a browser."""
 
-from collections.abc import Iterator
+from playwright.sync_api import Page, expect
 
-import pytest
-from playwright.sync_api import Browser, Page, expect
-
-from scripts.served_demo import ServedDemo
-
-pytestmark = [pytest.mark.browser, pytest.mark.engine]
 # Importing an engine takes seconds, or longer while other tests use the cores.
 RUN_MILLISECONDS = 120_000
 
 
-@pytest.fixture
-def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
-    """Return a page opened by the login link. Anything in its console fails the test."""
-    said: list[str] = []
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(demo_site.link)
-    yield page
-    # A page that is left aborts its requests, which htmx reports as these two.
-    aborted = ("htmx:sendAbort", "htmx:afterRequest")
-    assert [text for text in said if not text.startswith(aborted)] == []
-    context.close()
+def open_article(page: Page) -> None:
+    page.get_by_role("link", name="newsroom/article", exact=True).click()
+    page.get_by_role("link", name="article", exact=True).click()
 
 
-def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
-    open_article(page)
+def fork_with_edits(page: Page) -> None:
+    """Edit the checkpoint after the second task, and start the fork once its plan and check are shown."""
     select_second_task_of_main(page)
     page.locator("#detail").get_by_role("link", name="Fork").click()
     edit_an_input_and_an_output(page)
@@ -43,6 +26,9 @@ def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
     expect(page.locator("#preflight")).to_contain_text("Everything restores.")
     start.click()
 
+
+def watch_and_open_the_branch(page: Page) -> None:
+    """Follow the fork to its end, and open its branch in this page and in another one."""
     bar = page.locator(".job-bar")
     expect(bar).to_contain_text("year-2031")
     expect(bar).to_contain_text("4 of 4", timeout=RUN_MILLISECONDS)
@@ -57,11 +43,6 @@ def test_edit_fork_watch_and_open_the_new_branch(page: Page) -> None:
     followed = page.context.new_page()
     followed.goto(page.url)
     expect(followed.locator("#detail")).to_contain_text("Nobody copies folders any more.")
-
-
-def open_article(page: Page) -> None:
-    page.get_by_role("link", name="newsroom/article", exact=True).click()
-    page.get_by_role("link", name="article", exact=True).click()
 
 
 def select_second_task_of_main(page: Page) -> None:
