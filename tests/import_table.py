@@ -32,6 +32,16 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.stores",
         "yaml",
     },
+    "viewer/engines/langgraph": {
+        "apsw",
+        "msgspec",
+        "ormsgpack",
+        "viewer.engines",
+        "viewer.messages.marking",
+        "viewer.messages.message",
+        "viewer.redaction",
+        "viewer.stores",
+    },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
     "viewer/presentation/launch": DJANGO

@@ -13,12 +13,15 @@ OWN = (
     # LangGraph calls the calls of nodes tasks.
     "viewer/engines/langgraph/",
     "viewer/runners/forkline_langgraph/",
-    "viewer/messages/catalog/runner_langgraph.py",
+    "viewer/runners/langgraph_runner.py",
+    "viewer/messages/catalog/langgraph",
+    "viewer/messages/catalog/runner_langgraph",
     "viewer/migrations/",
     # The texts of its messages.
     "viewer/messages/catalog/crewai_",
     "viewer/messages/catalog/runner_crewai",
     "templates/engines/crewai/",
+    "templates/engines/langgraph/",
 )
 MENTION = re.compile(
     r"crew|\btasks?\b|\btask_|_tasks?\b|\bflows?\b|\bflow_|_flow\b|\bFlow\b|FLOW_", re.IGNORECASE
@@ -117,7 +120,7 @@ def test_nothing_imports_an_engine_but_the_registry() -> None:
         for path in (ROOT / "viewer").rglob("*.py")
         if imports.search(path.read_text())
     ]
-    assert all(name.startswith("viewer/engines/crewai/") for name in importers)
+    assert all(name.startswith(("viewer/engines/crewai/", "viewer/engines/langgraph/")) for name in importers)
 
 
 def test_every_exception_is_still_needed() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from viewer.stores.protocol import StoreFormat
 
 # The package of each engine, by the name that a location records.
-ENGINES: dict[str, str] = {"crewai": "viewer.engines.crewai"}
+ENGINES: dict[str, str] = {"crewai": "viewer.engines.crewai", "langgraph": "viewer.engines.langgraph"}
 # For a location that records no engine.
 DEFAULT = "crewai"
 

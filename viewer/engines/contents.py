@@ -1,6 +1,7 @@
 """What every engine's contents have in common, and the tabs that show the rest."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,14 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated."""
+    """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated.
+
+    ``compares_with`` says which checkpoint its context is given as well: the one at which the branch began,
+    or the parent. ``shows_lineage`` if it shows the parent and the children.
+    """
 
     name: str
     label: str
     template: str
+    compares_with: Literal["origin", "parent"] = "origin"
+    shows_lineage: bool = False

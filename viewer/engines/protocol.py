@@ -78,6 +78,10 @@ class Engine(Protocol[C]):
         """The engine's own tabs of the checkpoint page."""
 
     @property
+    def tab_order(self) -> Sequence[str]:
+        """The names of all tabs in their order: its own, ``overview``, ``events`` and ``raw``."""
+
+    @property
     def runner(self) -> Runner:
         """The program that runs its jobs."""
 
@@ -130,8 +134,8 @@ class Engine(Protocol[C]):
     def units_of(self, contents: C) -> list[Unit]:
         """The units of work, in the engine's order."""
 
-    def tab_context(self, tab: str, contents: C, origin: C | None) -> dict[str, Any]:
-        """What a tab's template is given. ``origin`` is the contents of the checkpoint it was forked from."""
+    def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
+        """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
 
     def info(self, contents: C) -> dict[str, Any]:
         """The contents as plain values, for the terminal's JSON."""

@@ -14,6 +14,8 @@ class RootKind:
     label: str
     unit_label: str
     units_label: str
+    # Forkline can fork and resume its runs, and start new ones.
+    is_runnable: bool = True
     # Finished units can run again, and finished units that would run again can be held instead.
     can_rerun: bool = False
     can_hold: bool = False

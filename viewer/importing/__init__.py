@@ -1,12 +1,12 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
 from viewer.importing.file_urls import NotLocal, path_of
-from viewer.importing.importing import import_location, import_one, redact_stored
+from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
 from viewer.importing.locations import UnknownLocation, open_location
 from viewer.importing.project_secrets import stored_key
 from viewer.importing.reader import prepare_import
 from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
-from viewer.importing.stored import stored_body, stored_bytes, stored_contents
+from viewer.importing.stored import NotReadable, body_of, stored_body, stored_bytes, stored_contents
 from viewer.importing.unredacted_source import UnredactedSource, unredacted_source
 from viewer.importing.updating import ImportSummary
 from viewer.importing.write_targets import WriteTarget, open_write_target, write_target_at, write_target_of
@@ -14,12 +14,16 @@ from viewer.importing.write_targets import WriteTarget, open_write_target, write
 __all__ = [
     "ImportSummary",
     "NotLocal",
+    "NotReadable",
     "UnknownLocation",
     "UnredactedSource",
     "WouldBeLost",
     "WriteTarget",
+    "body_of",
     "import_location",
     "import_one",
+    "import_run",
+    "is_indexed",
     "open_location",
     "open_write_target",
     "path_of",

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from django.utils import timezone
 
+from viewer.engines import engine_name, store_format_named
 from viewer.importing.import_lock import import_lock
+from viewer.importing.indexing import update_run, update_runs
 from viewer.importing.limits import address_of
 from viewer.importing.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_one
 from viewer.messages.message import UserMessage
-from viewer.models import Location
+from viewer.models import Location, Run
 from viewer.stores.errors import LocationRefused, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 
@@ -25,10 +27,31 @@ def import_location(location: Location) -> ImportSummary:
         with import_lock(location):
             if not _refresh(location):
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: update_all(location, reader))
+            summary = _with_reader(location, lambda reader: _update(location, reader))
             _record(location, summary)
     except OSError as error:
         # The lock needs a descriptor and space on the disk.
+        return ImportSummary(read_error=_system_error(error))
+    return summary
+
+
+def _update(location: Location, reader: LocationReader) -> ImportSummary:
+    return update_runs(location, reader) if is_indexed(location) else update_all(location, reader)
+
+
+def import_run(run: Run) -> ImportSummary:
+    """Bring the checkpoints of a run up to date, if its location is only indexed."""
+    location = run.location
+    if not is_indexed(location):
+        return ImportSummary()
+    try:
+        with import_lock(location):
+            if not _refresh(location):
+                return ImportSummary()
+            summary = _with_reader(location, lambda reader: update_run(run, reader))
+            if summary.is_news or summary.read_error:
+                _record(location, summary)
+    except OSError as error:
         return ImportSummary(read_error=_system_error(error))
     return summary
 
@@ -38,6 +61,8 @@ def import_one(location: Location, source: str) -> ImportSummary:
 
     Does nothing if there is no such checkpoint.
     """
+    if is_indexed(location):
+        return import_location(location)
     key = _key_of(location, source)
     with import_lock(location):
         if not _refresh(location):
@@ -52,6 +77,14 @@ def redact_stored(location: Location) -> None:
     """Redact the project's secrets in what is stored of a location, as its next import would."""
     with import_lock(location):
         _refresh(location)
+
+
+def is_indexed(location: Location) -> bool:
+    """Whether a location is only indexed, because its engine's databases are too large to be copied."""
+    return (
+        location.store_kind != Location.StoreKind.JSON
+        and store_format_named(engine_name(location)).is_indexed
+    )
 
 
 def _refresh(location: Location) -> bool:

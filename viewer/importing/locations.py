@@ -7,7 +7,7 @@ from pathlib import Path
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from viewer.engines import DEFAULT, ENGINES
+from viewer.engines import DEFAULT, ENGINES, store_format_named
 from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
 from viewer.messages.translation import translate
@@ -57,9 +57,12 @@ def what_is_at(path: Path) -> tuple[str, str, str]:
 
 
 def _recognised_engine(reader: LocationReader) -> str:
-    """The engine of the first checkpoints that can be read; the default if none can."""
-    if len(ENGINES) == 1:
-        return next(iter(ENGINES))
+    """The engine whose tables it has, or else of the first checkpoints that can be read; or the default."""
+    if engine := reader.engine():
+        return engine
+    others = [name for name in ENGINES if not store_format_named(name).is_indexed]
+    if len(others) == 1:
+        return others[0]
     entries = [entry for entry in islice(reader.entries(), MAX_PROBED) if isinstance(entry, Entry)]
     found = (one.snapshot.engine for one in reader.read_all(entries, 1) if isinstance(one, Packed))
     return next(found, DEFAULT)

@@ -29,7 +29,8 @@ def removal_blocker(location: Location) -> str:
     """Why the location cannot be removed, as of its last import; empty if it can."""
     if location.jobs.exists():
         return _("Jobs ran here, and their records would be deleted with it.")
-    copies = location.checkpoints.all()
+    # Without a stored copy, nothing but what the source still has would be deleted.
+    copies = location.checkpoints.filter(body__isnull=False)
     if not location.read_error:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)
     if copies.exists():

@@ -1,5 +1,6 @@
 """The rows of checkpoints, written in bulk: an import may bring thousands at once."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,11 +29,15 @@ class KnownRow:
     state: str
 
 
-def known_rows(location: Location, keys: Collection[str] | None = None) -> dict[str, KnownRow]:
-    """The stored checkpoints of a location, or those of a few keys, by key."""
+def known_rows(
+    location: Location, keys: Collection[str] | None = None, runs: Collection[int] | None = None
+) -> dict[str, KnownRow]:
+    """The stored checkpoints of a location, or those of a few keys or runs, by key."""
     rows = Checkpoint.objects.filter(location=location).order_by()
     if keys is not None:
         rows = rows.filter(source_key__in=keys)
+    if runs is not None:
+        rows = rows.filter(run__in=runs)
     found = rows.values_list("source_key", "pk", "fingerprint", "state")
     return {
         key: KnownRow(pk, fingerprint, state)
@@ -73,7 +78,10 @@ class NewRow:
 
 
 def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
-    """Store new checkpoints with their bodies, parents before children. Returns primary keys by key."""
+    """Store new checkpoints, parents before children, with the bodies that were read.
+
+    Returns primary keys by key.
+    """
     location_id, present = location.pk, Checkpoint.State.PRESENT.value
     values = [
         (
@@ -87,7 +95,8 @@ def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
     for some in in_slices([row.read.key for row in new]):
         stored = Checkpoint.objects.filter(location=location, source_key__in=some).order_by()
         pks.update(stored.values_list("source_key", "pk"))
-    insert_many(CheckpointBody, _BODY_COLUMNS, [_body(pks[row.read.key], row.read) for row in new])
+    bodies = [_body(pks[row.read.key], row.read) for row in new if row.read.data]
+    insert_many(CheckpointBody, _BODY_COLUMNS, bodies)
     return pks
 
 
@@ -97,7 +106,7 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     update_many(
         Checkpoint, ("state", *_OWN_COLUMNS), [(present, *_own_values(read), pk) for pk, read in read_again]
     )
-    bodies = [(*_body(pk, read)[1:], pk) for pk, read in read_again]
+    bodies = [(*_body(pk, read)[1:], pk) for pk, read in read_again if read.data]
     update_many(CheckpointBody, _BODY_COLUMNS[1:], bodies)
 
 
@@ -121,6 +130,7 @@ _OWN_COLUMNS = (
     ),
     *("engine_version", "entity", "is_open_ended", "name", "units_done", "units_total"),
     *("event_count", "tokens"),
+    *("step", "turn", "units"),
 )
 _LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "parent_id")
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
@@ -150,6 +160,9 @@ def _own_values(read: Packed) -> tuple[Any, ...]:
         snapshot.units_total,
         read.event_count,
         read.tokens,
+        snapshot.step,
+        snapshot.turn,
+        json.dumps(snapshot.units),
     )
 
 

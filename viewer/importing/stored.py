@@ -7,29 +7,68 @@ from django.conf import settings
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
-from viewer.importing.limits import limits
+from viewer.importing.limits import address_of, limits
+from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint
 from viewer.redaction.json.document import decoded
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.location_reader import open_reader
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry
 
 # Bytes of memory for the decoded values of one checkpoint.
 MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024
 _BYTES_A_VALUE = 64
 
 
+class NotReadable(UserFacingError):
+    """There is no stored copy of a checkpoint, and it cannot be read at its source. The message says why."""
+
+
 def stored_bytes(checkpoint: Checkpoint) -> bytes:
-    """The redacted JSON, as the engine laid it out."""
-    return zstandard.ZstdDecompressor().decompress(bytes(checkpoint.body.data))
+    """The redacted JSON: of the stored copy, or else of the source. Raises NotReadable."""
+    return zstandard.ZstdDecompressor().decompress(_compressed(checkpoint))
+
+
+def _compressed(checkpoint: Checkpoint) -> bytes:
+    body = getattr(checkpoint, "body", None)
+    return bytes(body.data) if body is not None else _read_at_source(checkpoint)
+
+
+def _read_at_source(checkpoint: Checkpoint) -> bytes:
+    """The compressed, redacted checkpoint, read by a reader process. Raises NotReadable."""
+    entry = Entry(checkpoint.source_key, checkpoint.fingerprint, checkpoint.size)
+    try:
+        with open_reader(address_of(checkpoint.location)) as reader:
+            result = next(reader.read_all([entry], 1), None)
+    except LocationUnreadable as error:
+        raise NotReadable(error.message) from None
+    except OSError as error:
+        raise NotReadable("import.read_failed", why=str(error.strerror or error)) from None
+    if isinstance(result, Packed):
+        return result.data
+    raise NotReadable(result.reason if result else UserMessage("store.row_vanished"))
 
 
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     """The redacted checkpoint, decoded. Numbers that Python cannot represent are texts.
 
     Empty if it is nested deeper than the limit, which an import checks only if its brackets suggest it. Also
-    empty if it is larger than what is shown, or if its values would take too much memory.
+    empty if it is larger than what is shown, if its values would take too much memory, or if there is no copy
+    and its source cannot be read.
     """
-    if zstandard.frame_content_size(bytes(checkpoint.body.data)) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
+    try:
+        return body_of(checkpoint)
+    except NotReadable:
         return {}
-    data = stored_bytes(checkpoint)
+
+
+def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What ``stored_body`` returns. Raises NotReadable if there is no copy and its source cannot be read."""
+    compressed = _compressed(checkpoint)
+    if zstandard.frame_content_size(compressed) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
+        return {}
+    data = zstandard.ZstdDecompressor().decompress(compressed)
     if memory_of_values(data) > MAX_MEMORY_OF_VALUES:
         return {}
     try:

@@ -78,7 +78,7 @@ class LocationQuerySet(models.QuerySet["Location"]):
         """Annotate each location with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
         problems = Problem.objects.filter(location=models.OuterRef("pk")).order_by().values("location")
         return self.annotate(
-            run_count=models.Count("runs"),
+            run_count=models.Count("runs", filter=models.Q(runs__parent=None)),
             checkpoint_count=models.Sum("runs__checkpoint_count", default=0),
             problem_count=functions.Coalesce(
                 models.Subquery(problems.annotate(count=models.Count("pk")).values("count")), 0
@@ -124,6 +124,8 @@ class Location(models.Model):
     replaced_by = models.CharField(max_length=100, blank=True)
     # The fingerprint of the store when it exceeded the limits. It is not read again until it changes.
     refused_fingerprint = models.CharField(max_length=300, blank=True)
+    # The fingerprint of an indexed store whose runs are all listed as it has them.
+    listed_fingerprint = models.CharField(max_length=300, blank=True, default="")
     # Incremented by each import that changed something, so that open pages refresh.
     revision = models.PositiveIntegerField(default=0)
 

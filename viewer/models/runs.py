@@ -16,8 +16,20 @@ from django.utils.translation import gettext_lazy as _
 from viewer.models.locations import Location
 
 
+class RunQuerySet(models.QuerySet["Run"]):
+    """Queries for runs."""
+
+    def top_level(self) -> RunQuerySet:
+        """Those that no other run called."""
+        return self.filter(parent=None)
+
+
 class Run(models.Model):
-    """One start of a root entity, with every branch that was resumed or forked from it."""
+    """One start of a root entity, or one thread, with every branch that was resumed or forked from it."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", _("waiting for an answer")
+        FAILED = "failed", _("failed")
 
     uid = models.UUIDField(unique=True, editable=False)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="runs")
@@ -36,12 +48,30 @@ class Run(models.Model):
     # of its checkpoints knows, and whether a checkpoint at the end of the run has that many.
     units_known = models.PositiveIntegerField(default=0)
     all_units_known = models.BooleanField(default=False)
+    # The run that called it, and the checkpoint of that run after which it did, if any.
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="called_runs"
+    )
+    called_from = models.CharField(max_length=300, blank=True, default="", db_default="")
+    # What the engine calls the place of a called run within its caller.
+    namespace = models.CharField(max_length=500, blank=True, default="", db_default="")
+    # Of a run that is listed before its checkpoints are: the newest checkpoint, the one at which its status
+    # was read, and the fingerprint of the store when its checkpoints were listed.
+    head = models.CharField(max_length=300, blank=True, default="", db_default="")
+    described_head = models.CharField(max_length=300, blank=True, default="", db_default="")
+    indexed_fingerprint = models.CharField(max_length=300, blank=True, default="", db_default="")
+    # Whether its newest checkpoint waits for an answer or failed, and whether the engine forked it.
+    status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
+    is_forked = models.BooleanField(default=False, db_default=False)
     # Contradictions in the recorded parents, such as a cycle: a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
+
+    objects = RunQuerySet.as_manager()
 
     class Meta:
         ordering = [F("last_at").desc(nulls_last=True), "-pk"]
         constraints = [models.UniqueConstraint(fields=["location", "key"], name="unique_run_key")]
+        indexes = [models.Index(fields=["location", "-last_at", "-id"], name="newest_runs")]
 
     def __str__(self) -> str:
         return self.name or self.key
@@ -108,6 +138,11 @@ class Checkpoint(models.Model):
     event_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
     size = models.PositiveBigIntegerField(default=0)
+    # The number of its step and of its turn, where the engine counts them.
+    step = models.IntegerField(null=True)
+    turn = models.PositiveIntegerField(default=0, db_default=0)
+    # The units that ran in its step or are pending after it: [name, status].
+    units = models.JSONField(default=list, db_default=[])
     state = models.CharField(max_length=20, choices=State, default=State.PRESENT)
     # The lineage, updated by each import.
     parent = models.ForeignKey(
@@ -159,7 +194,9 @@ class Checkpoint(models.Model):
     def source(self) -> str:
         """The name by which the engine reads it: a file's path, or ``store.db#id``."""
         if self.location.store_kind == Location.StoreKind.SQLITE:
-            return f"{self.location.path}#{self.checkpoint_id}"
+            # A key with a slash names the run as well.
+            key = self.source_key if "/" in self.source_key else self.checkpoint_id
+            return f"{self.location.path}#{key}"
         return str(Path(self.location.path) / self.source_key)
 
 

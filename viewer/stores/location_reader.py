@@ -21,10 +21,10 @@ from viewer.redaction.marker import MARKER
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, RunIndex, RunList
 from viewer.stores.reader.pool import Readers, readers_on
-from viewer.stores.reader.reading import Reading, answered_list
-from viewer.stores.reader.wire import Find, List, Open
+from viewer.stores.reader.reading import Reading, answered
+from viewer.stores.reader.wire import Answer, Details, Find, Identify, Index, List, ListRuns, Open, Question
 from viewer.stores.redacted_keys import with_redacted_key
 from viewer.stores.safe_open import Found, Identity, found_at
 from viewer.stores.sqlite_header import check_is_sqlite
@@ -100,7 +100,7 @@ class LocationReader:
     def check(self) -> None:
         """Raise LocationUnreadable if the location cannot be listed."""
         if self.kind == "sqlite":
-            self.entry("")
+            self.engine()
 
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
         """The checkpoint or problem of each entry, roughly in order."""
@@ -114,7 +114,36 @@ class LocationReader:
         return JsonFolder(self._found.folder, self._address.limits, ())
 
     def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
-        return answered_list(self._readers, message, self._address.limits)
+        found: list[Entry | ReadProblem] = []
+        for part in self._answers(message):
+            found += part.entries
+            found += part.problems
+        return found
+
+    def _answers(self, question: Question) -> list[Answer]:
+        return answered(self._readers, question, self._address.limits)
+
+    def engine(self) -> str:
+        """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
+        return "" if self.kind == "json" else self._answers(Identify())[-1].engine
+
+    def runs(self) -> RunList:
+        """All runs of an indexed store. Raises LocationUnreadable."""
+        parts = self._answers(ListRuns())
+        return RunList(
+            [run for part in parts for run in part.runs], [one for part in parts for one in part.problems]
+        )
+
+    def details(self, keys: Sequence[str]) -> list[IndexedRun]:
+        """More about some runs of an indexed store. Raises LocationUnreadable."""
+        return [run for part in self._answers(Details(keys)) for run in part.runs]
+
+    def index(self, key: str) -> RunIndex:
+        """A run of an indexed store, without bodies. Raises LocationUnreadable."""
+        parts = self._answers(Index(key))
+        return RunIndex(
+            [run for part in parts for run in part.runs], [one for part in parts for one in part.snapshots]
+        )
 
 
 @contextmanager

@@ -21,10 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from viewer.messages.message import UserMessage
+from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import ProblemKind
+
+if TYPE_CHECKING:
+    from viewer.stores.readonly_sqlite import DatabaseFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,51 @@ class Snapshot:
     body: bytes = field(repr=False)
     # The engine that wrote it.
     engine: str = ""
+    # The number that the engine gives its step, and the turn of the conversation that it belongs to.
+    step: int | None = None
+    turn: int = 0
+    # The units that ran in its step or are pending after it, each with its status.
+    units: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
         return sum(self.calls.values())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRun:
+    """A run as an indexed store lists it, redacted. ``head`` is the id of its newest checkpoint.
+
+    ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
+    number of its checkpoints; 0 if that is not known.
+    """
+
+    key: str
+    head: str
+    last_at: datetime | None = None
+    namespace: str = ""
+    name: str = ""
+    parent_key: str = ""
+    called_from: str = ""
+    status: str = ""
+    is_forked: bool = False
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """The runs of an indexed store, newest first, and what it has instead of some."""
+
+    runs: list[IndexedRun]
+    problems: list[ReadProblem]
+
+
+@dataclass(frozen=True, slots=True)
+class RunIndex:
+    """One run with those that it called, and the columns of their checkpoints, without bodies."""
+
+    runs: list[IndexedRun]
+    snapshots: list[Snapshot]
 
 
 class StoreFormat(Protocol):
@@ -151,11 +196,23 @@ class StoreFormat(Protocol):
     def engine(self) -> str:
         """The engine's name."""
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether its databases are indexed stores."""
+
     def ids_in_path(self, path: str) -> RecordedIds:
         """The ids in the relative path of a JSON file."""
 
     def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> RecordedIds:
         """The ids in the columns of a row."""
+
+    def indexed_store(
+        self, file: "DatabaseFile", limits: Limits, formats: "Sequence[StoreFormat]", known: KnownSecrets
+    ) -> "IndexedStore | None":
+        """The engine's own tables in a database; None if its databases are plain ``SqliteStore``s.
+
+        ``known`` are redacted in what it lists.
+        """
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted body.
@@ -196,3 +253,23 @@ class Store(Protocol):
 
     def read(self, entry: Entry) -> RawCheckpoint:
         """The bytes of one entry. Raises Unreadable."""
+
+
+class IndexedStore(Store, Protocol):
+    """A store that is too large to be copied: it lists runs, and the checkpoints of one run without bodies.
+
+    What it lists is redacted. Its keys may be redacted as well, and are found nevertheless.
+    """
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that wrote it."""
+
+    def runs(self) -> RunList:
+        """All runs. Raises LocationUnreadable."""
+
+    def details(self, keys: Sequence[str]) -> list[IndexedRun]:
+        """The runs with these keys, with everything that is known without their bodies."""
+
+    def index(self, key: str) -> RunIndex:
+        """The run with this key and its checkpoints. Raises LocationUnreadable."""

@@ -15,15 +15,15 @@ from django.views.decorators.http import require_GET
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents, Engine
-from viewer.importing import stored_body, stored_bytes
+from viewer.engines.protocol import Contents, Engine, kind_of
+from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
 
-# The tabs that every engine has, around its own.
-FIRST_TABS: dict[str, str | Promise] = {"overview": _("Overview")}
-LAST_TABS: dict[str, str | Promise] = {"events": _("Events"), "raw": _("Raw")}
+# The tabs that engines share.
+SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
 EVENTS_A_PAGE = 100
 # So many characters of outputs are read as Markdown on one page.
 MOST_MARKDOWN = 200_000
@@ -41,7 +41,11 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the redacted copy as a download, which a browser never displays."""
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
-    response = HttpResponse(stored_bytes(checkpoint), content_type="application/json")
+    try:
+        data = stored_bytes(checkpoint)
+    except NotReadable as error:
+        return HttpResponse(translate(error), status=503, content_type="text/plain; charset=utf-8")
+    response = HttpResponse(data, content_type="application/json")
     name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
     response["Content-Disposition"] = content_disposition_header(True, f"{name}.json")
     response["X-Content-Type-Options"] = "nosniff"
@@ -68,21 +72,28 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
         "location": run.location,
         "checkpoint": checkpoint,
         "at": checkpoint.checkpoint_id if checkpoint else "",
-        "tab": asked if asked in tabs else "overview",
+        "tab": asked if asked in tabs else next(iter(tabs)),
+        "first_tab": next(iter(tabs)),
         "tabs": tabs,
         "is_open": bool(request.GET.get("at")),
         "reads_markdown": request.GET.get("as") == "markdown",
     }
     if checkpoint is None:
         return context
-    body = stored_body(checkpoint)
+    try:
+        body = body_of(checkpoint)
+    except NotReadable as error:
+        body, context["not_readable"] = {}, error.message
     contents = engine.contents_of(body)
     # Rendering all of them must not delay the page.
     length = sum(len(output.text) for output in engine.editable(contents).outputs)
     context["reads_markdown"] &= length <= MOST_MARKDOWN
-    context |= {"contents": contents, "is_too_deep": not body, "colours": branch_colours(run)}
+    is_too_deep = not body and "not_readable" not in context
+    context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(engine, context["tab"], checkpoint, contents)}
-    if context["tab"] == "overview":
+    context["is_runnable"] = kind_of(engine, checkpoint.entity).is_runnable
+    context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
+    if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "events":
         context |= _events(request, contents.events)
@@ -90,18 +101,20 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
 
 
 def _tabs(engine: Engine[Any]) -> dict[str, str | Promise]:
-    """The label of each tab."""
-    return {**FIRST_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}, **LAST_TABS}
+    """The label of each tab, in the engine's order."""
+    labels = {**SHARED_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}}
+    return {name: labels[name] for name in engine.tab_order}
 
 
 def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
     """The template of a tab that the engine adds, and what it is given; empty for another tab."""
-    template = next((one.template for one in engine.tabs if one.name == tab), "")
-    if not template:
+    own = next((one for one in engine.tabs if one.name == tab), None)
+    if own is None:
         return {}
-    origin = origin_of(checkpoint)
-    before = engine.contents_of(stored_body(origin)) if origin else None
-    return {"tab_template": template, **engine.tab_context(tab, contents, before)}
+    compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
+    before = engine.contents_of(stored_body(compared)) if compared else None
+    shown = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
+    return {**shown, **engine.tab_context(tab, contents, before)}
 
 
 def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
+from viewer.engines import engine_of
 from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import (
     UnknownLocation,
@@ -68,7 +69,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     context = {
         "location": location,
-        "page": Paginator(location.runs.all(), RUNS_A_PAGE).get_page(request.GET.get("page")),
+        "page": Paginator(location.runs.top_level(), RUNS_A_PAGE).get_page(request.GET.get("page")),
+        "is_runnable": any(kind.is_runnable for kind in engine_of(location).kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
+from viewer.importing import import_run
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
@@ -28,7 +29,7 @@ MOST_GROUPS = 5
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the page, or return only the checkpoint's detail to htmx."""
-    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    run = _imported(uid)
     checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
     context = detail_context(request, run, checkpoint)
     if request.headers.get("HX-Target") == "detail":
@@ -43,10 +44,19 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 @require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return more rows of the list, or update the rows on the page."""
-    run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
+    run = _imported(uid)
     context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
     context |= {"is_part": True, "refreshes": "to" in request.GET}
     return render(request, "runs/_rows.html", context)
+
+
+def _imported(uid: UUID) -> Run:
+    """Return the run, with its checkpoints up to date if its location is only indexed. Raises Http404."""
+    runs = Run.objects.select_related("location__project", "parent")
+    run = get_object_or_404(runs, uid=uid)
+    if import_run(run).is_news:
+        run = get_object_or_404(runs, uid=uid)
+    return run
 
 
 def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:

@@ -126,6 +126,7 @@ class Counter:
     name = "counter"
     title = "Counter"
     kinds = {COUNTING.name: COUNTING}
+    tab_order = ("overview", "counts", "events", "raw")
     tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
     distribution = "counter"
     runner = Runner(Path(__file__).with_name("runner.py"), "counter_prewarm", {"COUNTER_QUIET": "yes"})

@@ -29,6 +29,7 @@ class CounterFormat:
     """``<thread>/<id>.json``."""
 
     engine = "counter"
+    is_indexed = False
 
     def ids_in_path(self, path: str) -> RecordedIds:
         folder, _slash, name = path.rpartition("/")
@@ -36,6 +37,9 @@ class CounterFormat:
 
     def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
         return RecordedIds(key, parent_id, branch)
+
+    def indexed_store(self, *_store: object) -> None:
+        """Its databases are plain ones."""
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         try:

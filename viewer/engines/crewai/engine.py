@@ -10,7 +10,7 @@ from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.input_names import input_names
 from viewer.engines.crewai.kinds import KINDS
-from viewer.engines.crewai.tabs import TABS, tab_context
+from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
@@ -24,6 +24,7 @@ class CrewAI:
     title = "CrewAI"
     kinds = KINDS
     tabs = TABS
+    tab_order = ORDER
     distribution = "crewai"
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",

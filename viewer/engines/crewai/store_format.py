@@ -14,6 +14,7 @@ class CrewAIFormat:
     """``<branch>/<id>_p-<parent>.json``, or a row of such an id."""
 
     engine = "crewai"
+    is_indexed = False
 
     def ids_in_path(self, path: str) -> RecordedIds:
         """The id and parent in the file's name, and the branch in its folder's."""
@@ -25,6 +26,9 @@ class CrewAIFormat:
         """The id in the key, and the row's own parent and branch."""
         checkpoint_id, _parent_id = format.id_and_parent(key)
         return RecordedIds(checkpoint_id, parent_id, branch)
+
+    def indexed_store(self, *_store: object) -> None:
+        """Its databases are plain ones."""
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""

@@ -12,6 +12,7 @@ TABS = (
     Tab("inputs", _("Inputs"), "engines/crewai/_inputs.html"),
     Tab("state", _("State"), "engines/crewai/_state.html"),
 )
+ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:

@@ -17,8 +17,23 @@ from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.errors import LocationRefused, LocationUnreadable, ProblemKind
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed, peak_memory, problem_with, read_packed
-from viewer.stores.protocol import Entry, ReadProblem, Store
-from viewer.stores.reader.wire import Answer, Batch, Close, Find, List, Message, Open, decode_message, framed
+from viewer.stores.protocol import Entry, IndexedStore, ReadProblem, Store, StoreFormat
+from viewer.stores.reader.wire import (
+    Answer,
+    Batch,
+    Close,
+    Details,
+    Find,
+    Identify,
+    Index,
+    List,
+    ListRuns,
+    Message,
+    Open,
+    Question,
+    decode_message,
+    framed,
+)
 from viewer.stores.readonly_sqlite import DatabaseFile
 from viewer.stores.safe_open import Identity
 from viewer.stores.sqlite import SqliteStore
@@ -51,6 +66,8 @@ class Reader:
         self._opened: Open | None = None
         self._folder = -1
         self._store: Store | None = None
+        # The same store, if it is an indexed one.
+        self._indexed: IndexedStore | None = None
 
     def handle(self, message: Message, folder: int | None) -> None:
         """Write the answers to a message."""
@@ -60,8 +77,8 @@ class Reader:
                 self._close()
                 self._opened, self._folder = message, folder
                 _limit_memory(message.limits.max_memory)
-            case List() | Find():
-                self._list(message)
+            case List() | Find() | Identify() | ListRuns() | Details() | Index():
+                self._answer(message)
             case Batch(entries):
                 for entry in entries:
                     self._read(entry)
@@ -72,7 +89,7 @@ class Reader:
     def _close(self) -> None:
         if self._store is not None:
             self._store.__exit__(None, None, None)
-            self._store = None
+            self._store = self._indexed = None
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1
@@ -86,32 +103,63 @@ class Reader:
         if self._store is None:
             message = self._open_message()
             formats = [store_format_in(package) for package in message.engines]
-            store: Store
             if message.name:
-                identity = Identity.parse(message.identity)
-                file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
-                store = SqliteStore(file, message.limits, formats)
+                self._store = self._opened_file(message, formats)
             else:
-                store = JsonFolder(self._folder, message.limits, formats)
-            self._store = store.__enter__()
+                self._store = JsonFolder(self._folder, message.limits, formats).__enter__()
         return self._store
 
-    def _list(self, message: List | Find) -> None:
+    def _opened_file(self, message: Open, formats: list[StoreFormat]) -> Store:
+        """The tables of the first engine that has its own in this file, or else the plain table."""
+        identity = Identity.parse(message.identity)
+        file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
+        known = known_secrets(message.secrets)
+        for store_format in formats:
+            self._indexed = store_format.indexed_store(file, message.limits, formats, known)
+            if self._indexed is not None:
+                try:
+                    return self._indexed.__enter__()
+                except LocationUnreadable:
+                    self._indexed = None
+                    if len(formats) == 1:
+                        raise
+        return SqliteStore(file, message.limits, formats).__enter__()
+
+    def _answer(self, question: Question) -> None:
+        """Write the parts of the answer to a question."""
         try:
             with self._timed():
-                store = self._open_store()
-                one = store.entry(message.key) if isinstance(message, Find) else None
-                items = list(store.entries()) if isinstance(message, List) else [one] if one else []
+                parts = list(_parts_of(self._answer_of(question)))
         except LocationUnreadable as error:
             is_refused = isinstance(error, LocationRefused)
             _write(Answer(is_last=True, unreadable=error.message, is_refused=is_refused))
             return
-        for at in range(0, len(items), LIST_CHUNK):
-            chunk = items[at : at + LIST_CHUNK]
-            entries = [item for item in chunk if isinstance(item, Entry)]
-            problems = [item for item in chunk if isinstance(item, ReadProblem)]
-            _write(Answer(entries=entries, problems=problems))
-        _write(Answer(is_last=True))
+        for part in parts:
+            _write(part)
+
+    def _answer_of(self, question: Question) -> Answer:
+        """The whole answer. Raises LocationUnreadable."""
+        store = self._open_store()
+        indexed = self._indexed
+        match question:
+            case Identify():
+                return Answer(engine=getattr(indexed, "engine", ""))
+            case Find(key):
+                items = [item for item in [store.entry(key)] if item]
+            case List():
+                items = list(store.entries())
+            case _ if indexed is None:
+                raise LocationUnreadable("store.no_table")
+            case ListRuns():
+                listed = indexed.runs()
+                return Answer(runs=listed.runs, problems=listed.problems)
+            case Details(keys):
+                return Answer(runs=indexed.details(keys))
+            case Index(key):
+                index = indexed.index(key)
+                return Answer(runs=index.runs, snapshots=index.snapshots)
+        entries = [item for item in items if isinstance(item, Entry)]
+        return Answer(entries=entries, problems=[item for item in items if isinstance(item, ReadProblem)])
 
     def _read(self, entry: Entry) -> None:
         """Answer with a redacted checkpoint or a problem."""
@@ -173,3 +221,12 @@ def _received(source: socket.socket) -> tuple[Message, int | None]:
             raise EOFError
         frame += data
     return decode_message(frame), folders[0] if folders else None
+
+
+def _parts_of(answer: Answer) -> Iterator[Answer]:
+    """An answer in parts that take little memory to send, with the last one marked."""
+    names = ("entries", "problems", "runs", "snapshots")
+    longest = max(len(getattr(answer, name)) for name in names)
+    for at in range(0, longest, LIST_CHUNK):
+        yield Answer(**{name: getattr(answer, name)[at : at + LIST_CHUNK] for name in names})
+    yield Answer(engine=answer.engine, is_last=True)

@@ -18,15 +18,15 @@ from viewer.stores.reader.pool import (
     patience,
     wait_for_any,
 )
-from viewer.stores.reader.wire import Batch, Find, List
+from viewer.stores.reader.wire import Answer, Batch, Question
 from viewer.stores.snapshots import too_slow
 
 # Entries of one message, and entries that a reader is sent before it has answered.
 BATCH_SIZE, MAX_UNANSWERED = 10, 120
 
 
-def answered_list(readers: Readers, message: List | Find, limits: Limits) -> list[Entry | ReadProblem]:
-    """What a reader answers to a request for entries. Raises LocationUnreadable."""
+def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer]:
+    """The parts of what a reader answers to a question. Raises LocationUnreadable."""
     for _attempt in range(2):
         try:
             reader = readers.want(1)[0]
@@ -35,7 +35,7 @@ def answered_list(readers: Readers, message: List | Find, limits: Limits) -> lis
             raise LocationUnreadable(words) from None
         try:
             reader.send(message)
-            return _listed(reader, patience(limits))
+            return _parts(reader, patience(limits))
         except TimeoutError:
             readers.drop(reader)
             raise LocationUnreadable("store.read_timed_out") from None
@@ -48,8 +48,8 @@ def answered_list(readers: Readers, message: List | Find, limits: Limits) -> lis
     raise LocationUnreadable("store.reader_stopped")
 
 
-def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
-    found: list[Entry | ReadProblem] = []
+def _parts(reader: ReaderProcess, seconds: float) -> list[Answer]:
+    found: list[Answer] = []
     while True:
         answer = reader.answer(seconds)
         if answer is None:
@@ -57,8 +57,7 @@ def _listed(reader: ReaderProcess, seconds: float) -> list[Entry | ReadProblem]:
         if answer.unreadable is not None:
             kind = LocationRefused if answer.is_refused else LocationUnreadable
             raise kind(answer.unreadable)
-        found += answer.entries
-        found += answer.problems
+        found.append(answer)
         if answer.is_last:
             return found
 

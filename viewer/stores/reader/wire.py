@@ -12,7 +12,7 @@ import msgspec
 
 from viewer.messages.message import UserMessage
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, Snapshot
 
 # Bytes of answers that are read at once.
 CHUNK_BYTES = 1024 * 1024
@@ -44,6 +44,26 @@ class Find(msgspec.Struct, array_like=True, tag="find"):
     key: str
 
 
+class Identify(msgspec.Struct, array_like=True, tag="identify"):
+    """Find the engine whose own tables the store has."""
+
+
+class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
+    """List all runs of an indexed store."""
+
+
+class Details(msgspec.Struct, array_like=True, tag="details"):
+    """Find out more about the runs with these keys."""
+
+    keys: Sequence[str]
+
+
+class Index(msgspec.Struct, array_like=True, tag="index"):
+    """List the checkpoints of the run with this key."""
+
+    key: str
+
+
 class Batch(msgspec.Struct, array_like=True, tag="read"):
     """Read these entries. Each has an answer, in this order."""
 
@@ -54,11 +74,14 @@ class Close(msgspec.Struct, array_like=True, tag="close"):
     """Close the store."""
 
 
-Message = Open | List | Find | Batch | Close
+Question = List | Find | Identify | ListRuns | Details | Index
+Message = Open | Question | Batch | Close
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
+
+    ``engine`` answers ``Identify``, ``runs`` and ``snapshots`` what is asked of an indexed store.
 
     ``unreadable`` says why nothing could be listed; ``is_refused`` if it exceeds the limits.
     """
@@ -67,6 +90,9 @@ class Answer(msgspec.Struct, omit_defaults=True):
     problem: ReadProblem | None = None
     entries: list[Entry] = []
     problems: list[ReadProblem] = []
+    engine: str = ""
+    runs: list[IndexedRun] = []
+    snapshots: list[Snapshot] = []
     is_last: bool = False
     unreadable: UserMessage | None = None
     is_refused: bool = False

@@ -1,0 +1,48 @@
+"""Recorded databases of LangGraph, as locations."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from tests.views.conftest import CompactClient
+from viewer.access.login_links import teammate
+from viewer.importing import import_location, import_run, open_location
+from viewer.models import Location, Run
+
+RECORDED = Path(__file__).resolve().parents[1] / "recorded_stores" / "langgraph"
+VERSIONS = ("lg02_76", "lg06", "lg12")
+
+
+def copied(version: str, folder: Path) -> Path:
+    """Copy a recorded database, and return the copy's path."""
+    return Path(shutil.copy(RECORDED / f"{version}.db", folder / f"{version}.db"))
+
+
+def opened(location: Location, thread: str) -> Run:
+    """Return the run of a thread after its page was opened."""
+    run = location.runs.select_related("location").get(key=thread)
+    import_run(run)
+    return Run.objects.get(pk=run.pk)
+
+
+@pytest.fixture
+def threads(db: None, tmp_path: Path) -> Callable[[str], Location]:
+    """Return a function that adds a copy of a recorded database as a location."""
+
+    def added(version: str) -> Location:
+        location = open_location(copied(version, tmp_path))
+        import_location(location)
+        return location
+
+    return added
+
+
+@pytest.fixture
+def reader(db: None) -> Client:
+    """A browser of somebody who may look."""
+    client = CompactClient()
+    client.force_login(teammate("reader"))
+    return client

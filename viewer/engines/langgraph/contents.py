@@ -1,0 +1,229 @@
+"""What a checkpoint of LangGraph holds, as its pages and the terminal show it."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewer.engines.contents import Agent
+from viewer.engines.langgraph import identifiers, super_steps
+from viewer.engines.langgraph.rows import ENGINE, KIND, SOURCES, named_attempts, parents_in
+from viewer.engines.langgraph.super_steps import Attempt, fields_of, mapping, sequence
+
+# The newest layout of checkpoints that is known.
+NEWEST_VERSION = 4
+# Channels that drive the graph and are no part of its state.
+_CONTROL = ("__", "branch:", "join:", "start:")
+_VALUES = "channel_values"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A value that a task wrote to a channel."""
+
+    channel: str
+    value: Any
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it only drives the graph."""
+        return is_control(self.channel)
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """What a task asks before it continues. ``id`` is empty in old stores."""
+
+    id: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task after a checkpoint, with its writes. ``node`` is empty if nothing says which it is."""
+
+    id: str
+    node: str
+    status: str
+    writes: tuple[Write, ...] = ()
+    interrupts: tuple[Interrupt, ...] = ()
+    answers: tuple[Any, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A decoded checkpoint with its metadata and writes."""
+
+    body: Mapping[str, Any] = field(repr=False)
+    engine: str = ENGINE
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    agents: tuple[Agent, ...] = ()
+    events: tuple[Any, ...] = ()
+    checkpoint_events: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    engine_version: str = ""
+    name: str = ""
+    # Of CrewAI's overview.
+    entities: tuple[Any, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return KIND if mapping(self.body.get("checkpoint")) and self.id else "unknown"
+
+    @property
+    def id(self) -> str:
+        return _text(self.body.get("checkpoint_id"))
+
+    @property
+    def thread_id(self) -> str:
+        return _text(self.body.get("thread_id"))
+
+    @property
+    def namespace(self) -> str:
+        return _text(self.body.get("checkpoint_ns"))
+
+    @property
+    def parent_id(self) -> str:
+        return _text(self.body.get("parent_checkpoint_id"))
+
+    @property
+    def checkpoint(self) -> Mapping[str, Any]:
+        return mapping(self.body.get("checkpoint"))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return mapping(self.body.get("metadata"))
+
+    @property
+    def parents(self) -> Mapping[str, Any]:
+        """The checkpoints of the outer namespaces, by namespace."""
+        return parents_in(self.metadata)
+
+    @property
+    def source(self) -> str:
+        source = _text(self.metadata.get("source"))
+        return source if source in SOURCES else ""
+
+    @property
+    def step(self) -> int | None:
+        step = self.metadata.get("step")
+        return step if isinstance(step, int) else None
+
+    @property
+    def format_version(self) -> int:
+        version = self.checkpoint.get("v")
+        return version if isinstance(version, int) else 0
+
+    @property
+    def is_of_newer_version(self) -> bool:
+        return self.format_version > NEWEST_VERSION
+
+    @property
+    def opaque(self) -> Mapping[str, Any] | None:
+        """Why the checkpoint is not decoded: it is pickled or encrypted."""
+        return self.checkpoint if "__opaque__" in self.checkpoint else None
+
+    @property
+    def channels(self) -> dict[str, Any]:
+        """The values of the graph's state, by channel."""
+        values = mapping(self.checkpoint.get(_VALUES))
+        return {name: value for name, value in values.items() if not is_control(name) and value != name}
+
+    @property
+    def control_channels(self) -> dict[str, Any]:
+        """The values of the channels that only drive the graph."""
+        own = self.channels
+        values = mapping(self.checkpoint.get(_VALUES))
+        return {name: value for name, value in values.items() if name not in own}
+
+    @property
+    def next_nodes(self) -> list[str]:
+        """The nodes that run next, as far as the channels say, without those that have finished."""
+        finished = [task.node for task in self.tasks if task.status == "done"]
+        following = super_steps.next_nodes(self.checkpoint)
+        for node in finished:
+            if node in following:
+                following.remove(node)
+        return following
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks that ran or wait after this checkpoint, as far as they have written."""
+        return tasks_in(self.body)
+
+
+def contents_of(body: Mapping[str, Any]) -> Contents:
+    """The contents of a decoded checkpoint. Raises nothing, whatever it holds."""
+    return Contents(body)
+
+
+def is_control(channel: str) -> bool:
+    """Whether a channel only drives the graph."""
+    return channel.startswith(_CONTROL)
+
+
+def tasks_in(body: Mapping[str, Any]) -> list[Task]:
+    """The tasks of a checkpoint's writes, those that need a person first."""
+    grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for write in sequence(body.get("writes")):
+        if isinstance(write, dict) and isinstance(write.get("index"), int):
+            grouped[_text(write.get("task_id"))].append(write)
+    attempts = [
+        Attempt(
+            task_id,
+            next((path for write in writes if (path := _text(write.get("task_path")))), ""),
+            frozenset(write["index"] for write in writes),
+        )
+        for task_id, writes in grouped.items()
+    ]
+    named = named_attempts(attempts, mapping(body.get("checkpoint")), _hints(grouped))
+    tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
+    order = ("waiting", "failed", "scheduled", "done")
+    return sorted(tasks, key=lambda task: (order.index(task.status), task.node, task.id))
+
+
+def _hints(grouped: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """Nodes by task id, as far as what the tasks wrote names them."""
+    hints: dict[str, str] = {}
+    for task_id, writes in grouped.items():
+        for write in writes:
+            channel, value = _text(write.get("channel")), write.get("value")
+            if isinstance(value, str) and (channel.startswith("join:") or value == channel):
+                hints[task_id] = value
+            for interrupt in _interrupt_fields(value) if write["index"] == super_steps.INTERRUPT else ():
+                namespaces = sequence(interrupt.get("ns"))
+                if namespaces and isinstance(namespaces[-1], str):
+                    hints[task_id] = identifiers.node_of(namespaces[-1])
+    return hints
+
+
+def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:
+    values = [
+        Write(_text(write.get("channel")), write.get("value")) for write in writes if write["index"] >= 0
+    ]
+    error = next((write.get("value") for write in writes if write["index"] == super_steps.ERROR), "")
+    return Task(
+        id=attempt.task_id,
+        node=node,
+        status=attempt.status,
+        writes=tuple(values),
+        interrupts=tuple(
+            Interrupt(_text(one.get("id")), one.get("value"))
+            for write in writes
+            if write["index"] == super_steps.INTERRUPT
+            for one in _interrupt_fields(write.get("value"))
+        ),
+        answers=tuple(write.get("value") for write in writes if write["index"] == super_steps.RESUME),
+        error=error if isinstance(error, str) else str(error),
+    )
+
+
+def _interrupt_fields(value: Any) -> list[Mapping[str, Any]]:
+    """The fields of one or several interrupts."""
+    several = value if isinstance(value, list) else [value]
+    return [fields for one in several if (fields := mapping(fields_of(one, "Interrupt")))]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

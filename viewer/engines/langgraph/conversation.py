@@ -1,0 +1,96 @@
+"""Messages of LangChain in a checkpoint's channels, as a conversation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
+
+_TYPES = (
+    *("HumanMessage", "AIMessage", "SystemMessage", "ToolMessage", "FunctionMessage", "ChatMessage"),
+    *("AIMessageChunk", "HumanMessageChunk", "RemoveMessage", "BaseMessage"),
+)
+_ROLES = {
+    "human": "user",
+    "user": "user",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "AIMessageChunk": "assistant",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a model asks for."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. ``tokens`` is None if it does not say; ``others`` are parts that are no text."""
+
+    id: str
+    role: str
+    name: str
+    text: str
+    others: tuple[Any, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    answers_call: str = ""
+    is_error: bool = False
+    tokens: int | None = None
+
+
+def messages_in(value: Any) -> list[Message]:
+    """The messages of a channel's value; none if it holds anything else."""
+    found = [message_of(one) for one in sequence(value)]
+    messages = [one for one in found if one is not None]
+    return messages if messages and len(messages) == len(found) else []
+
+
+def message_of(value: Any) -> Message | None:
+    """A message; None for anything else."""
+    fields = mapping(fields_of(value, *_TYPES))
+    if not fields and isinstance(value, dict) and "role" in value and "content" in value:
+        fields = {**value, "type": value["role"]}
+    if not fields or ("content" not in fields and "type" not in fields):
+        return None
+    text, others = _content(fields.get("content"))
+    kind = str(fields.get("type") or "")
+    return Message(
+        id=str(fields.get("id") or ""),
+        role=_ROLES.get(kind, kind or "message"),
+        name=str(fields.get("name") or ""),
+        text=text,
+        others=others,
+        calls=tuple(_call(one) for one in sequence(fields.get("tool_calls")) if isinstance(one, dict)),
+        answers_call=str(fields.get("tool_call_id") or ""),
+        is_error=fields.get("status") == "error",
+        tokens=_tokens(fields),
+    )
+
+
+def _content(content: Any) -> tuple[str, tuple[Any, ...]]:
+    """The text of a message's content, and its parts that are no text."""
+    if isinstance(content, str):
+        return content, ()
+    texts, others = [], []
+    for part in sequence(content):
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        else:
+            others.append(part)
+    return "\n".join(texts), tuple(others)
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), call.get("args"))
+
+
+def _tokens(fields: Mapping[str, Any]) -> int | None:
+    total = mapping(fields.get("usage_metadata")).get("total_tokens")
+    return total if isinstance(total, int) and not isinstance(total, bool) else None

@@ -1,0 +1,70 @@
+"""LangGraph behind the engine protocol."""
+
+from pathlib import Path
+
+from viewer.engines.checkpoint_events import GroupTraits
+from viewer.engines.langgraph import editing, projects, triggers
+from viewer.engines.langgraph import plan as planning
+from viewer.engines.langgraph.contents import Contents, contents_of
+from viewer.engines.langgraph.kinds import KINDS
+from viewer.engines.langgraph.summary import info, info_lines
+from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
+from viewer.engines.protocol import Engine
+from viewer.engines.runner import Runner
+
+RUNNERS = Path(__file__).resolve().parents[2] / "runners"
+
+
+class LangGraph:
+    """The functions of this package, by the names of the protocol."""
+
+    name = "langgraph"
+    title = "LangGraph"
+    kinds = KINDS
+    tabs = TABS
+    tab_order = ORDER
+    distribution = "langgraph"
+    runner = Runner(program=RUNNERS / "langgraph_runner.py", prewarm_module="forkline_langgraph.prewarm")
+
+    contents_of = staticmethod(contents_of)
+    units_of = staticmethod(planning.units_of)
+    tab_context = staticmethod(tab_context)
+    info_lines = staticmethod(info_lines)
+    info = staticmethod(info)
+
+    trigger_labels = triggers.LABELS
+    failure_suffixes = (triggers.FAILED,)
+    is_start = staticmethod(triggers.is_start)
+    is_end = staticmethod(triggers.is_end)
+    numbered_label = staticmethod(triggers.numbered_label)
+    unit_subjects = triggers.UNIT_SUBJECTS
+    event_labels = triggers.EVENT_LABELS
+    event_details: dict[str, str] = {}
+    event_groups: dict[str, GroupTraits] = {}
+    checkpoint_events = staticmethod(projects.checkpoint_events)
+
+    component_labels: dict[str, str] = {}
+    loss_labels: dict[str, str] = {}
+    match_labels: dict[str, str] = {}
+    match_reasons: dict[str, str] = {}
+
+    editable = staticmethod(editing.editable)
+    missing_prompt = staticmethod(editing.missing_prompt)
+    hidden_places = staticmethod(editing.hidden_places)
+    missing_code = staticmethod(editing.missing_code)
+    former_values = staticmethod(editing.former_values)
+    kickoff_inputs = staticmethod(editing.kickoff_inputs)
+    read_source = staticmethod(planning.read_source)
+    plan = staticmethod(planning.plan)
+    outlook = staticmethod(planning.outlook)
+    cost = staticmethod(planning.cost)
+
+    find_entry_points = staticmethod(projects.find_entry_points)
+    entry_point_for = staticmethod(projects.entry_point_for)
+    entry_point_kinds = staticmethod(projects.entry_point_kinds)
+    entry_point_title = staticmethod(projects.title_of)
+    is_entry_point = staticmethod(projects.is_entry_point)
+    input_names = staticmethod(projects.input_names)
+
+
+ENGINE: Engine[Contents] = LangGraph()

@@ -1,0 +1,77 @@
+"""The ids of LangGraph's threads, checkpoints and tasks, and what can be read of them."""
+
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+
+from viewer.redaction.known_secrets import KnownSecrets
+from viewer.redaction.texts import redacted_name
+
+# UUIDs of version 6 count tenths of microseconds from here.
+_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
+_UUID6 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-([0-9a-f]{4})-[0-9a-f]{12}", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+MAX_RUN_KEY = 200
+MAX_ID_LENGTH = 300
+
+
+def created_at(checkpoint_id: str) -> datetime | None:
+    """When a checkpoint was written, if its id is a UUID of version 6."""
+    match = _UUID6.fullmatch(checkpoint_id)
+    if match is None:
+        return None
+    ticks = int(match[1] + match[2] + match[3], 16)
+    try:
+        return _EPOCH + timedelta(microseconds=ticks / 10)
+    except OverflowError:
+        return None
+
+
+def shown_id(text: str, known: KnownSecrets) -> str:
+    """An id without secrets. A UUID leaves no room for one."""
+    if _UUID.fullmatch(text) and not known.is_in(text.encode()):
+        return text
+    return redacted_name(text, known)
+
+
+def shown_namespace(namespace: str, known: KnownSecrets) -> str:
+    """A namespace without secrets: ``node:task|node:task``."""
+    return "|".join(
+        ":".join(shown_id(part, known) for part in level.split(":")) for level in namespace.split("|")
+    )
+
+
+def run_key(thread: str, namespace: str) -> str:
+    """What identifies the run of a thread, or of a namespace in it."""
+    key = f"{thread} {namespace}" if namespace else thread
+    if len(key) <= MAX_RUN_KEY:
+        return key
+    digest = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{key[: MAX_RUN_KEY - 17]}…{digest}"
+
+
+def source_key(thread: str, namespace: str, checkpoint_id: str) -> str:
+    """What identifies a checkpoint within its location: ``thread/checkpoint`` or ``thread/ns/checkpoint``."""
+    return "/".join(part for part in (thread, namespace, checkpoint_id) if part)
+
+
+def possible_ids(key: str) -> list[tuple[str, str, str]]:
+    """The threads, namespaces and checkpoint ids that a source key may stand for."""
+    thread, _slash, checkpoint_id = key.rpartition("/")
+    outer, _slash, namespace = thread.rpartition("/")
+    return [(thread, "", checkpoint_id), *([(outer, namespace, checkpoint_id)] if outer else [])]
+
+
+def parent_namespace(namespace: str) -> str:
+    """The namespace whose step called this one."""
+    return namespace.rpartition("|")[0]
+
+
+def node_of(namespace: str) -> str:
+    """The node that a namespace belongs to."""
+    return namespace.rpartition("|")[2].partition(":")[0]
+
+
+def task_of(namespace: str) -> str:
+    """The id of the task that a namespace belongs to."""
+    return namespace.rpartition("|")[2].partition(":")[2]

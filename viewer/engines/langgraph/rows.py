@@ -1,0 +1,233 @@
+"""From the rows of LangGraph's tables to the redacted columns of Forkline's index, without any body."""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from viewer.engines.langgraph import identifiers, super_steps
+from viewer.engines.langgraph.super_steps import Attempt, mapping
+from viewer.redaction.known_secrets import KnownSecrets
+from viewer.redaction.texts import redact_text
+from viewer.stores.protocol import IndexedRun, Snapshot
+
+ENGINE, KIND = "langgraph", "graph"
+FIRST_BRANCH = "main"
+SOURCES = ("input", "loop", "update", "fork")
+MAX_UNITS = 30
+
+
+class Metadata(msgspec.Struct):
+    """The metadata of a checkpoint. ``writes`` is what each node wrote, in old stores."""
+
+    source: str = ""
+    step: int | None = None
+    parents: dict[str, str] = {}
+    writes: dict[str, msgspec.Raw] | None = None
+
+
+_metadata = msgspec.json.Decoder(Metadata)
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the table ``checkpoints`` without its body, and the tasks of the table ``writes``."""
+
+    namespace: str
+    checkpoint_id: str
+    parent_id: str | None
+    size: int
+    metadata: Metadata
+    mark: str
+    attempts: list[Attempt] = field(default_factory=list)
+    children: list["Row"] = field(default_factory=list)
+    parent: "Row | None" = None
+    turn: int = 0
+    branch: str = ""
+
+
+# The decoded checkpoint of a row; empty if it cannot be decoded or reading it would take too long.
+Body = Callable[[Row], Mapping[str, Any]]
+
+
+def metadata_of(data: bytes | None) -> Metadata:
+    """The metadata; empty if it is not what LangGraph writes."""
+    try:
+        return _metadata.decode(data or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Metadata()
+
+
+def linked(rows: Sequence[Row]) -> None:
+    """Set each row's parent, children, turn and branch. The rows are sorted by namespace and id."""
+    by_id = {(row.namespace, row.checkpoint_id): row for row in rows}
+    for row in rows:
+        parent = by_id.get((row.namespace, row.parent_id or ""))
+        # A parent is older. Anything else would be a cycle.
+        if parent is not None and parent.checkpoint_id < row.checkpoint_id:
+            row.parent = parent
+            parent.children.append(row)
+    taken: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        before = row.parent
+        row.turn = (before.turn if before else 0) + (row.metadata.source == "input")
+        if before is not None and before.children[0] is row:
+            row.branch = before.branch
+        elif before is None and not taken[row.namespace]:
+            row.branch = FIRST_BRANCH
+        else:
+            row.branch = _new_branch(row.checkpoint_id, taken[row.namespace])
+        taken[row.namespace].add(row.branch)
+
+
+def _new_branch(checkpoint_id: str, taken: set[str]) -> str:
+    """A name for the branch that begins with a checkpoint: always the same one, as LangGraph has none."""
+    digest = f"{zlib.crc32(checkpoint_id.encode('utf-8', 'replace')):08x}"
+    tail = checkpoint_id.replace("-", "")[-12:]
+    text = tail if tail.isalnum() and tail.isascii() and len(tail) == 12 else digest
+    for length in range(4, len(text)):
+        if (name := f"fork-{text[-length:]}") not in taken:
+            return name
+    return f"fork-{digest}-{text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Makes the columns of a thread's checkpoints. ``thread`` is the real id."""
+
+    thread: str
+    known: KnownSecrets
+    body: Body
+
+    def snapshots(self, rows: Sequence[Row]) -> list[Snapshot]:
+        """The redacted columns of each row."""
+        linked(rows)
+        return [self._snapshot(row) for row in rows]
+
+    def runs(self, rows: Sequence[Row]) -> list[IndexedRun]:
+        """The run of the thread and those of its namespaces, callers first."""
+        newest = {row.namespace: row for row in rows}
+        first = {row.namespace: row for row in reversed(rows)}
+        return [self._run(row, first[name]) for name, row in sorted(newest.items())]
+
+    def _run(self, head: Row, first: Row) -> IndexedRun:
+        thread, namespace = self._shown(self.thread), self._shown_namespace(head.namespace)
+        outer = identifiers.parent_namespace(head.namespace)
+        called_from = first.metadata.parents.get(outer, "") if head.namespace else ""
+        return IndexedRun(
+            key=identifiers.run_key(thread, namespace),
+            head=self._shown(head.checkpoint_id)[: identifiers.MAX_ID_LENGTH],
+            last_at=identifiers.created_at(head.checkpoint_id),
+            namespace=namespace,
+            name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
+            parent_key=identifiers.run_key(thread, self._shown_namespace(outer)) if head.namespace else "",
+            called_from=self._shown(called_from),
+            status=status_of(head.attempts),
+        )
+
+    def _shown(self, text: str) -> str:
+        return identifiers.shown_id(text, self.known)
+
+    def _shown_namespace(self, namespace: str) -> str:
+        return identifiers.shown_namespace(namespace, self.known)
+
+    def _snapshot(self, row: Row) -> Snapshot:
+        thread, namespace = self._shown(self.thread), self._shown_namespace(row.namespace)
+        checkpoint_id = self._shown(row.checkpoint_id)
+        units, suffix = self._units(row)
+        source = row.metadata.source if row.metadata.source in SOURCES else ""
+        mark = f"{row.mark}:{zlib.crc32(repr((units, suffix, row.branch)).encode()):08x}"
+        return Snapshot(
+            key=identifiers.source_key(thread, namespace, checkpoint_id),
+            fingerprint=mark,
+            size=row.size,
+            checkpoint_id=checkpoint_id,
+            parent_id=self._shown(row.parent_id) if row.parent_id else None,
+            branch=row.branch,
+            trigger=f"{source}{suffix}",
+            subject="",
+            created_at=identifiers.created_at(row.checkpoint_id),
+            engine_version="",
+            entity=KIND,
+            name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
+            run_key=identifiers.run_key(thread, namespace),
+            units_done=0,
+            units_total=0,
+            event_ids=(),
+            calls={},
+            body=b"",
+            engine=ENGINE,
+            step=row.metadata.step,
+            turn=row.turn,
+            units=units,
+        )
+
+    def _units(self, row: Row) -> tuple[list[tuple[str, str]], str]:
+        """The nodes that ran or wait, each with its status, and what the trigger ends with."""
+        units = [(node, "done") for node in self._ran(row)]
+        suffix = ""
+        if not row.children:
+            pending, suffix = self._pending(row)
+            units += pending
+        shown = [(redact_text(node, self.known)[:100], status) for node, status in units[:MAX_UNITS]]
+        return shown, suffix
+
+    def _ran(self, row: Row) -> list[str]:
+        """The nodes that ran between a checkpoint's parent and it."""
+        if row.parent is None or row.metadata.source != "loop":
+            return []
+        if row.metadata.writes is not None:
+            return sorted(node for node in row.metadata.writes if not node.startswith("__"))
+        done = [attempt for attempt in row.parent.attempts if attempt.status == "done"]
+        nodes = [super_steps.node_in_path(attempt.path) for attempt in done]
+        if not nodes or not all(nodes):
+            return super_steps.nodes_that_ran(self.body(row.parent), self.body(row))
+        return sorted(node for node in nodes if not node.startswith("__"))
+
+    def _pending(self, row: Row) -> tuple[list[tuple[str, str]], str]:
+        """The unfinished tasks of the newest checkpoint of a branch, or the nodes that are next."""
+        checkpoint = self.body(row)
+        named = named_attempts(row.attempts, checkpoint)
+        pending = [(node, attempt.status) for attempt, node in named if attempt.status != "done"]
+        status = status_of(row.attempts)
+        if status:
+            return pending, f"_{status}"
+        finished = [node for attempt, node in named if attempt.status == "done"]
+        following = [(node, "next") for node in super_steps.next_nodes(checkpoint) if node not in finished]
+        is_end = bool(checkpoint) and not following and row.metadata.source != "input"
+        return [unit for unit in following if not unit[0].startswith("__")], "_ended" if is_end else ""
+
+
+def status_of(attempts: Sequence[Attempt]) -> str:
+    """``failed`` or ``waiting`` if a task of the newest checkpoint is, else empty."""
+    statuses = {attempt.status for attempt in attempts}
+    return next((status for status in ("failed", "waiting") if status in statuses), "")
+
+
+def named_attempts(
+    attempts: Sequence[Attempt], checkpoint: Mapping[str, Any], hints: Mapping[str, str] | None = None
+) -> list[tuple[Attempt, str]]:
+    """Each task with its node; empty if nothing says which. ``hints`` are nodes by task id."""
+    sent = [node for node, _argument in super_steps.sends(checkpoint)]
+    hints = hints or {}
+    named = [
+        (attempt, super_steps.node_in_path(attempt.path, sent) or hints.get(attempt.task_id, ""))
+        for attempt in attempts
+    ]
+    open_nodes = super_steps.next_nodes(checkpoint)
+    for _attempt, node in named:
+        if node in open_nodes:
+            open_nodes.remove(node)
+    unnamed = [attempt for attempt, node in named if not node]
+    # The only node that is left is the only task's that is left.
+    if len(unnamed) == 1 and len(open_nodes) == 1:
+        named = [(attempt, node or open_nodes[0]) for attempt, node in named]
+    return named
+
+
+def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The checkpoints of outer namespaces that a checkpoint was written in, by namespace."""
+    return mapping(metadata.get("parents"))

@@ -1,0 +1,91 @@
+"""Recognises and reads LangGraph's checkpoints. Used in a reader process."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from viewer.engines.langgraph import identifiers
+from viewer.engines.langgraph.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
+from viewer.redaction.known_secrets import KnownSecrets
+from viewer.stores.errors import Foreign
+from viewer.stores.protocol import Entry, IndexedStore, Limits, RecordedIds, Snapshot, StoreFormat
+
+if TYPE_CHECKING:
+    from viewer.stores.readonly_sqlite import DatabaseFile
+
+
+class Document(msgspec.Struct):
+    """What ``LangGraphStore.read`` returns as JSON, redacted."""
+
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    checkpoint: msgspec.Raw
+    writes: list[msgspec.Raw]
+    metadata: msgspec.Raw
+    parent_checkpoint_id: str | None = None
+
+
+_document = msgspec.json.Decoder(Document)
+_metadata = msgspec.json.Decoder(Metadata)
+
+
+class LangGraphFormat:
+    """Rows of the tables of a checkpoint saver. Files hold none of its checkpoints."""
+
+    engine = ENGINE
+    is_indexed = True
+
+    def ids_in_path(self, path: str) -> RecordedIds:
+        """The ids of a file, which LangGraph does not write."""
+        return RecordedIds(path, None, "")
+
+    def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> RecordedIds:
+        """The id at the end of a key."""
+        return RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
+
+    def indexed_store(
+        self, file: "DatabaseFile", limits: Limits, formats: Sequence[StoreFormat], known: KnownSecrets
+    ) -> IndexedStore:
+        """The tables of a checkpoint saver in a file."""
+        # It loads a second SQLite library, which only a reader process may do.
+        from viewer.engines.langgraph.threads import LangGraphStore
+
+        return LangGraphStore(file, limits, formats, known)
+
+    def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+        """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
+        try:
+            document = _document.decode(body)
+        except msgspec.ValidationError:
+            raise Foreign("langgraph.not_a_checkpoint") from None
+        try:
+            metadata = _metadata.decode(document.metadata)
+        except msgspec.ValidationError:
+            metadata = Metadata()
+        return Snapshot(
+            key=entry.key,
+            fingerprint=entry.fingerprint,
+            size=entry.size,
+            checkpoint_id=ids.checkpoint_id,
+            parent_id=ids.parent_id,
+            branch=FIRST_BRANCH,
+            trigger=metadata.source if metadata.source in SOURCES else "",
+            subject="",
+            created_at=identifiers.created_at(ids.checkpoint_id),
+            engine_version="",
+            entity=KIND,
+            name="",
+            run_key=identifiers.run_key(document.thread_id, document.checkpoint_ns),
+            units_done=0,
+            units_total=0,
+            event_ids=(),
+            calls={},
+            body=body,
+            engine=ENGINE,
+            step=metadata.step,
+        )
+
+
+STORE_FORMAT: StoreFormat = LangGraphFormat()

@@ -1,0 +1,113 @@
+"""What a checkpoint's channels say of its super-step: which nodes ran, and which come next."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# The indexes of writes that are no values of channels.
+ERROR, SCHEDULED, INTERRUPT, RESUME = -1, -2, -3, -4
+SENDS = "__pregel_tasks"
+_PULL, _PUSH = "~__pregel_pull, ", "~__pregel_push, "
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The indexes of the writes of one task, and its path, which is empty in old stores."""
+
+    task_id: str
+    path: str
+    indexes: frozenset[int]
+
+    @property
+    def status(self) -> str:
+        """``done`` counts first: the writes of a failure or an interrupt stay after the task has finished."""
+        if any(index >= 0 for index in self.indexes):
+            return "done"
+        if ERROR in self.indexes:
+            return "failed"
+        return "waiting" if INTERRUPT in self.indexes else "scheduled"
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def fields_of(value: Any, *types: str) -> Any:
+    """The fields of a decoded object of one of these classes; None for anything else."""
+    name = value.get("__type__", "") if isinstance(value, dict) else ""
+    return value.get("fields") if isinstance(name, str) and name.rpartition(".")[2] in types else None
+
+
+def sends(checkpoint: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The node and argument of each pending ``Send``."""
+    values = mapping(checkpoint.get("channel_values")).get(SENDS)
+    found = []
+    for send in sequence(values) or sequence(checkpoint.get("pending_sends")):
+        fields = sequence(fields_of(send, "Send"))
+        if len(fields) >= 2 and isinstance(fields[0], str):
+            found.append((fields[0], fields[1]))
+    return found
+
+
+def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
+    """The nodes that run after a checkpoint, as far as its channels say."""
+    values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
+    versions = mapping(checkpoint.get("channel_versions"))
+    triggered = []
+    for channel, value in values.items():
+        for node in _triggered(channel, value, seen):
+            if _is_newer(versions.get(channel), mapping(seen.get(node)).get(channel)):
+                triggered.append(node)
+    return sorted(dict.fromkeys(triggered)) + [node for node, _argument in sends(checkpoint)]
+
+
+def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[str]:
+    """The nodes that a value of this channel triggers."""
+    kind, _colon, rest = channel.partition(":")
+    if channel == "__start__":
+        return ("__start__",)
+    if kind in ("branch", "start") and rest:
+        return (rest.rpartition(":")[2],)
+    if kind == "join":
+        names, _colon, node = rest.rpartition(":")
+        arrived = sequence(fields_of(value, "set", "frozenset"))
+        return (node,) if set(names.split("+")) <= {str(name) for name in arrived} else ()
+    # The first versions trigger a node by the name of the one before. Only the past shows which.
+    return (node for node, channels in seen.items() if value == channel and channel in mapping(channels))
+
+
+def _is_newer(version: Any, seen: Any) -> bool:
+    if seen is None:
+        return True
+    try:
+        return bool(version > seen)
+    except TypeError:
+        return str(version) > str(seen)
+
+
+def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The nodes that ran between a checkpoint and its child, the same one as often as it was sent to."""
+    seen, earlier = mapping(after.get("versions_seen")), mapping(before.get("versions_seen"))
+    sent = [node for node, _argument in sends(before)]
+    ran = [
+        node
+        for node, versions in seen.items()
+        if not node.startswith("__") and node not in sent and earlier.get(node) != versions
+    ]
+    return sorted(ran) + [node for node in sent if node in seen]
+
+
+def node_in_path(path: str, sent: Sequence[str] = ()) -> str:
+    """The node of a task with this path, where ``sent`` are the nodes of the pending sends; or empty."""
+    if path.startswith(_PULL):
+        return path.removeprefix(_PULL)
+    number = path.removeprefix(_PUSH).partition(",")[0]
+    if path.startswith(_PUSH) and number.isdigit() and int(number) < len(sent):
+        return sent[int(number)]
+    return ""

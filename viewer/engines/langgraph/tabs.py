@@ -1,0 +1,152 @@
+"""The tabs of the checkpoint page that LangGraph adds."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from viewer.engines.contents import Tab
+from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.conversation import Message, messages_in
+from viewer.messages.marking import gettext_noop as _
+
+TABS = (
+    Tab("state", _("State"), "engines/langgraph/_state.html", compares_with="parent"),
+    Tab("messages", _("Messages"), "engines/langgraph/_messages.html", compares_with="parent"),
+    Tab("writes", _("Writes"), "engines/langgraph/_writes.html"),
+    Tab("next", _("Next"), "engines/langgraph/_next.html"),
+    Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
+    Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
+)
+ORDER = ("state", "messages", "writes", "next", "subgraphs", "metadata", "raw")
+# Characters of a value that a page shows.
+MAX_SHOWN = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a step did to a channel: ``kind`` is ``same``, ``new``, ``changed``, ``appended`` or ``removed``.
+
+    ``added`` are the items that were appended to a list.
+    """
+
+    channel: str
+    kind: str
+    before: str
+    after: str
+    added: tuple[str, ...] = ()
+    count_before: int = 0
+    count_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel that holds a conversation. ``new`` counts the messages that this step added."""
+
+    name: str
+    messages: tuple[Message, ...]
+    new: int
+
+    @property
+    def old(self) -> int:
+        """How many messages came before."""
+        return len(self.messages) - self.new
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all messages that say how many they took."""
+        return sum(message.tokens or 0 for message in self.messages)
+
+
+def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:
+    """What a tab's template is given beside ``contents``. ``before`` is the parent, where it can be read."""
+    match tab:
+        case "state":
+            return {"changes": changes(contents, before), "control": shown_values(contents.control_channels)}
+        case "messages":
+            return {"conversations": conversations(contents, before)}
+        case "writes":
+            return {"tasks": [_shown_task(task) for task in contents.tasks]}
+        case "next":
+            pending = [_shown_task(task) for task in contents.tasks if task.status != "done"]
+            return {"following": contents.next_nodes, "pending": pending}
+        case "metadata":
+            return {"metadata": shown_values(dict(contents.metadata)), "versions": _versions(contents)}
+    return {}
+
+
+def shown(value: Any) -> str:
+    """A value as a text of bounded length."""
+    text = value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False, indent=2)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _readable(value: Any) -> Any:
+    """A decoded value with its objects written as ``Class: fields``."""
+    if isinstance(value, dict):
+        if "__opaque__" in value and "size" in value:
+            return f"({value['__opaque__']}, {value.get('encoding', '')}, {value['size']} bytes)"
+        if set(value) == {"__type__", "fields"}:
+            name = str(value["__type__"]).rpartition(".")[2]
+            return {name: _readable(value["fields"])}
+        return {key: _readable(item) for key, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list) else value
+
+
+def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and values as texts."""
+    return [(name, shown(value)) for name, value in values.items()]
+
+
+def changes(contents: Contents, before: Contents | None) -> list[Change]:
+    """What this step did to each channel of the state, changed ones first."""
+    old, new = (before.channels if before else {}), contents.channels
+    found = [_change(name, old, new) for name in dict.fromkeys((*new, *old))]
+    return sorted(found, key=lambda change: change.kind == "same")
+
+
+def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:
+    if name not in new:
+        return Change(name, "removed", shown(old[name]), "")
+    after = new[name]
+    if name not in old:
+        return Change(name, "new", "", shown(after))
+    before = old[name]
+    if before == after:
+        return Change(name, "same", shown(before), "")
+    if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
+        added = tuple(shown(item) for item in after[len(before) :])
+        return Change(name, "appended", shown(before), shown(after), added, len(before), len(after))
+    return Change(name, "changed", shown(before), shown(after))
+
+
+def conversations(contents: Contents, before: Contents | None) -> list[Channel]:
+    """The channels that hold messages."""
+    old, found = (before.channels if before else {}), []
+    for name, value in contents.channels.items():
+        if messages := messages_in(value):
+            known = messages_in(old.get(name))
+            same = next(
+                (at for at, (one, other) in enumerate(zip(known, messages, strict=False)) if one != other),
+                min(len(known), len(messages)),
+            )
+            found.append(Channel(name, tuple(messages), len(messages) - same))
+    return found
+
+
+def _shown_task(task: Any) -> dict[str, Any]:
+    """A task with its values as texts."""
+    return {
+        "id": task.id,
+        "node": task.node,
+        "status": task.status,
+        "error": task.error,
+        "writes": [(write.channel, shown(write.value)) for write in task.writes if not write.is_control],
+        "control": [write.channel for write in task.writes if write.is_control],
+        "interrupts": [(interrupt.id, shown(interrupt.value)) for interrupt in task.interrupts],
+        "answers": [shown(answer) for answer in task.answers],
+    }
+
+
+def _versions(contents: Contents) -> list[tuple[str, str]]:
+    versions = contents.checkpoint.get("channel_versions")
+    return shown_values(versions) if isinstance(versions, dict) else []

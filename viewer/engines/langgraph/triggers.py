@@ -1,0 +1,42 @@
+"""Why LangGraph wrote a checkpoint: its ``source``, followed by what became of the newest of a branch."""
+
+from viewer.messages.marking import gettext_noop as _
+
+FAILED, WAITING, ENDED = "_failed", "_waiting", "_ended"
+LABELS = {
+    "input": _("input"),
+    "loop": _("loop"),
+    "update": _("update"),
+    "fork": _("fork"),
+    **{
+        f"{source}{suffix}": label
+        for source in ("input", "loop", "update", "fork")
+        for suffix, label in (
+            (FAILED, _("failed")),
+            (WAITING, _("waiting for an answer")),
+            (ENDED, _("ended")),
+        )
+    },
+}
+# What the runner reports of nodes: ``<subject>_started``, ``_completed`` and ``_failed``.
+UNIT_SUBJECTS = ("node",)
+EVENT_LABELS = {
+    "node_started": _("%(node)s started"),
+    "node_completed": _("%(node)s completed"),
+    "node_failed": _("%(node)s failed"),
+}
+
+
+def is_start(trigger: str) -> bool:
+    """Whether a checkpoint was written as an input arrived."""
+    return trigger == "input"
+
+
+def is_end(trigger: str) -> bool:
+    """Whether nothing is left to run after a checkpoint."""
+    return trigger in {f"{source}{ENDED}" for source in ("loop", "update", "fork")}
+
+
+def numbered_label(_kind: str, _trigger: str) -> str:
+    """No label: super-steps have no total."""
+    return ""

@@ -1,0 +1,185 @@
+"""Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
+
+Bodies are not stored: ``stored`` reads them from the source when a checkpoint is opened.
+"""
+
+import time
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Case, F, When
+
+from viewer.importing.problems import Problems
+from viewer.importing.reconcile import reconcile
+from viewer.importing.rows import (
+    in_slices,
+    insert_many,
+    known_rows,
+    mark_states,
+    moment,
+    update_many,
+)
+from viewer.importing.updating import ImportSummary
+from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.stores.location_reader import LocationReader
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import IndexedRun
+
+# The newest runs whose status is read whenever the store has changed: a pending write changes no head.
+MAX_WATCHED = 100
+# Runs whose status is read at once, and seconds of one import for those whose status is not known.
+DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
+_NEW_RUN = ("uid", "location_id", "key", "entity", "name", "head", "last_at")
+# What an index tells later.
+_EMPTY = {
+    "checkpoint_count": 0,
+    "branch_count": 0,
+    "lane_count": 0,
+    "tokens": 0,
+    "units_known": 0,
+    "all_units_known": False,
+    "lineage_faults": "[]",
+}
+
+
+def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
+    """Bring the list of runs up to date. Only with the import lock. Raises LocationUnreadable."""
+    summary, mark = ImportSummary(), reader.mark
+    has_changed = location.listed_fingerprint != mark
+    if has_changed:
+        _list(location, reader, summary)
+        watched = list(location.runs.top_level()[:MAX_WATCHED].values_list("key", flat=True))
+        summary.is_news |= _describe(location, reader, watched)
+    summary.is_news |= _describe_others(location, reader)
+    if has_changed:
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint=mark)
+        location.listed_fingerprint = mark
+    return summary
+
+
+def _list(location: Location, reader: LocationReader, summary: ImportSummary) -> None:
+    """Store which runs there are, and the newest checkpoint of each."""
+    listed, problems = reader.runs(), Problems(location)
+    for problem in listed.problems:
+        problems.add(problem)
+    stored = location.runs.top_level().order_by().values_list("key", "pk", "head")
+    known = {key: (pk, head) for key, pk, head in stored}
+    new = {run.key: run for run in reversed(listed.runs) if run.key not in known}
+    changed = [run for run in listed.runs if run.key in known and known[run.key][1] != run.head]
+    gone = known.keys() - {run.key for run in listed.runs}
+    with transaction.atomic():
+        _insert(location, list(new.values()))
+        heads = [(run.head, moment(run.last_at), known[run.key][0]) for run in changed]
+        update_many(Run, ("head", "last_at"), heads)
+        _mark_gone([known[key][0] for key in gone])
+        summary.is_news |= problems.save()
+    summary.added, summary.changed, summary.problems = len(new), len(changed), len(problems)
+    summary.is_news |= bool(new or changed or gone)
+
+
+def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
+    """Store runs of which nothing but the newest checkpoint is known, the newest run last."""
+    rows = []
+    for run in new:
+        uid = run_uid(location.uid, run.key).hex
+        own = (uid, location.pk, run.key, "", run.name, run.head, moment(run.last_at))
+        rows.append((*own, *_EMPTY.values()))
+    insert_many(Run, (*_NEW_RUN, *_EMPTY), rows)
+
+
+def _mark_gone(pks: Sequence[int]) -> None:
+    """Delete runs that are gone, unless something of theirs is stored: its checkpoints are pruned."""
+    for some in in_slices(pks):
+        Checkpoint.objects.filter(run__in=some).update(state=Checkpoint.State.PRUNED)
+        Run.objects.filter(pk__in=some, checkpoints=None, jobs=None).delete()
+
+
+def _describe_others(location: Location, reader: LocationReader) -> bool:
+    """Read the status of runs with another newest checkpoint than when it was read, newest first."""
+    started, is_news = time.monotonic(), False
+    while time.monotonic() - started < DETAILS_SECONDS:
+        due = location.runs.top_level().exclude(described_head=F("head"))
+        if not (keys := list(due[:DETAILS_BATCH].values_list("key", flat=True))):
+            break
+        is_news |= _describe(location, reader, keys)
+    return is_news
+
+
+def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -> bool:
+    """Read the status of these runs. Returns whether a page would show a difference."""
+    details = {run.key: run for run in reader.details(keys)} if keys else {}
+    before = location.runs.filter(key__in=keys).order_by()
+    columns = ("pk", "key", "head", "status", "is_forked", "checkpoint_count", "indexed_fingerprint")
+    changed = []
+    is_news = False
+    for pk, key, head, *shown, indexed_fingerprint in before.values_list(*columns):
+        run = details.get(key)
+        now = [run.status, run.is_forked, run.count] if run else shown
+        if indexed_fingerprint:
+            # Its lineage is known, which says more.
+            now[1:] = shown[1:]
+        is_news |= now != shown
+        changed.append((head, *now, pk))
+    with transaction.atomic():
+        update_many(Run, ("described_head", "status", "is_forked", "checkpoint_count"), changed)
+    return is_news
+
+
+def update_run(run: Run, reader: LocationReader) -> ImportSummary:
+    """Bring the checkpoints of a run, and of those it called, up to date. Only with the import lock.
+
+    Raises LocationUnreadable.
+    """
+    top = _top(run)
+    summary, mark = ImportSummary(), reader.mark
+    if top.indexed_fingerprint == mark:
+        return summary
+    index = reader.index(top.key)
+    packed = [Packed(one, b"", b"", []) for one in index.snapshots]
+    known = known_rows(run.location, runs=[top.pk, *_called(top)])
+    due = [
+        one
+        for one in packed
+        if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
+    ]
+    gone = [key for key in known if key not in {one.key for one in packed}]
+    with transaction.atomic():
+        if due:
+            reconcile(run.location, due)
+        summary.pruned = mark_states(run.location, gone, Checkpoint.State.PRUNED)
+        _store_runs(run.location, index.runs, mark)
+    summary.added = sum(one.key not in known for one in due)
+    summary.changed = len(due) - summary.added
+    summary.is_news = bool(due or summary.pruned)
+    return summary
+
+
+def _top(run: Run) -> Run:
+    """The run that no other called."""
+    while run.parent is not None:
+        run = run.parent
+    return run
+
+
+def _called(run: Run) -> list[int]:
+    """The keys of the runs that it called, directly or not."""
+    found, level = list[int](), [run.pk]
+    while level := list(Run.objects.filter(parent__in=level).order_by().values_list("pk", flat=True)):
+        found += level
+    return found
+
+
+def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
+    """Store what the index says of a run and of those that it called, callers first."""
+    pks = dict(location.runs.filter(key__in=[run.key for run in runs]).order_by().values_list("key", "pk"))
+    for run in runs:
+        location.runs.filter(key=run.key).update(
+            parent=pks.get(run.parent_key),
+            called_from=run.called_from,
+            namespace=run.namespace[:500],
+            head=run.head,
+            described_head=run.head,
+            status=run.status,
+            is_forked=Case(When(branch_count__gt=1, then=True), default=False),
+            indexed_fingerprint=mark,
+        )
