@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from viewer.messages.message import message_from
 
 __all__ = ["made"]
 JOB = uuid.uuid4().hex
+QUEUE = "django_tasks_database_dbtaskresult"
 NAME = "forkline.sqlite3"
 
 
@@ -30,9 +32,19 @@ def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "data"))
 
 
+def insert(database: sqlite3.Connection, table: str, columns: dict[str, Any]) -> None:
+    """Add a row. Other columns that need a value are empty."""
+    known = list(database.execute(f"PRAGMA table_info({table})"))
+    for _number, name, kind, is_needed, default, _key in known:
+        if name not in columns and is_needed and default is None:
+            columns[name] = 0 if "int" in kind.lower() or kind == "bool" else ""
+    marks = ", ".join("?" * len(columns))
+    database.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", list(columns.values()))
+
+
 @pytest.fixture
 def copy(data: Path, tmp_path: Path) -> Path:
-    """A copy with a queued job, a question and a session in it."""
+    """A copy with a queued job, its entry in the queue and a session in it."""
     database = sqlite3.connect(data / NAME, isolation_level=None)
     columns = {
         "id": JOB,
@@ -47,14 +59,8 @@ def copy(data: Path, tmp_path: Path) -> Path:
         "limits": "{}",
         "limit_hit": "{}",
     }
-    known = list(database.execute("PRAGMA table_info(viewer_job)"))
-    for _number, name, kind, is_needed, default, _key in known:
-        if name not in columns and is_needed and default is None:
-            columns[name] = 0 if "int" in kind.lower() or kind == "bool" else ""
-    marks = ", ".join("?" * len(columns))
-    database.execute(
-        f"INSERT INTO viewer_job ({', '.join(columns)}) VALUES ({marks})", list(columns.values())
-    )
+    insert(database, "viewer_job", columns)
+    insert(database, QUEUE, {"id": JOB, "args_kwargs": "{}", "worker_ids": "[]", "status": "READY"})
     database.execute("INSERT INTO django_session VALUES ('key', 'data', '2099-01-01')")
     database.close()
     copy = tmp_path / "copy.sqlite3"
@@ -131,6 +137,7 @@ def test_what_is_restored_starts_nothing_and_lets_nobody_in(data: Path, copy: Pa
     assert status == "interrupted" and "typed by a person" not in str(request)
     assert "Whether it has run since is unknown" in str(message_from(json.loads(str(error))))
     assert rows(data / NAME, "SELECT count(*) FROM django_session") == [(0,)]
+    assert rows(data / NAME, f"SELECT count(*) FROM {QUEUE}") == [(0,)]
     replaced = Path(json.loads(ended.stdout)["replaced"])
     assert rows(replaced, "SELECT count(*) FROM viewer_checkpoint") == later
     assert replaced.stat().st_mode & 0o777 == 0o600

@@ -70,7 +70,7 @@ def make_harmless(path: Path) -> None:
     """
     with closing(sqlite3.connect(path)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for name in ("django_session", "django_tasks_db_dbtaskresult"):
+        for name in ("django_session", "django_tasks_database_dbtaskresult"):
             if name in tables:
                 database.execute(f"DELETE FROM {name}")  # noqa: S608
         if "viewer_job" in tables:
