@@ -1,19 +1,19 @@
 """The browser and the terminal refuse the same launch with the same message."""
 
 import json
-import shutil
+import os
+import time
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
-from django.urls import reverse
+from django.utils import timezone
 
 from tests.forms.samples import task
-from tests.views.forking import CREW, FLOW, filled, looked, made_location, page, stored
+from tests.launching.refused import browser, name_of, project_of, pruned, terminal
+from tests.views.forking import CREW, FLOW, filled, looked, page, stored
 from viewer.importing import import_location, stored_contents
 from viewer.launching import start
 from viewer.launching.findings import effects_refusal
@@ -21,55 +21,12 @@ from viewer.launching.fork import fork
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import resume
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+from viewer.models import DayLimits, Job, Location, Project
 
 pytestmark = pytest.mark.django_db
 FINISHED = {**CREW, "tasks": [task(1, "The research"), task(2, "The article")]}
 REDACTED = {**CREW, "tasks": [task(1, "The key is sk-canary0123456789abcdefghij"), task(2)]}
 EFFECT = {"kind": "import", "name": "helper", "detail": "a tool", "digest": "d", "key": "k"}
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> Location:
-    return made_location(tmp_path / "newsroom")
-
-
-@pytest.fixture
-def person(client: Client) -> User:
-    user = User.objects.create_superuser("ada", password="secret")
-    client.force_login(user)
-    return user
-
-
-def browser(client: Client, checkpoint: Checkpoint, name: str, **changes: str) -> str:
-    """The page after its form was sent, which was refused."""
-    sent = filled(client, checkpoint, name) | {key.replace("__", ":"): text for key, text in changes.items()}
-    sent.pop("accept-hidden", None)
-    answer = client.post(reverse(name, args=[checkpoint.pk]), sent)
-    assert answer.status_code == 422
-    return unescape(answer.content.decode())
-
-
-def terminal(capsys: pytest.CaptureFixture[str], command: str, target: str, *arguments: str) -> str:
-    """The error of the command, which was refused."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        call_command("checkpoints", command, target, *arguments, "--json")
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return str(document["error"])
-
-
-def name_of(checkpoint: Checkpoint) -> str:
-    return f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
-
-
-def pruned(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint after its file was deleted."""
-    shutil.rmtree(Path(checkpoint.location.path) / "main")
-    import_location(checkpoint.location)
-    checkpoint.refresh_from_db()
-    assert checkpoint.state == Checkpoint.State.PRUNED
-    return checkpoint
 
 
 @pytest.mark.usefixtures("person")
@@ -171,11 +128,11 @@ def test_the_project_inside_a_protected_folder_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from viewer.launching import refusals
+    from viewer.jobs.execution import start as job_start
     from viewer.messages.message import plain_text
 
     checkpoint = stored(location, CREW)
-    monkeypatch.setattr(refusals, "conflict_of", lambda _: plain_text("It is in a protected folder."))
+    monkeypatch.setattr(job_start, "conflict_of", lambda _: plain_text("It is in a protected folder."))
     for command in ("fork", "resume"):
         error = terminal(capsys, command, name_of(checkpoint))
         assert error == "It is in a protected folder."
@@ -197,35 +154,114 @@ def test_a_stale_output_is_shown_in_the_same_plan(
 
 
 @pytest.mark.usefixtures("person")
-def test_a_sweep_with_too_many_variations_is_refused(
-    client: Client, location: Location, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["fork", "resume"])
+@pytest.mark.parametrize(
+    ("age", "message"), [(0, "still being written"), (100_000, "cannot be read at its location any more")]
+)
+def test_a_truncated_checkpoint_is_refused(
+    client: Client,
+    location: Location,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    age: int,
+    message: str,
 ) -> None:
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
-    years = list(range(21))
-    for command in ("sweep", "vary"):
-        error = terminal(capsys, command, name_of(checkpoint), "--vary", f"year={years}")
-        assert "21 branches" in error
-    address = reverse("new-sweep", args=[checkpoint.pk])
-    sent = filled(client, checkpoint) | {"vary-input:year": json.dumps(years)}
-    assert error in unescape(client.post(address, sent).content.decode())
+    file = Path(location.path) / checkpoint.source_key
+    file.write_text(file.read_text()[:100])
+    os.utime(file, (time.time() - age, time.time() - age))
+    error = terminal(capsys, command, name_of(checkpoint))
+    assert message in error
+    assert error in browser(client, checkpoint, command)
     assert not Job.objects.exists()
 
 
 @pytest.mark.usefixtures("person")
-def test_a_new_run_at_a_file_that_is_not_a_store_is_refused(
-    client: Client, location: Location, capsys: pytest.CaptureFixture[str], settings: Any
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_a_pruned_checkpoint_without_the_projects_code_is_refused(
+    client: Client, location: Location, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert location.project
-    folder = Path(location.project.folder)
-    settings.CHECKPOINT_ROOTS = [folder]
-    (folder / "notes.txt").write_text("not a store")
-    project = ("--project", str(folder), "--entrypoint", "crew:build")
-    error = terminal(capsys, "run", str(folder / "notes.txt"), *project)
-    sent = {"entry_point": "crew:build", "place": "notes.txt", "key": "0f5b5d5e-4b3c-4f0a-9f0e-000000000001"}
-    answer = client.post(reverse("new-run", args=[location.uid]), sent)
+    checkpoint = pruned(stored(location, CREW))
+    error = terminal(capsys, command, name_of(checkpoint), "--entrypoint", "", "--accept-hidden")
+    assert "needs the project's own code" in error
+    assert error in browser(client, checkpoint, command, entry_point="")
+    assert not Job.objects.exists()
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_a_missing_interpreter_is_refused(
+    client: Client, location: Location, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    checkpoint = stored(location, CREW)
+    looked(checkpoint)
+    sent = filled(client, checkpoint, command)
+    Path(project_of(location).interpreter).unlink()
+    error = terminal(capsys, command, name_of(checkpoint))
+    assert project_of(location).interpreter in error
+    answer = client.post(page(checkpoint, command), sent)
     assert answer.status_code == 422 and error in unescape(answer.content.decode())
-    assert not Job.objects.exists() and not PreflightCheck.objects.exists()
+    assert not Job.objects.exists()
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_a_replaced_location_is_refused_until_a_person_names_it_again(
+    client: Client, location: Location, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    checkpoint = stored(location, CREW)
+    looked(checkpoint)
+    sent = filled(client, checkpoint, command)
+    folder = Path(location.path)
+    folder.rename(folder.with_name("moved"))
+    folder.mkdir()
+    import_location(location)
+    answer = client.post(page(checkpoint, command), sent)
+    assert answer.status_code == 422 and "was replaced since it was added" in answer.content.decode()
+    # At the terminal, the path means what is there now, which lacks the checkpoint.
+    error = terminal(capsys, command, name_of(checkpoint), "--entrypoint", "", "--accept-hidden")
+    assert "This checkpoint was pruned at its location" in error
+    assert error in browser(client, checkpoint, command, entry_point="")
+    assert not Job.objects.exists()
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_a_reached_limit_refuses_nothing_and_is_named(
+    client: Client, location: Location, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    used = {"status": Job.Status.SUCCEEDED, "started_at": timezone.now(), "ended_at": timezone.now()}
+    project = project_of(location)
+    Job.objects.create(kind="fork", location=location, project=project, branch="x", tokens=9, **used)
+    DayLimits.change({"tokens": 9})
+    words = "Waiting for a limit: the daily limit of 9 tokens for all jobs is reached until"
+    first, second = stored(location, CREW), stored(location, {**CREW, "name": "other"})
+    call_command("checkpoints", command, name_of(first))
+    assert words in capsys.readouterr().out
+    looked(second)
+    changes = {"branch": "fork/other"} if command == "fork" else {}
+    Job.objects.unfinished().update(status=Job.Status.CANCELLED)
+    assert client.post(page(second, command), filled(client, second, command, **changes)).status_code == 302
+    job = Job.objects.unfinished().get()
+    assert words.removeprefix("Waiting ") in client.get(job.get_absolute_url()).content.decode()
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_the_browser_refuses_an_unconfirmed_project_and_the_terminal_confirms_it(
+    client: Client, location: Location, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    checkpoint = stored(location, CREW)
+    sent = filled(client, checkpoint, command)
+    Project.objects.update(confirmed_at=None)
+    answer = client.post(page(checkpoint, command), sent)
+    assert answer.status_code == 422 and "is not confirmed" in answer.content.decode()
+    # Neither the plan nor a refused edit is a permission to run code.
+    call_command("checkpoints", command, name_of(checkpoint), "--plan")
+    terminal(capsys, "fork", name_of(checkpoint), "--branch", "main")
+    assert not Project.objects.get().is_confirmed and not Job.objects.exists()
+    call_command("checkpoints", command, name_of(checkpoint))
+    assert Project.objects.get().is_confirmed and Job.objects.count() == 1
 
 
 @pytest.mark.usefixtures("person")
@@ -242,6 +278,6 @@ def test_a_project_that_is_not_confirmed_is_refused(
     request = type_(checkpoint=checkpoint, contents=contents, project=project, branch="fork/new")
     with pytest.raises(LaunchRefused, match="is not confirmed") as refused:
         fork(request) if name == "fork" else resume(request)  # type: ignore[arg-type]
-    answer = client.post(reverse(name, args=[checkpoint.pk]), sent)
+    answer = client.post(page(checkpoint, name), sent)
     assert answer.status_code == 422 and str(refused.value) in unescape(answer.content.decode())
     assert not Job.objects.exists()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from django.utils.translation import gettext as _
 
 from viewer.engines.root_kinds import RootKind
-from viewer.jobs.execution.protected_paths import conflict_of
+from viewer.jobs.execution.start import JobRefused, runnable
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
@@ -57,6 +57,12 @@ def messages_of(refusals: Iterable[Refusal]) -> list[str]:
 def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind) -> list[Refusal]:
     """Why nothing can start from this checkpoint."""
     found = []
+    if checkpoint.location.replaced_by:
+        message = _(
+            "The location was replaced since it was added. Open its page, and accept the replacement if you "
+            "expected it."
+        )
+        found.append(Refusal(Code.CHECKPOINT, message))
     if checkpoint.state == Checkpoint.State.WRITING:
         message = _("This checkpoint is still being written. Try again in a moment.")
         found.append(Refusal(Code.CHECKPOINT, message))
@@ -84,8 +90,11 @@ def project_refusals(project: Project | None) -> list[Refusal]:
     if project is None or not project.is_confirmed:
         message = _("The project of this location is not confirmed: nothing may run in it yet.")
         return [Refusal(Code.PROJECT, message)]
-    conflict = conflict_of(project)
-    return [Refusal(Code.PROJECT, translate(conflict))] if conflict else []
+    try:
+        runnable(project)
+    except JobRefused as refused:
+        return [Refusal(Code.PROJECT, translate(refused))]
+    return []
 
 
 def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:

@@ -107,7 +107,7 @@ def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
             having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
             raise CommandError(_("Only a %(kinds)s has a state: give inputs instead.") % {"kinds": having})
         inputs = {**state_of(options["state"]), **inputs}
-    if kind.prompt and (set(inputs) != {kind.prompt} or not inputs[kind.prompt]):
+    if kind.prompt and not set(inputs) <= {kind.prompt}:
         message = _("A lone %(kind)s is asked one thing: --input '%(prompt)s=\"…\"'.")
         raise CommandError(message % {"kind": _(kind.label), "prompt": kind.prompt})
     return inputs
