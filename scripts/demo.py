@@ -24,21 +24,21 @@ DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 def main() -> None:
     """Run the demo, or delete what it created."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
-    parser.add_argument("--clean", action="store_true", help="take back what the demo made")
+    parser.add_argument("--clean", action="store_true", help="delete what the demo created")
     parser.add_argument("--prepare", action="store_true", help="run it, but do not serve")
     parser.add_argument("--parent", type=int, help="end when the parent process, which has this id, ends")
     options = parser.parse_args()
     end_with_parent(options.parent)
     if options.clean:
-        print("Taking back what the demo made." if FOLDER.exists() else "There is nothing of the demo.")
-        demo_rows.take_back(FOLDER)
+        print("Deleting what the demo created." if FOLDER.exists() else "Nothing to delete.")
+        demo_rows.clean_up(FOLDER)
         return
     if not options.prepare:
         refuse_taken_port()
     # Without its database, the finished runs cannot be shown.
     is_finished = demo_runs.is_finished(FOLDER) and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
-        demo_rows.take_back(FOLDER)
+        demo_rows.clean_up(FOLDER)
     model, address = start_model()
     demo_runs.write_environment(FOLDER, address)
     if not is_finished:

@@ -35,7 +35,7 @@ def record_project(stores: Path, project: Path, python: Path, environment_file: 
     Location.objects.filter(path__startswith=f"{stores}/").update(project=recorded)
 
 
-def take_back(folder: Path) -> None:
+def clean_up(folder: Path) -> None:
     """Delete the demo's runs, stores and rows.
 
     Exit if one of its jobs is running, or if the folder is not the demo's.

@@ -81,7 +81,7 @@ def test_a_copy_is_one_private_file_and_overwrites_nothing(data: Path, copy: Pat
     assert rows(copy, "PRAGMA integrity_check") == [("ok",)]
     assert rows(copy, "PRAGMA journal_mode") == [("delete",)]
     before = copy.read_bytes()
-    assert "nothing is overwritten" in refused(manage(data, "checkpoints", "backup", str(copy)))
+    assert "already exists" in refused(manage(data, "checkpoints", "backup", str(copy)))
     assert copy.read_bytes() == before
     link = copy.with_name("link")
     link.symlink_to(copy.with_name("elsewhere"))
@@ -90,11 +90,11 @@ def test_a_copy_is_one_private_file_and_overwrites_nothing(data: Path, copy: Pat
 
 
 def test_where_no_copy_can_be_made_nothing_is_left(data: Path, tmp_path: Path) -> None:
-    assert "cannot be made" in refused(manage(data, "checkpoints", "backup", str(tmp_path / "no" / "x")))
+    assert "cannot be created" in refused(manage(data, "checkpoints", "backup", str(tmp_path / "no" / "x")))
     (tmp_path / "small").mkdir()
     limit = "trap '' XFSZ; ulimit -f 64"
     ended = manage(data, "checkpoints", "backup", str(tmp_path / "small" / "x"), setup=limit)
-    assert "No copy was made" in refused(ended) and not list((tmp_path / "small").iterdir())
+    assert "No copy was created" in refused(ended) and not list((tmp_path / "small").iterdir())
 
 
 def test_a_copy_is_whole_while_others_write(data: Path, tmp_path: Path) -> None:
@@ -212,6 +212,6 @@ def test_nothing_is_replaced_while_somebody_uses_it(
         [sys.executable, "-c", hold, str(folder / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert run.stdout and run.stdout.readline()
-    assert "still under way" in refused(manage(data, "checkpoints", "restore", str(copy)))
+    assert "has not ended" in refused(manage(data, "checkpoints", "restore", str(copy)))
     run.communicate(b"\n")
     assert manage(data, "checkpoints", "restore", str(copy)).returncode == 0

@@ -42,7 +42,7 @@ def examined(data: Path) -> tuple[int, dict[str, Any]]:
 def test_a_whole_folder_is_well(data: Path) -> None:
     _status, found = examined(data)
     assert {state for some in found.values() for state, _words in some} <= {"ok"}
-    assert found["worker"] == [("ok", "No worker is up: nothing starts until one is.")]
+    assert found["worker"] == [("ok", "No worker is running, so no job starts.")]
 
 
 def test_what_was_open_is_restricted_and_told_once(data: Path) -> None:

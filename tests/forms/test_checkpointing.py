@@ -25,7 +25,7 @@ def test_nothing_chosen_leaves_what_was() -> None:
 def test_chosen_events_and_a_number_are_asked_for() -> None:
     chosen = read("3", "task_started", "task_completed", "task_started")
     assert chosen.form.settings == {"events": ["task_started", "task_completed"], "most": 3}
-    assert chosen.summary == "task started, task completed, the newest 3 stay"
+    assert chosen.summary == "task started, task completed, keep the latest 3"
     assert not chosen.form.errors
 
 
@@ -46,4 +46,4 @@ def test_frequent_events_are_warned_of_unless_only_some_stay() -> None:
     hints = {group.name: group.hint for group in read().groups}
     assert hints["task"] == ""
     assert "many checkpoints" in hints["agent"]
-    assert "write at none of them" in hints["llm"]
+    assert "write no checkpoints at them" in hints["llm"]

@@ -98,7 +98,7 @@ def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -
     forked = preview_plan(done, Edits())
     assert forked.refusals == [] and "no model is called" in forked.notes[0]
     edited = preview_plan(done, Edits(outputs={"task-1": "x"}))
-    assert edited.refusals == [] and "only holds what you changed" in edited.notes[0]
+    assert edited.refusals == [] and "only contains your edits" in edited.notes[0]
 
 
 def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
@@ -191,5 +191,5 @@ def test_a_step_is_told_in_one_line() -> None:
     step = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
     assert step_words(step) == (
         "1. Task 1 about AI: kept (finished; its output is used as it is; "
-        "its text was made with the former topic)"
+        "its output was produced with the former topic)"
     )

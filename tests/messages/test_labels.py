@@ -36,8 +36,8 @@ def test_a_refusal_names_what_it_is_about_also_where_nobody_translates_it() -> N
     ("names", "words"),
     [
         ([], ""),
-        (["topic"], "its text was made with the former topic"),
-        (["topic", "year", "words"], "its text was made with the former topic, year and words"),
+        (["topic"], "its output was produced with the former topic"),
+        (["topic", "year", "words"], "its output was produced with the former topic, year and words"),
     ],
 )
 def test_stale_inputs_are_named_in_a_sentence(names: list[str], words: str) -> None:

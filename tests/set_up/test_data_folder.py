@@ -84,7 +84,7 @@ def test_a_newer_database_is_refused_by_its_version(data: Path, database: sqlite
     database.execute(f"PRAGMA user_version = {version_number('9.8.7')}")
     for arguments in (listing(data), ["worker"], ["up"], ["login_link"], ["import_checkpoints", "/"]):
         line = refused(manage(data, *arguments))
-        assert f"was made by Forkline 9.8.7; this is {settings.VERSION}" in line
+        assert f"was created by Forkline 9.8.7; this is {settings.VERSION}" in line
         assert "viewer.9999_later" in line and str(data / "backups") in line
     document = manage(data, *listing(data), "--json").stdout
     assert "9.8.7" in json.loads(document)["error"]
@@ -196,7 +196,7 @@ def test_recreating_a_missing_database_is_reported(data: Path) -> None:
     (data / "jobs" / "some-job").mkdir(parents=True)
     for path in data.glob("forkline.sqlite3*"):
         path.unlink()
-    assert "a new, empty one was made" in manage(data, "checkpoints", "answer").stderr
+    assert "A new, empty one was created" in manage(data, "checkpoints", "answer").stderr
 
 
 def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_plan_follows_the_typing_and_says_before_it_starts(fork_page: Page) 
     expect(fork_page.locator(".step").nth(1)).to_contain_text("runs again")
     expect(fork_page.locator(".show-plan")).to_be_hidden()
     fork_page.check("#keep-2")
-    expect(fork_page.locator(".step").nth(1)).to_contain_text("you keep its output")
+    expect(fork_page.locator(".step").nth(1)).to_contain_text("you hold its output")
     expect(fork_page.locator("#keep-2")).to_be_focused()
     assert not Job.objects.exists()
 
@@ -115,7 +115,7 @@ def test_edits_survive_a_reload_and_the_way_back(fork_page: Page) -> None:
         # The plan is of the draft, and what was chosen in it as well.
         expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
         expect(fork_page.locator("#keep-2")).to_be_checked()
-        expect(fork_page.locator(".step").nth(1)).to_contain_text("you keep its output")
+        expect(fork_page.locator(".step").nth(1)).to_contain_text("you hold its output")
     assert not Job.objects.exists()
 
 
@@ -126,7 +126,7 @@ def type_edits(page: Page) -> None:
     page.fill("#branch", "mine")
     page.check("#keep-2")
     expect(page.locator(".where-facts")).to_contain_text("branch mine")
-    expect(page.locator(".step").nth(1)).to_contain_text("you keep its output")
+    expect(page.locator(".step").nth(1)).to_contain_text("you hold its output")
 
 
 def elsewhere(page: Page) -> None:

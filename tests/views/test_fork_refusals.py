@@ -38,7 +38,7 @@ def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpo
     [
         ({"input:year": "soon"}, "must be a whole number"),
         ({"output:task-2": "{"}, "not valid JSON"),
-        ({"output:task-1": "[redacted]"}, "stands for a secret"),
+        ({"output:task-1": "[redacted]"}, "stands for a redacted secret"),
         ({"branch": "main"}, "already exists"),
         ({"branch": "../../etc"}, "may not"),
         ({"entry_point": "os:system"}, "no such entry point"),

@@ -120,7 +120,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     assert set(PreflightCheck.objects.values_list("store_kind", flat=True)) == {"json", "sqlite"}
     look.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
-    assert "it is not known whether this can start" in failed and "It took longer" in failed
+    assert "it is unknown whether this can start" in failed and "It took longer" in failed
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
     shown = client.get(address).content.decode()
     assert "Ready to start." in shown and "CrewAI 1.15.30" in shown

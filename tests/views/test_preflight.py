@@ -93,7 +93,7 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     assert client.post(page(checkpoint, name), sent).status_code == 422
     look.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page(checkpoint, name), sent).content.decode()
-    assert "It took longer than 60 seconds" in failed and "what is lost is not known" in failed
+    assert "It took longer than 60 seconds" in failed and "the losses are unknown" in failed
     assert not Job.objects.exists()
     # It came back after all: not knowing is not what the person agrees to any more.
     looked(checkpoint, components=[GUARDRAIL])

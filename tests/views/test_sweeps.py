@@ -141,20 +141,20 @@ def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
         {"task-1": {"text": "One\n\n---\n\ntext"}},
         {"task-1": {"text": "Another"}},
     ]
-    assert [job.branch for job in jobs] == ["tone/as-it-is", "tone/one-text", "tone/another"]
+    assert [job.branch for job in jobs] == ["tone/unchanged", "tone/one-text", "tone/another"]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "Say first what varies"),
-        ({"vary-input:topic": "\n".join(map(str, range(21)))}, "21 branches, and 20 at most"),
+        ({}, "Choose what to vary first"),
+        ({"vary-input:topic": "\n".join(map(str, range(21)))}, "21 branches. The limit is 20"),
         ({"vary-input:year": "2030\nsoon"}, "whole number"),
         ({"vary-input:topic": "tea", "branch": "../up"}, "name may not"),
         ({"vary-input:topic": "tea", "limit_steps": "-1"}, "above 0"),
         ({"vary-input:topic": "tea", "entry_point": "else:where"}, "no such entry point"),
         ({"vary-input:topic": "tea", "preload": "loudly"}, "Choose one of these"),
-        ({"vary-output:task-2": "[1]"}, "must stay one"),
+        ({"vary-output:task-2": "[1]"}, "must be a JSON object"),
         ({"vary-input:topic": "tea", "shown": "another"}, "has changed with your last edit"),
         ({"vary-input:topic": "tea", "key": "none"}, "Some fields are missing"),
     ],

@@ -41,7 +41,7 @@ def test_it_is_served_again_once_it_is_back(
     assert client.get(reverse("locations")).status_code == 200
 
 
-@pytest.mark.parametrize(("folder", "words"), [("gone", "is gone"), ("empty", "The database in")])
+@pytest.mark.parametrize(("folder", "words"), [("gone", "is missing"), ("empty", "The database in")])
 def test_what_is_gone_is_named(
     folder: str, words: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

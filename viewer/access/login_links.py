@@ -34,7 +34,7 @@ def teammate(name: str, may: May | None = None) -> User:
         found.full_clean(exclude=["password"])
         found.save()
     if not found.is_active:
-        raise ValidationError(_("%(name)s may not log in any more.") % {"name": name})
+        raise ValidationError(_("%(name)s can no longer log in.") % {"name": name})
     if may:
         allow(found, may)
     return found

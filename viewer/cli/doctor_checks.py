@@ -59,7 +59,7 @@ def of_permissions() -> Iterator[Finding]:
         words = _("%(count)d files and folders were open to other users; now only their owner can read them.")
         yield Finding("permissions", "warning", words % {"count": len(found.paths)})
     for name in found.left:
-        words = _("%(path)s is open to other users, and was left so.")
+        words = _("%(path)s is open to other users. This was not changed.")
         yield Finding("permissions", "warning", words % {"path": settings.DATA_DIR / name})
     if not found.paths and not found.left:
         yield Finding("permissions", "ok", _("Only their owner can read the files of the data folder."))
@@ -88,7 +88,7 @@ def of_database() -> Iterator[Finding]:
     except (sqlite3.Error, DataFolderFailure) as error:
         yield Finding("database", "error", failure_words(error) or f"{path}: {error}")
         return
-    yield Finding("database", "ok", _("%(path)s is whole.") % {"path": path})
+    yield Finding("database", "ok", _("%(path)s is not damaged.") % {"path": path})
 
 
 def of_jobs() -> Iterator[Finding]:
@@ -103,10 +103,10 @@ def of_jobs() -> Iterator[Finding]:
     words = _("%(under_way)d jobs under way, %(queued)d queued")
     yield Finding("jobs", "ok", words % {"under_way": under_way, "queued": queued})
     if workers.worker_is_up():
-        yield Finding("worker", "ok", _("A worker is up."))
+        yield Finding("worker", "ok", _("A worker is running."))
     else:
         state: State = "warning" if queued or under_way else "ok"
-        yield Finding("worker", state, _("No worker is up: nothing starts until one is."))
+        yield Finding("worker", state, _("No worker is running, so no job starts."))
 
 
 def of_projects() -> Iterator[Finding]:
@@ -128,5 +128,5 @@ def of_roots() -> Iterator[Finding]:
     """Report allowed folders that cannot be read."""
     for root in settings.CHECKPOINT_ROOTS:
         is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
-        words = _("%(path)s may be opened from.") if is_there else _("%(path)s cannot be read.")
+        words = _("%(path)s is allowed.") if is_there else _("%(path)s cannot be read.")
         yield Finding("roots", "ok" if is_there else "warning", words % {"path": root})

@@ -66,7 +66,7 @@ def _tell(question: Question) -> None:
 def _read(question: Question, left: threading.Event) -> None:
     """Read one line as the answer, unless it is answered elsewhere in the meantime."""
     if question.kind == Question.Kind.HUMAN_INPUT:
-        _say(_("What should be better? An empty line accepts it as it is."))
+        _say(_("What should be improved? An empty line accepts the output."))
     sys.stderr.write("> ")
     sys.stderr.flush()
     while not left.is_set():
@@ -86,7 +86,7 @@ def _read(question: Question, left: threading.Event) -> None:
 
 def where_to_answer(question: Question) -> str:
     """A sentence on how to answer a pending question."""
-    words = _("It waits for an answer: in the browser, or by checkpoints answer %(job)s %(number)s --text …")
+    words = _("Waiting for an answer, in the browser or with checkpoints answer %(job)s %(number)s --text …")
     return words % {"job": question.job_id, "number": question.number}
 
 

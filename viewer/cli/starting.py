@@ -45,9 +45,9 @@ def add_run_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_accept_arguments(parser)
     add_launch_arguments(parser)
-    parser.add_argument("--plan", action="store_true", help=_("Show the plan, and start nothing."))
+    parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
     parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it has ended, and run it here if no worker is up.")
+        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
     )
 
 

@@ -54,7 +54,7 @@ def bring_up_to_date(folder: Path) -> None:
             copy_database(path, kept_copy(folder, "before-upgrade"))
             prune_copies(folder, "before-upgrade")
         elif any((folder / "jobs").glob("*")):
-            words = _("The database in %(folder)s was gone: a new, empty one was made.")
+            words = _("The database in %(folder)s was missing. A new, empty one was created.")
             sys.stderr.write(words % {"folder": folder} + "\n")
         call_command("migrate", interactive=False, verbosity=0)
     note_version(found)

@@ -25,10 +25,10 @@ def copy_database(database: Path, copy: Path) -> None:
     try:
         os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        words = _("%(path)s exists already. Choose another name: nothing is overwritten.")
+        words = _("%(path)s already exists. Choose another name.")
         raise DataFolderFailure(words % {"path": copy}) from None
     except OSError as error:
-        words = _("%(path)s cannot be made: %(reason)s.")
+        words = _("%(path)s cannot be created: %(reason)s.")
         raise DataFolderFailure(words % {"path": copy, "reason": error.strerror}) from error
     try:
         with opened_to_read(database) as source, closing(sqlite3.connect(copy)) as target:
@@ -43,7 +43,7 @@ def copy_database(database: Path, copy: Path) -> None:
 
 def copy_failed(copy: Path, error: BaseException) -> str:
     """Why no copy was made."""
-    words = _("No copy was made at %(path)s: %(reason)s")
+    words = _("No copy was created at %(path)s: %(reason)s")
     return words % {"path": copy, "reason": failure_words(error) or str(error)}
 
 

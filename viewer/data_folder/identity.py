@@ -83,9 +83,9 @@ def what_changed() -> str:
     if (now.folder, now.database) == (expected.folder, expected.database):
         return ""
     if not now.folder:
-        words = _("The data folder %(path)s is gone. Put it back, or stop Forkline and start it again.")
+        words = _("The data folder %(path)s is missing. Put it back, or stop Forkline and start it again.")
     elif not now.database:
-        words = _("The database in %(path)s is gone. Put it back, or stop Forkline and start it again.")
+        words = _("The database in %(path)s is missing. Put it back, or stop Forkline and start it again.")
     else:
         words = _(
             "The data folder %(path)s was replaced. Stop Forkline and start it again to use the new one."

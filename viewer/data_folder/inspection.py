@@ -106,7 +106,7 @@ def refuse_newer(path: Path, found: Inspected) -> None:
     later = found.version > version_number(settings.VERSION)
     version = version_text(found.version) if later else _("a later version")
     words = _(
-        "%(path)s was made by Forkline %(version)s; this is %(own)s, which cannot read it (%(unknown)s)."
+        "%(path)s was created by Forkline %(version)s; this is %(own)s, which cannot read it (%(unknown)s)."
         " Use that version, or restore a copy from before: %(backups)s."
     )
     unknown = ", ".join(sorted(f"{app}.{name}" for app, name in found.unknown))

@@ -30,7 +30,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
     check_copy(copy)
     with nobody_else():
         if is_running():
-            words = _("A run is still under way in %(path)s. Wait for its end, or cancel it, then try again.")
+            words = _("A run has not ended in %(path)s. Wait until it ends, or cancel it, then try again.")
             raise DataFolderFailure(words % {"path": folder})
         staged = kept_copy(folder, "restoring")
         try:

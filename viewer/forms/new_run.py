@@ -126,8 +126,8 @@ class WriteTargetForm(forms.Form):
         try:
             found = self.project.locations.filter(uid=UUID(uid or str(self.default.uid))).first()
         except ValueError:
-            self.add_error("place", _("There is no such location. Choose another one."))
+            self.add_error("place", _("This location does not exist. Choose another one."))
             return None
         if found is None:
-            self.add_error("place", _("This location is not the project's any more. Choose another one."))
+            self.add_error("place", _("This location no longer belongs to the project. Choose another one."))
         return found

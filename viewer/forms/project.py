@@ -42,16 +42,16 @@ class ProjectForm(forms.Form):
         folder = _absolute(self.cleaned_data["folder"]).resolve()
         _refuse_outside(folder)
         if not folder.is_dir():
-            raise forms.ValidationError(_("There is no such folder."))
+            raise forms.ValidationError(_("This folder does not exist."))
         return str(folder)
 
     def clean_interpreter(self) -> str:
         # Not resolved: an environment's interpreter is a link to one that does not know its packages.
         interpreter = _absolute(self.cleaned_data["interpreter"])
         if not interpreter.is_file():
-            raise forms.ValidationError(_("There is no such file."))
+            raise forms.ValidationError(_("This file does not exist."))
         if not os.access(interpreter, os.X_OK):
-            raise forms.ValidationError(_("This file may not be run."))
+            raise forms.ValidationError(_("This file is not executable."))
         if not INTERPRETER.fullmatch(interpreter.name):
             raise forms.ValidationError(_("This must be a Python, such as …/.venv/bin/python."))
         return str(interpreter)
@@ -62,7 +62,7 @@ class ProjectForm(forms.Form):
         path = _absolute(self.cleaned_data["environment_file"]).resolve()
         _refuse_outside(path)
         if not path.is_file():
-            raise forms.ValidationError(_("There is no such file. Leave this empty where there is none."))
+            raise forms.ValidationError(_("This file does not exist. Leave this empty if there is none."))
         return str(path)
 
     def clean_other_entry_points(self) -> list[str]:
@@ -72,7 +72,7 @@ class ProjectForm(forms.Form):
         for name in names:
             if not any(engine.is_entry_point(name) for engine in all_engines()):
                 message = _(
-                    "%(name)s is not an entry point: write package.module:Name or crew.jsonc, one a line."
+                    "%(name)s is not an entry point: write package.module:Name or crew.jsonc, one per line."
                 )
                 raise forms.ValidationError(message % {"name": name})
         return names
@@ -102,7 +102,7 @@ def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
 
 def _absolute(text: str) -> Path:
     if "\0" in text or not Path(text).is_absolute():
-        raise forms.ValidationError(_("Give the whole path, from the root on."))
+        raise forms.ValidationError(_("Enter an absolute path."))
     # Removes ".." without following links.
     return Path(os.path.normpath(text))
 

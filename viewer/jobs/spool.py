@@ -212,7 +212,7 @@ class Spool:
         event = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
         text = json.dumps(event, default=str)
         if len(text) > MAX_EVENT_BYTES:
-            event["data"] = {"message": "This event was too long to keep.", "length": len(text)}
+            event["data"] = {"message": "This event was too long to store.", "length": len(text)}
             text = json.dumps(event)
         os.write(self._file, text.encode() + b"\n")
 

@@ -15,7 +15,7 @@ from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
 
-# The answer that a saved task or agent is not in the project any more (see Options in spool.py).
+# The answer that a saved task or agent is no longer in the project (see Options in spool.py).
 GONE = "-"
 MAX_NAME = 120
 
@@ -140,7 +140,7 @@ class Findings:
         elif self.is_under_way:
             message = _("the preflight check is not finished: wait for it, or accept starting without it")
         else:
-            message = _("what is lost is not known: accept starting all the same")
+            message = _("the losses are unknown: accept starting anyway")
         return [*found, Refusal(Code.PREFLIGHT, message, "accepted", _("Before it starts"))]
 
     @property

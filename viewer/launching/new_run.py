@@ -37,7 +37,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     preview.checks = project_refusals(request.project)
     kind = request.kind
     if kind.prompt and not request.inputs.get(kind.prompt):
-        message = _("Say what the %(kind)s is asked.") % {"kind": _(kind.label)}
+        message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
     try:
         if isinstance(request.target, Location):

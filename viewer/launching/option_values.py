@@ -23,7 +23,7 @@ MIN_AGENTS_TO_WARM_UP = 2
 STRATEGIES: dict[str, str | Promise] = {
     "parallel": gettext_lazy("four agents at a time"),
     "sequential": gettext_lazy("one agent after the other"),
-    "shared_prefix": gettext_lazy("first what all have in common, then four at a time"),
+    "shared_prefix": gettext_lazy("first the common prefix, then four agents at a time"),
 }
 # The format in which browsers send a local time. It has no seconds, so the current minute is accepted.
 TIME_FORMAT = "%Y-%m-%dT%H:%M"
@@ -50,14 +50,14 @@ def parse_start_time(text: str) -> datetime:
     Raises InvalidValue for a time in the past and for one that the clock skips.
     """
     if not text:
-        raise InvalidValue(_("Say when it is to start."))
+        raise InvalidValue(_("Enter a start time."))
     try:
         moment = datetime.fromisoformat(text)
         if timezone.is_naive(moment):
             moment = _in_server_zone(moment)
         moment = moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        message = _("This is not a time that the clock shows: write it as %(example)s.")
+        message = _("This is not a valid time. Write it as %(example)s.")
         raise InvalidValue(message % {"example": timezone.localtime().strftime(TIME_FORMAT)}) from error
     if moment < timezone.now() - MINUTE:
         raise InvalidValue(_("This time has passed."))
@@ -77,7 +77,7 @@ def parse_kept_checkpoints(text: str) -> int:
     """How many of a run's own checkpoints are kept, at least 1. Raises InvalidValue."""
     if text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= MAX_KEPT_CHECKPOINTS:
         return int(text)
-    raise InvalidValue(_("This must be a whole number from 1 on, or empty to keep all."))
+    raise InvalidValue(_("This must be a whole number of at least 1, or empty to keep all."))
 
 
 def agent_roles(contents: Contents) -> list[str]:
@@ -89,5 +89,5 @@ def _in_server_zone(moment: datetime) -> datetime:
     zone = timezone.get_current_timezone()
     aware = moment.replace(tzinfo=zone)
     if aware.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
-        raise ValueError("the clock skips this time")
+        raise ValueError("this time does not exist on that day")
     return aware

@@ -134,7 +134,7 @@ def _notes(
         preview.refusals.append(translate(missing))
     elif preview.steps and not preview.running_count:
         if edits.inputs or edits.outputs:
-            notes.append(_("No %(unit)s runs: the fork only holds what you changed.") % unit)
+            notes.append(_("No %(unit)s runs: the fork only contains your edits.") % unit)
         elif is_fork:
             text = _("No %(unit)s runs and no model is called: the fork is a new branch from here.")
             notes.append(text % unit)

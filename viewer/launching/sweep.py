@@ -71,11 +71,11 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     preview = SweepPreview(request=request, count=variation_count(request.dimensions))
     preview.checks = source_refusals(request)
     if preview.count > MAX_VARIATIONS:
-        message = _("These are %(count)d branches, and %(most)d at most can be started at once.")
+        message = _("This would start %(count)d branches. The limit is %(most)d.")
         values = {"count": preview.count, "most": MAX_VARIATIONS}
         preview.checks.append(Refusal(Code.VARIATIONS, message % values, "content", _("Variations")))
     elif not preview.count:
-        message = _("Say first what varies.")
+        message = _("Choose what to vary first.")
         preview.checks.append(Refusal(Code.VARIATIONS, message, "content", _("Variations")))
     else:
         preview.variations = list(variations_of(request))

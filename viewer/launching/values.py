@@ -69,7 +69,7 @@ def parse_value(text: str, kind: Kind) -> Any:
         raise InvalidValue(_("This is too long: %(most)d characters at most.") % {"most": MAX_CHARACTERS})
     if MARKER in text:
         raise InvalidValue(
-            _("%(marker)s stands for a secret that is kept hidden: replace the whole value, or leave it.")
+            _("%(marker)s stands for a redacted secret: replace the whole value, or leave it unchanged.")
             % {"marker": MARKER}
         )
     return PARSERS[kind](text.replace("\r\n", "\n"))
@@ -96,13 +96,11 @@ def parse_output(text: str, stored_json: Any) -> Any:
     if stored_json is None:
         value = parse_value(text, Kind.TEXT)
         if not value.strip():
-            raise InvalidValue(
-                _("An output cannot be empty. To have the task make a new one, let it run again.")
-            )
+            raise InvalidValue(_("An output cannot be empty. To get a new one, run it again."))
         return value
     value = parse_value(text, Kind.JSON)
     if isinstance(stored_json, dict) and not isinstance(value, dict):
-        raise InvalidValue(_("This task answers with a JSON object: its output must stay one, in { }."))
+        raise InvalidValue(_("This output must be a JSON object, in { }."))
     return {"json": value}
 
 
@@ -172,7 +170,9 @@ def _json(text: str) -> Any:
     except (ValueError, RecursionError):
         raise InvalidValue(_("This JSON cannot be stored: a number or the nesting is too large.")) from None
     if _depth(value) > MAX_DEPTH:
-        raise InvalidValue(_("This nests too deep: %(most)d levels at most.") % {"most": MAX_DEPTH})
+        raise InvalidValue(
+            _("This is nested too deeply. The limit is %(most)d levels.") % {"most": MAX_DEPTH}
+        )
     if has_redacted_part(value):
         # JSON escapes can hide the marker from a search in the text.
         raise InvalidValue(_("%(marker)s cannot be a value's text.") % {"marker": MARKER})

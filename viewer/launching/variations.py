@@ -92,7 +92,7 @@ def redacted_value(one: Dimension, value: Any) -> Any:
 def short_value(value: Any) -> str:
     """The value on one line of at most ``MAX_LABEL`` characters."""
     if value is None:
-        return _("as it is")
+        return _("unchanged")
     if isinstance(value, dict) and set(value) == {"json"}:
         value = value["json"]
     text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())

@@ -32,14 +32,14 @@ SIGNS = {
 REASONS: dict[Reason, str | Promise] = {
     Reason.FINISHED: _("finished; its output is used as it is"),
     Reason.UNFINISHED: _("has not run yet"),
-    Reason.PASSED_OVER: _("was passed over, or still under way, when later tasks had finished"),
+    Reason.PASSED_OVER: _("skipped, or still running, when later units had finished"),
     Reason.EDITED: _("your text is used as its output"),
-    Reason.HELD: _("you keep its output; it is not run again"),
+    Reason.HELD: _("you hold its output; it does not run again"),
     Reason.READS_EDITED: _("reads what you changed"),
-    Reason.BEHIND_RERUN: _("comes after a task that runs again"),
+    Reason.BEHIND_RERUN: _("comes after a unit that runs again"),
     Reason.ASKED: _("you asked for it"),
-    Reason.STALE_INPUT: _("its text was made with an input that changed"),
-    Reason.TRIGGERED: _("what has finished triggers it once more"),
+    Reason.STALE_INPUT: _("its output was produced with an input that changed"),
+    Reason.TRIGGERED: _("a finished unit triggers it again"),
     Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),
     Reason.ROUTED: _("depends on a router"),
 }
@@ -65,8 +65,8 @@ def stale_words(names: tuple[str, ...] | list[str]) -> str:
     if not names:
         return ""
     text = ngettext(
-        "its text was made with the former %(names)s",
-        "its text was made with the former %(names)s",
+        "its output was produced with the former %(names)s",
+        "its output was produced with the former %(names)s",
         len(names),
     )
     return text % {"names": get_text_list(list(names), gettext("and"))}
@@ -110,7 +110,7 @@ def question_words(question: Mapping[str, Any]) -> tuple[str, str, str]:
     why = _first(question["reason"], (one.match_reasons for one in all_engines()))
     values = {"position": question["position"], "title": question["title"]}
     shown = gettext(label) % values if label else str(question["title"])
-    return shown, gettext(why) if why else "", gettext("not in the project any more")
+    return shown, gettext(why) if why else "", gettext("no longer in the project")
 
 
 def _first(name: str, labels: Iterable[Mapping[str, str]]) -> str:

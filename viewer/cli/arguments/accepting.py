@@ -22,12 +22,12 @@ def add_accept_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--accept-effects",
         action="store_true",
-        help=_("Accept for the project what the checkpoint would import, start, read, contact or get."),
+        help=_("Accept the checkpoint's effects for the project."),
     )
     parser.add_argument(
         "--accept-hidden",
         action="store_true",
-        help=_("Of a pruned checkpoint, send redacted parts of its stored copy as they are."),
+        help=_("Send the redacted parts of a pruned checkpoint's stored copy as they are."),
     )
     parser.add_argument(
         "--match",
@@ -35,7 +35,7 @@ def add_accept_arguments(parser: CommandParser) -> None:
         default=[],
         metavar="SAVED=TASKNUMBER",
         help=_(
-            "Which task of the project a saved task is, if that is uncertain; - if it is gone. SAVED is its "
+            "The project's task for a stored task without a certain match; - if it was removed. SAVED is its "
             "number from 1 or its id; for an agent, its id, followed by the project's role."
         ),
     )
@@ -44,7 +44,7 @@ def add_accept_arguments(parser: CommandParser) -> None:
 def add_accept_losses_argument(parser: CommandParser) -> None:
     """Add --accept-losses."""
     parser.add_argument(
-        "--accept-losses", action="store_true", help=_("Start even if a part of the run would be lost.")
+        "--accept-losses", action="store_true", help=_("Start even if components would be lost.")
     )
 
 

@@ -32,5 +32,5 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
         try:
             settings["most"] = parse_kept_checkpoints(options["most"])
         except InvalidValue:
-            raise CommandError(_("--most must be a whole number from 1 on.")) from None
+            raise CommandError(_("--most must be a whole number of at least 1.")) from None
     return settings

@@ -12,13 +12,19 @@ from viewer.cli.output import Answer
 from viewer.jobs.human_input import questions
 from viewer.models import Question
 
-HELP = gettext_lazy("Answer what a run asks. Without a job, list what waits.")
+HELP = gettext_lazy("Answer a run's question. Without a job, list the pending questions.")
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("job", nargs="?", metavar="JOB", help=_("The job, or how its id begins."))
-    parser.add_argument("number", nargs="?", type=int, metavar="NUMBER", help=_("If it asks several things."))
-    parser.add_argument("--text", help=_("The answer; empty accepts what is there; - reads it from stdin."))
+    parser.add_argument("job", nargs="?", metavar="JOB", help=_("A job's id, or its beginning."))
+    parser.add_argument(
+        "number",
+        nargs="?",
+        type=int,
+        metavar="NUMBER",
+        help=_("The number of the question, if several are pending."),
+    )
+    parser.add_argument("--text", help=_("The answer. Empty accepts the output; - reads stdin."))
 
 
 def answer(options: Mapping[str, Any]) -> Answer:

@@ -12,7 +12,7 @@ from viewer.cli import doctor_checks
 from viewer.cli.output import Answer
 from viewer.data_folder import make_ready
 
-HELP = gettext_lazy("Check the data folder, its jobs and projects, and settle what was left.")
+HELP = gettext_lazy("Check the data folder, jobs and projects, and end jobs whose processes are gone.")
 # It reports a database that cannot be used.
 MAKES_READY = False
 STATUS = {"ok": 0, "warning": 1, "error": 2}

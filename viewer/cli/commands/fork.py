@@ -14,7 +14,7 @@ from viewer.launching.fork import fork, preview_fork
 from viewer.launching.requests import ForkRequest
 from viewer.lineage.branch_names import proposed_branch
 
-HELP = _("Run on from a checkpoint on a new branch, with your edits.")
+HELP = _("Continue from a checkpoint on a new branch, with your edits.")
 
 
 def add_arguments(parser: CommandParser) -> None:

@@ -45,7 +45,7 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
     if contents.is_of_newer_version:
         yield (
             "  "
-            + _("written by %(engine)s %(version)s, a newer version than Forkline was tried with")
+            + _("written by %(engine)s %(version)s, which is newer than all versions that Forkline knows")
             % {"engine": engine_of(contents).title, "version": row.engine_version}
         )
     if contents.unknown:

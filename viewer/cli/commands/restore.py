@@ -14,13 +14,13 @@ from viewer.cli.output import Answer
 from viewer.data_folder.restoring import restore
 from viewer.jobs.local_storage import has_any_runner
 
-HELP = gettext_lazy("Put a copy of the database in its place, while Forkline is stopped.")
+HELP = gettext_lazy("Replace the database with a copy, while Forkline is stopped.")
 # The database may be damaged.
 MAKES_READY = False
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help=_("A copy that “backup” or an upgrade has made."))
+    parser.add_argument("file", metavar="FILE", help=_("A copy that “backup” or an upgrade created."))
 
 
 def answer(options: Mapping[str, Any]) -> Answer:

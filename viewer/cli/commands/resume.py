@@ -12,7 +12,7 @@ from viewer.cli.starting import add_run_arguments, request_from, started
 from viewer.launching.requests import ResumeRequest
 from viewer.launching.resume import preview_resume, resume
 
-HELP = _("Run on from a checkpoint on its own branch.")
+HELP = _("Continue from a checkpoint on its own branch.")
 
 
 def add_arguments(parser: CommandParser) -> None:

@@ -40,7 +40,7 @@ def add_arguments(parser: CommandParser) -> None:
         action="append",
         default=[],
         metavar="KEY=JSON",
-        help=_("An input; a lone agent has one, messages."),
+        help=_("An input. A standalone agent has one: messages."),
     )
     parser.add_argument(
         "--state", metavar="JSON|@FILE", help=_("The state that it starts with, as one object.")
@@ -51,7 +51,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_accept_losses_argument(parser)
     parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it has ended, and run it here if no worker is up.")
+        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
     )
 
 
@@ -108,6 +108,6 @@ def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
             raise CommandError(_("Only a %(kinds)s has a state: give inputs instead.") % {"kinds": having})
         inputs = {**state_of(options["state"]), **inputs}
     if kind.prompt and not set(inputs) <= {kind.prompt}:
-        message = _("A lone %(kind)s is asked one thing: --input '%(prompt)s=\"…\"'.")
+        message = _("A standalone %(kind)s has one input, its prompt: --input '%(prompt)s=\"…\"'.")
         raise CommandError(message % {"kind": _(kind.label), "prompt": kind.prompt})
     return inputs

@@ -39,19 +39,19 @@ HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, o
 def add_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
-    add("--branch", metavar="PREFIX", help=_("The names of the branches begin with it."))
+    add("--branch", metavar="PREFIX", help=_("The prefix of the branch names."))
     add_dimension_arguments(parser)
-    add("--again-stale", action="store_true", help=_("Run again what was made with a former value."))
+    add("--again-stale", action="store_true", help=_("Run units with stale outputs again."))
     add("--preload", choices=list(STRATEGIES), help=_("Warm the provider's prompt cache, once for all."))
     # The limits are for all forks together.
     add_launch_arguments(parser)
     add_project_arguments(parser)
     add_accept_arguments(parser)
-    add("--plan", action="store_true", help=_("Show the plan, and start nothing."))
+    add("--plan", action="store_true", help=_("Show the plan without starting anything."))
     add(
         "--wait",
         action="store_true",
-        help=_("Wait until they end, and run them here if no worker is up."),
+        help=_("Wait until they end. Run them here if no worker is running."),
     )
 
 

@@ -24,17 +24,17 @@ COMPONENTS = {
 # Losses that need a whole sentence.
 LOSSES = {
     "unseen": _(
-        "guardrails, callbacks and conditions that are functions: a checkpoint does not keep whether there "
+        "guardrails, callbacks and conditions that are functions: a checkpoint does not record whether there "
         "were any"
     ),
-    "models": _("the project's own class of the model %(name)s: a plain model of this name answers instead"),
-    "links": _("which tasks it reads: it is given all before it"),
-    "conditions": _("the condition for which it was passed over"),
+    "models": _("the project's own class of the model %(name)s: a plain model of this name is used instead"),
+    "links": _("which tasks it reads: it receives the outputs of all earlier tasks"),
+    "conditions": _("the condition for which it was skipped"),
     "tasks": _("the project's task %(name)s does not run: the checkpoint does not have it"),
     "providers": _(
         "the model %(name)s: its provider's package is not installed in the project's environment"
     ),
-    "methods": _("the finished method %(name)s: the flow's class does not have it any more"),
+    "methods": _("the finished method %(name)s: the flow's class no longer has it"),
 }
 # A stored task or agent whose counterpart in the project is not certain.
 MATCHES = {
@@ -42,8 +42,8 @@ MATCHES = {
     "task": _("The checkpoint's task %(position)d, “%(title)s”, is"),
 }
 MATCH_REASONS = {
-    "changed": _("nothing in the project has these words"),
-    "twice": _("several in the project have these words"),
-    "role": _("another agent does it in the project"),
-    "order": _("it stands at another place in the project"),
+    "changed": _("nothing in the project has this text"),
+    "twice": _("several in the project have this text"),
+    "role": _("another agent performs it in the project"),
+    "order": _("it has another position in the project"),
 }

@@ -44,7 +44,7 @@ USUAL = (
 
 
 _SILENT = _(
-    "CrewAI 1.14 and 1.15 name these, and write at none of them: only at events of the crew, "
+    "CrewAI 1.14 and 1.15 define these events, but write no checkpoints at them: only at events of the crew, "
     "a task, an agent or the flow itself."
 )
 # The frequent ones come with each task, each call, or each piece of text. Of the silent ones, the engine
@@ -63,10 +63,10 @@ GROUPS = {
     "mcp": GroupTraits(_("Tools over MCP"), is_frequent=True, hint=_SILENT),
     "observation": GroupTraits(_("Steps of agents"), is_frequent=True),
     "skill": GroupTraits(_("Skills")),
-    "logging": GroupTraits(_("What agents log"), is_frequent=True),
-    "a2a": GroupTraits(_("Agents elsewhere (A2A)"), is_frequent=True),
+    "logging": GroupTraits(_("Agent logs"), is_frequent=True),
+    "a2a": GroupTraits(_("Remote agents (A2A)"), is_frequent=True),
     "system": GroupTraits(_("Signals to the program")),
-    "env": GroupTraits(_("Where it runs"), hint=_SILENT),
+    "env": GroupTraits(_("Environment"), hint=_SILENT),
 }
 
 

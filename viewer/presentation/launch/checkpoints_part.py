@@ -44,7 +44,7 @@ class EventChoices:
     @property
     def hint(self) -> str:
         """What to know before ticking one; empty if there is nothing."""
-        hints = [_("They come often: many checkpoints.")] if self.is_frequent else []
+        hints = [_("Frequent: writes many checkpoints.")] if self.is_frequent else []
         if self.traits and self.traits.hint:
             hints.append(_(self.traits.hint))
         return " ".join(hints)
@@ -98,7 +98,7 @@ class CheckpointsPart:
             shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
         most = self.form.settings.get("most")
         if most is not None:
-            shown += ", " + _("the newest %(most)d stay") % {"most": most}
+            shown += ", " + _("keep the latest %(most)d") % {"most": most}
         return shown
 
     @property

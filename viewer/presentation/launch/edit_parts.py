@@ -21,7 +21,7 @@ KIND_WORDS = {
     Kind.WHOLE_NUMBER: gettext_lazy("whole number"),
     Kind.NUMBER: gettext_lazy("number"),
     Kind.YES_NO: gettext_lazy("yes or no"),
-    Kind.LIST: gettext_lazy("list, one item a line"),
+    Kind.LIST: gettext_lazy("list, one item per line"),
     Kind.JSON: gettext_lazy("JSON"),
 }
 # A text up to this length starts with one line.

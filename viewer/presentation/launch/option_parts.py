@@ -108,7 +108,7 @@ class ModelsPart:
         chosen = self.form.chosen.items()
         shown = [f"{_('all') if role == ALL_AGENTS else role}: {model}" for role, model in chosen]
         if self.form.strategy:
-            shown.append(_("the prompt cache is warmed"))
+            shown.append(_("prompt cache warm-up"))
         return ", ".join(shown) or _("as they are")
 
     @property

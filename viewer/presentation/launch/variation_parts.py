@@ -71,7 +71,7 @@ class VariationPart:
         if isinstance(field, TextsField):
             return field.output.title
         if isinstance(field, ModelsField):
-            return _("one model a line")
+            return _("one model per line")
         if isinstance(field, ValuesField) and field.value.kind in (Kind.LIST, Kind.JSON):
             return _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
         return _("One value per line")

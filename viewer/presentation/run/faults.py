@@ -10,7 +10,7 @@ from viewer.models import Run
 WORDS: dict[FaultCode, str | Promise] = {
     FaultCode.SELF_PARENT: _("A checkpoint names itself as its parent: %(ids)s. It is shown without one."),
     FaultCode.CYCLE: _(
-        "Checkpoints are each other's parents in a circle: %(ids)s. It is cut at the earliest."
+        "The parents of these checkpoints form a cycle: %(ids)s. The earliest one is shown without a parent."
     ),
     FaultCode.DUPLICATE_ID: _("Several checkpoints have the same id: %(ids)s. Each is shown."),
 }
