@@ -51,7 +51,7 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
     path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
     path("preflight/<uuid:pk>/", preflight.show, name="preflight"),
-    path("checkpoints/<int:pk>/sweep/", sweeps.vary, name="new-sweep"),
+    path("checkpoints/<int:pk>/sweep/", sweeps.new, name="new-sweep"),
     path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),
 ]
 

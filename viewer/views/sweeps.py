@@ -25,7 +25,7 @@ IGNORED = {"csrfmiddlewaretoken", "shown"}
 
 
 @require_http_methods(["GET", "POST"])
-def vary(request: HttpRequest, pk: int) -> HttpResponse:
+def new(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a sweep. Sending it starts all forks, once."""
     checkpoint = get_checkpoint(pk)
     if response := before_form(request, checkpoint.location):
