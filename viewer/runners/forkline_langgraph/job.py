@@ -190,7 +190,7 @@ def stores_changes_only(graph: Any) -> bool:
 def refuse_other_location(request: Request) -> None:
     """Raise Refused if the store's path has become a link: the run would read or write elsewhere."""
     path = Path(request["location"]["path"])
-    if request["location"]["provider"] != "sqlite":
+    if request["location"]["store_kind"] != "sqlite":
         raise Refused("langgraph.only_sqlite")
     if path.resolve() != path:
         raise Refused("langgraph.location_is_link", path=path, place=path.resolve())
