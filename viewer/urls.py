@@ -2,19 +2,8 @@
 
 from django.urls import URLPattern, path
 
-from viewer.views import (
-    checkpoints,
-    forks,
-    inbox,
-    jobs,
-    locations,
-    new_runs,
-    preflight,
-    projects,
-    redirects,
-    runs,
-    sweeps,
-)
+from viewer.views import checkpoints, inbox, jobs, locations, projects, redirects, runs
+from viewer.views.launch import forks, new_runs, preflight, sweeps
 
 
 def moved(route: str, name: str) -> URLPattern:

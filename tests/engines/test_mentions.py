@@ -61,7 +61,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/engines/__init__.py": (2, REGISTRY),
     "viewer/forms/project.py": (1, LABEL),
     "viewer/forms/sweep.py": (1, LABEL),
-    "viewer/jobs/execution/request.py": (1, STORED),
+    "viewer/jobs/execution/starting/request.py": (1, STORED),
     "viewer/jobs/human_input/questions.py": (1, STORED),
     "viewer/jobs/limits/usage.py": (1, STORED),
     "viewer/jobs/preflight/checks.py": (2, STORED),

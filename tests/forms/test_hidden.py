@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.forms.samples import task
 from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.plan import plan_of
-from viewer.engines.crewai.units import units_of
+from viewer.engines.crewai.planning.plan import plan_of
+from viewer.engines.crewai.planning.units import units_of
 from viewer.engines.plan import Edits
 from viewer.launching.redacted_parts import digest_of, find_redacted_parts
 

@@ -6,8 +6,8 @@ from typing import Any
 from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import Event, events_of
-from viewer.engines.crewai.flow_plan import Condition, FlowMethod
-from viewer.engines.crewai.units import cost_of
+from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
+from viewer.engines.crewai.planning.units import cost_of
 from viewer.engines.plan import Edits
 from viewer.launching.plan_preview import preview_plan
 from viewer.messages.labels import step_words

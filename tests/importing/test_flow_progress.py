@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
-from viewer.jobs.execution.completion import mark_complete
+from viewer.jobs.execution.ending.completion import mark_complete
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.django_db

@@ -25,8 +25,8 @@ from viewer.importing import (
     stored_bytes,
     unredacted_source,
 )
-from viewer.jobs.execution.event_rows import redactor_of
-from viewer.jobs.execution.redact_again import redact_jobs_again
+from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.jobs.execution.following.event_rows import redactor_of
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
 from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets

@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from viewer.jobs.execution.environment import MARKER
+from viewer.jobs.execution.starting.environment import MARKER
 from viewer.models import Job, Location, Project
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,7 @@
 """The environment of runners and prewarmed processes."""
 
 from viewer.engines import engine_named
-from viewer.jobs.execution.environment import prewarm_environment, runner_environment
+from viewer.jobs.execution.starting.environment import prewarm_environment, runner_environment
 from viewer.models import Project
 
 

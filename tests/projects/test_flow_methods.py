@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import LINE, PRESS
-from viewer.engines.crewai.flow_methods import flow_methods
-from viewer.engines.crewai.flow_plan import Condition, FlowMethod, Following, Route, Turn, following
+from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod, Following, Route, Turn, following
+from viewer.engines.crewai.source.flow_methods import flow_methods
 
 LOOP = "press_loop:LoopFlow"
 RETRY = Turn("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)

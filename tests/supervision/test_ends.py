@@ -29,7 +29,7 @@ ENDED = {0, -signal.SIGTERM, -signal.SIGINT}
 WORKER_CODE = """
 import os
 import threading
-from viewer.jobs.execution.follow import stopping
+from viewer.jobs.execution.following.follow import stopping
 from viewer.supervision.signals import call_at_signal
 import signal
 call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
@@ -168,7 +168,7 @@ def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
 def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
     """A worker's loop, at its tightest, a hundred times."""
     # Imported once, not in each child.
-    setup = "import os, django; django.setup(); import viewer.jobs.execution.follow\n"
+    setup = "import os, django; django.setup(); import viewer.jobs.execution.following.follow\n"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     code = f"""{setup}
 for _ in range(100):

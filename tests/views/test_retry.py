@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import filled, looked, page
-from viewer.jobs.execution.request import request_of
+from viewer.jobs.execution.starting.request import request_of
 from viewer.launching.retry import free_branch
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project

@@ -19,8 +19,8 @@ from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
 from viewer.jobs import workers
-from viewer.jobs.execution.orphans import end_orphan_processes, finish_orphans
-from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.execution.following.orphans import end_orphan_processes, finish_orphans
+from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.messages.translation import translate
 from viewer.models import Job, Project
 from viewer.projects.proposing import engine_version, python_version

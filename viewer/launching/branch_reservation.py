@@ -1,6 +1,6 @@
 """Reserves a branch for a job. Called in the transaction that stores the job's row."""
 
-from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.execution.starting.start import JobRefused
 from viewer.models import Job, Location, Run
 
 

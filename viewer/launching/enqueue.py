@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from viewer.jobs.execution.cancel import request_cancel
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.request import REPEATABLE_EDITS
-from viewer.jobs.execution.start import runnable
+from viewer.jobs.execution.ending.cancel import request_cancel
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
+from viewer.jobs.execution.starting.start import runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.workers import worker_is_up
 from viewer.launching.branch_reservation import refuse_taken

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
-from viewer.jobs.execution.request import request_for_run
-from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.execution.starting.request import request_for_run
+from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
 from viewer.launching.findings import CheckedLaunch, read_findings

@@ -7,7 +7,7 @@ from enum import StrEnum
 from django.utils.translation import gettext as _
 
 from viewer.engines.root_kinds import RootKind
-from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.jobs.execution.event_rows import redactor_of
-from viewer.jobs.execution.request import REPEATABLE_EDITS
+from viewer.jobs.execution.following.event_rows import redactor_of
+from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
 from viewer.lineage.branch_names import MOST_CHARACTERS
 from viewer.models import Job, Project
 from viewer.models.jobs import EDITS

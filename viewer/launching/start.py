@@ -1,8 +1,8 @@
 """Starts a previewed fork or resume, once."""
 
 from viewer.engines.plan import plain_steps
-from viewer.jobs.execution.request import request_for
-from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.execution.starting.request import request_for
+from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.checks import unaccepted_effects
 from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import BranchTaken

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from viewer.engines.plan import plain_steps
-from viewer.jobs.execution.request import request_for
-from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.execution.starting.request import request_for
+from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import refuse_taken

@@ -28,7 +28,7 @@ class Project(models.Model):
     entry_points = models.JSONField(default=list, blank=True)
     # The daily limits of all its jobs together (viewer/models/limits.py).
     limits = models.JSONField(default=dict, blank=True)
-    # A keyed digest of the secrets that are redacted in its jobs (viewer/jobs/execution/redact_again.py).
+    # A keyed digest of the secrets that are redacted in its jobs (jobs/execution/ending/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.access.permissions import viewer_allowed
 from viewer.forms.limits import LimitsForm
 from viewer.forms.schedule import StartTimeForm
-from viewer.jobs.execution.cancel import request_cancel
+from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import move_start
 from viewer.models import DayLimits, Job, Question
 from viewer.presentation.jobs.job_view import shown_job

@@ -22,8 +22,8 @@ from viewer.engines.protocol import Engine
 from viewer.forms.limits import LimitsForm
 from viewer.forms.project import ProjectForm, initial_of
 from viewer.importing import redact_stored
-from viewer.jobs.execution.protected_paths import conflict_of
-from viewer.jobs.execution.redact_again import redact_jobs_again
+from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.jobs.execution.starting.protected_paths import conflict_of
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version

@@ -7,8 +7,8 @@ from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded, tasks_called
 from tests.engine_runs.runs import Saved, marks, plan_for, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.plan import plan_of
-from viewer.engines.crewai.units import units_of
+from viewer.engines.crewai.planning.plan import plan_of
+from viewer.engines.crewai.planning.units import units_of
 from viewer.engines.plan import Action, Edits
 
 ENTRY_POINT = "press_parts:plain"

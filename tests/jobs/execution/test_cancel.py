@@ -10,7 +10,7 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.processes import living, tree_of
 from viewer.jobs.queue.scheduling import enqueue
 from viewer.jobs.storage import storage_of

@@ -8,8 +8,8 @@ from django.db import connection
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.clean_up import clean_up
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.ending.clean_up import clean_up
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer, deliver
 from viewer.models import Job, Project, Question
 

@@ -13,7 +13,7 @@ from forkline_runner.pinning import Moved, Pins
 from tests.jobs.conftest import MakeJob
 from viewer.access.login_links import teammate
 from viewer.cli.starting import outcome_of
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.messages.message import plain_text
 from viewer.models import Job
 from viewer.presentation.jobs.status import sentence, status_words

@@ -8,7 +8,7 @@ import pytest
 from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.execution.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_for
+from viewer.jobs.execution.following.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_for
 from viewer.jobs.spool import LOG, Spool, read_events
 from viewer.models import Job, Project
 from viewer.projects.environment_file import secrets_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, marks, status, wait_until
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.processes import tree_of
 from viewer.jobs.local_storage import MAX_LOG_BYTES
 from viewer.jobs.storage import storage_of

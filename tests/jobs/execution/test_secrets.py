@@ -17,7 +17,7 @@ from tests.file_bytes import bytes_of
 from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.access.login_links import teammate
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
 from viewer.jobs.preflight.checks import preflight_checkpoint
 from viewer.jobs.preflight.run import run_check

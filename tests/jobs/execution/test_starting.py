@@ -12,7 +12,7 @@ from django.db import connection
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.queue.tasks import run_job
 from viewer.jobs.workers import worker_is_up
 from viewer.launching.enqueue import run_here, start_job

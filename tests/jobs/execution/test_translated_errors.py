@@ -10,9 +10,9 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob
 from tests.messages.catalogue import write_catalogue
 from viewer.access.login_links import teammate
-from viewer.jobs.execution.event_rows import redacted_data
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.outcome import outcome_of
+from viewer.jobs.execution.following.event_rows import redacted_data
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.following.outcome import outcome_of
 from viewer.jobs.spool import SpoolEvent
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Job, JobEvent, Project

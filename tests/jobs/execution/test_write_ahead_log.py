@@ -9,8 +9,8 @@ from django.db import connection
 
 from tests.jobs.conftest import MakeJob
 from viewer.data_folder.write_ahead_log import clear_if_pending
-from viewer.jobs.execution.cancel import request_cancel
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.ending.cancel import request_cancel
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.models import Job
 
 TYPED = "typed-canary-0123456789"

@@ -16,9 +16,9 @@ from django.utils import timezone
 from forkline_runner.questions import Questions, Withdrawn, fitting
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.event_rows import redactor_for
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.start import launch
+from viewer.jobs.execution.following.event_rows import redactor_for
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
 from viewer.jobs.queue.scheduling import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events

@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from tests.jobs.conftest import MakeJob, wait_until
 from tests.jobs.human_input.test_questions import asked, carried
 from viewer.cli.prompt import questions_asked
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
 from viewer.models import Job, Question
 

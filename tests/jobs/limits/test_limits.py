@@ -14,8 +14,8 @@ from django.utils import timezone
 from forkline_runner.limits import Limits
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.start import launch
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.limits.usage import last_midnight, limit_label, reached_shared_limit, seconds_of, usage_of
 from viewer.jobs.queue.scheduling import enqueue, requeue_missing
 from viewer.jobs.spool import STOP, Spool, read_events

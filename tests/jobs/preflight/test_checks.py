@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks, wait_until
-from viewer.jobs.execution.start import start_runner
+from viewer.jobs.execution.starting.start import start_runner
 from viewer.jobs.preflight import run, runner
 from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
 from viewer.jobs.preflight.fingerprints import fingerprint_of

@@ -15,7 +15,7 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.prewarm import client, pool
 from viewer.jobs.prewarm.pool import PrewarmPool
 from viewer.models import Job, Project

@@ -11,8 +11,8 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob, marks, wait_until
 from tests.jobs.prewarm.conftest import Warm, carried, followed, is_warm, only, told
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
-from viewer.jobs.execution.start import launch
+from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
+from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.prewarm import client
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project

@@ -11,10 +11,10 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.event_rows import redactor_for, rows_of
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.orphans import orphaned_jobs
-from viewer.jobs.execution.start import launch
+from viewer.jobs.execution.following.event_rows import redactor_for, rows_of
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.following.orphans import orphaned_jobs
+from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.queue.scheduling import enqueue, requeue_missing
 from viewer.jobs.spool import read_events
 from viewer.jobs.storage import storage_of

@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from tests.jobs.execution.test_starting import checkpoint  # noqa: F401
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.queue.scheduling import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.options import LaunchOptions, is_same_request

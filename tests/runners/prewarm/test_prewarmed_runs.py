@@ -19,8 +19,8 @@ from tests.jobs.conftest import wait_until
 from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
 from viewer.engines.plan import Edits
-from viewer.jobs.execution.runner_process import PrewarmedRunner, RunnerProcess
-from viewer.jobs.execution.start import start_runner
+from viewer.jobs.execution.following.runner_process import PrewarmedRunner, RunnerProcess
+from viewer.jobs.execution.starting.start import start_runner
 from viewer.jobs.local_storage import LocalJobStorage
 from viewer.jobs.prewarm import pool
 from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool

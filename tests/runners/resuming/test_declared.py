@@ -10,7 +10,7 @@ from tests.engine_runs.checkpoints import after_method, after_task, is_chain, wr
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import DESK, LINE, environment, marks, new_run_request, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.crewai.entry_points import find_entry_points
+from viewer.engines.crewai.source.entry_points import find_entry_points
 from viewer.engines.entry_points import EntryPoint
 from viewer.engines.plan import Edits
 

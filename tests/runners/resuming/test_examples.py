@@ -15,8 +15,8 @@ from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Saved, environment, marks, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.crewai.entry_points import entry_point_for
-from viewer.engines.crewai.input_names import input_names
+from viewer.engines.crewai.source.entry_points import entry_point_for
+from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.plan import Edits
 from viewer.importing import import_location, open_location
 from viewer.models import Run

@@ -16,7 +16,7 @@ from tests.jobs.conftest import wait_until
 from viewer.access.login_links import teammate
 from viewer.engines.plan import Edits
 from viewer.importing import import_location
-from viewer.jobs.execution.request import request_for
+from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.preflight import run
 from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effects
 from viewer.launching.enqueue import run_here, start_job

@@ -13,8 +13,8 @@ from tests.engine_runs.model import TestModel
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.plan import Edits
 from viewer.importing import import_location, open_location, stored_body
-from viewer.jobs.execution.follow import ensure_finished
-from viewer.jobs.execution.request import request_for
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.starting.request import request_for
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Project

@@ -20,7 +20,7 @@ from viewer.cli.starting import outcome_of, refusal
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Engine, kind_of
 from viewer.engines.root_kinds import RootKind
-from viewer.jobs.execution.request import FIRST_BRANCH
+from viewer.jobs.execution.starting.request import FIRST_BRANCH
 from viewer.launching.new_run import new_run
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest

@@ -20,7 +20,7 @@ from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.starting import EARLY, is_well
 from viewer.engines.plan import plain_steps
 from viewer.importing import stored_contents
-from viewer.jobs.execution.cancel import request_cancel
+from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import run_here
 from viewer.launching.option_values import STRATEGIES
 from viewer.launching.refusals import Code, LaunchRefused

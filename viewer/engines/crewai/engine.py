@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import editing, entry_points, triggers, units
+from viewer.engines.crewai import triggers
 from viewer.engines.crewai.components import COMPONENTS, LOSSES, MATCH_REASONS, MATCHES
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
-from viewer.engines.crewai.input_names import input_names
 from viewer.engines.crewai.kinds import KINDS
+from viewer.engines.crewai.planning import editing, units
+from viewer.engines.crewai.source import entry_points
+from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner

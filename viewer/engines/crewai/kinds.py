@@ -1,6 +1,6 @@
 """What a person runs with CrewAI: a crew, a flow, or an agent alone."""
 
-from viewer.engines.crewai.editing import PROMPT
+from viewer.engines.crewai.planning.editing import PROMPT
 from viewer.engines.root_kinds import RootKind
 from viewer.messages.marking import gettext_noop as _
 

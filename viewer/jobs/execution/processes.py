@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-from viewer.jobs.execution.environment import MARKER
+from viewer.jobs.execution.starting.environment import MARKER
 from viewer.jobs.storage import JobStorage
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from django.contrib.auth.models import AbstractBaseUser
 
 from viewer.jobs.event_values import positive_integer
-from viewer.jobs.execution.event_rows import Redactor, redactor_for
+from viewer.jobs.execution.following.event_rows import Redactor, redactor_for
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, Question

@@ -23,7 +23,7 @@ from django.db import transaction
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.jobs.execution.start import JobRefused
+from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.preflight.run import start_in_background
 from viewer.jobs.preflight.runner import start_check, store_report, wait_for

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from viewer.engines import ENGINES
-from viewer.jobs.execution.engine_runner import runner_program
+from viewer.jobs.execution.starting.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
 # Increased when checks find something else than before.

@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.start import JobRefused, start_error
+from viewer.jobs.execution.starting.start import JobRefused, start_error
 from viewer.jobs.local_storage import PREFLIGHTS, preflight_storages
 from viewer.jobs.preflight.runner import POLL_SECONDS, start_check, store_report, wait_for
 from viewer.jobs.storage import storage_of

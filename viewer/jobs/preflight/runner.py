@@ -11,11 +11,11 @@ from viewer.engines import engine_name
 from viewer.engines.plan import Edits
 from viewer.importing import stored_bytes
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.event_rows import Redactor, redactor_of
-from viewer.jobs.execution.outcome import outcome_of_exit
-from viewer.jobs.execution.request import permissions_of, request_for, request_for_run
-from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
-from viewer.jobs.execution.start import JobRefused, runnable, start_runner
+from viewer.jobs.execution.following.event_rows import Redactor, redactor_of
+from viewer.jobs.execution.following.outcome import outcome_of_exit
+from viewer.jobs.execution.following.runner_process import LostRunner, RunnerProcess
+from viewer.jobs.execution.starting.request import permissions_of, request_for, request_for_run
+from viewer.jobs.execution.starting.start import JobRefused, runnable, start_runner
 from viewer.jobs.spool import LocationTarget, Request, SpoolEvent
 from viewer.jobs.storage import JobStorage, storage_of
 from viewer.messages.message import UserMessage, message_from, redacted_message

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.jobs.execution.engine_runner import prewarm_module, runner_program
-from viewer.jobs.execution.runner_process import PrewarmedRunner, receive
+from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
+from viewer.jobs.execution.starting.engine_runner import prewarm_module, runner_program
 from viewer.models import Project
 
 logger = logging.getLogger(__name__)

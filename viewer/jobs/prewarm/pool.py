@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
-from viewer.jobs.execution.engine_runner import engine_of_project, prewarm_module, runner_program
-from viewer.jobs.execution.environment import prewarm_environment
-from viewer.jobs.execution.start import JobRefused, runnable
+from viewer.jobs.execution.starting.engine_runner import engine_of_project, prewarm_module, runner_program
+from viewer.jobs.execution.starting.environment import prewarm_environment
+from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.jobs.prewarm import client
 from viewer.locks.file_lock import FileLock
 from viewer.models import Project

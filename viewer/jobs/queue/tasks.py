@@ -10,7 +10,7 @@ from django_tasks import task
 from django_tasks_db.management.commands.db_worker import Worker
 from django_tasks_db.models import DBTaskResult
 
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.models import Job
 
 

@@ -13,9 +13,9 @@ from viewer.changes import changes_of_data
 from viewer.data_folder import DataFolderFailure, failure_words
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
-from viewer.jobs.execution.follow import ensure_finished, stopping
-from viewer.jobs.execution.orphans import orphaned_jobs
-from viewer.jobs.execution.redact_again import redact_jobs_again
+from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.jobs.execution.following.follow import ensure_finished, stopping
+from viewer.jobs.execution.following.orphans import orphaned_jobs
 from viewer.jobs.prewarm import client
 from viewer.jobs.prewarm.pool import PrewarmPool, end_all, maintain
 from viewer.jobs.queue.queue import job_queue

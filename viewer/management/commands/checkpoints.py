@@ -63,6 +63,6 @@ class Command(OwnCommand):
 def settle() -> None:
     """End the jobs whose follower was killed."""
     if Job.objects.under_way().exists():
-        from viewer.jobs.execution.orphans import finish_orphans
+        from viewer.jobs.execution.following.orphans import finish_orphans
 
         finish_orphans()

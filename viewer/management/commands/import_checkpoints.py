@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from viewer.data_folder import make_ready
 from viewer.importing import UnknownLocation, import_location, open_location
-from viewer.jobs.execution.orphans import finish_orphans
+from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import OwnCommand
 from viewer.messages.translation import translate
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import make_ready
-from viewer.jobs.execution.follow import stopping
+from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue.worker import work
 from viewer.management.command import OwnCommand
 from viewer.supervision.lifeline import add_lifeline_argument, hold

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.crewai.agent_prompt import agent_prompt
 from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.placeholders import placeholder_names
-from viewer.engines.crewai.stale_inputs import roles_mentioning
+from viewer.engines.crewai.planning.agent_prompt import agent_prompt
+from viewer.engines.crewai.planning.placeholders import placeholder_names
+from viewer.engines.crewai.planning.stale_inputs import roles_mentioning
 from viewer.engines.editable import MISSING, Editable, EditableOutput, HiddenPlace
 from viewer.engines.plan import Action, Edits, Step
 from viewer.messages.message import UserMessage

@@ -1,7 +1,7 @@
 """Cleans up after a job: only its redacted log stays on disk. The database has everything else."""
 
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.jobs.execution.event_rows import Redactor
+from viewer.jobs.execution.following.event_rows import Redactor
 from viewer.jobs.storage import storage_of
 from viewer.models import Job
 

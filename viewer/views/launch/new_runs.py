@@ -16,7 +16,7 @@ from viewer.forms.location import roots_in_words
 from viewer.models import Job, Location, Project, Run
 from viewer.presentation.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.projects.proposing import engine_version, python_version
-from viewer.views.launch_requests import (
+from viewer.views.launch.launch_requests import (
     before_form,
     launch_response,
     redirect_to_project,

@@ -7,7 +7,7 @@ from typing import Any
 
 from viewer.engines.contents import Agent
 from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.placeholders import placeholder_names
+from viewer.engines.crewai.planning.placeholders import placeholder_names
 from viewer.redaction.marker import MARKER
 
 # A shorter value, such as 1, is part of many texts by chance.

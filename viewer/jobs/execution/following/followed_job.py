@@ -3,9 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from viewer.jobs.execution.cancel import Cancellation
-from viewer.jobs.execution.event_rows import Redactor
-from viewer.jobs.execution.runner_process import RunnerProcess
+from viewer.jobs.execution.ending.cancel import Cancellation
+from viewer.jobs.execution.following.event_rows import Redactor
+from viewer.jobs.execution.following.runner_process import RunnerProcess
 from viewer.jobs.limits.enforcement import LimitEnforcer
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import JobStorage

@@ -6,12 +6,12 @@ from django.db import connection
 
 from viewer.importing import import_location, import_one
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.clean_up import clean_up
-from viewer.jobs.execution.completion import mark_complete
-from viewer.jobs.execution.event_rows import log_tail
-from viewer.jobs.execution.followed_job import FollowedJob
-from viewer.jobs.execution.outcome import Outcome, outcome_of, with_failed_writes
-from viewer.jobs.execution.run_link import link_run
+from viewer.jobs.execution.ending.clean_up import clean_up
+from viewer.jobs.execution.ending.completion import mark_complete
+from viewer.jobs.execution.following.event_rows import log_tail
+from viewer.jobs.execution.following.followed_job import FollowedJob
+from viewer.jobs.execution.following.outcome import Outcome, outcome_of, with_failed_writes
+from viewer.jobs.execution.following.run_link import link_run
 from viewer.jobs.human_input.questions import redact_answers
 from viewer.messages.message import redacted_message
 from viewer.models import Job

@@ -6,10 +6,10 @@ from typing import Any
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import Event
-from viewer.engines.crewai.flow_methods import flow_methods
-from viewer.engines.crewai.flow_plan import FlowMethod, Following, Turn, following
-from viewer.engines.crewai.plan import plan_of
-from viewer.engines.crewai.stale_inputs import inputs_used
+from viewer.engines.crewai.planning.flow_plan import FlowMethod, Following, Turn, following
+from viewer.engines.crewai.planning.plan import plan_of
+from viewer.engines.crewai.planning.stale_inputs import inputs_used
+from viewer.engines.crewai.source.flow_methods import flow_methods
 from viewer.engines.outlook import Decision, Outlook, Route
 from viewer.engines.plan import Action, Edits, Step, Unit
 from viewer.messages.message import UserMessage

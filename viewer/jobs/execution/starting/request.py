@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from viewer.engines.plan import Edits, Step
 from viewer.importing import unredacted_source
-from viewer.jobs.execution.protected_paths import protected_paths
+from viewer.jobs.execution.starting.protected_paths import protected_paths
 from viewer.jobs.spool import (
     CheckpointSource,
     LocationTarget,

@@ -8,14 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.crewai.definitions import (
+from viewer.engines.crewai.planning.placeholders import placeholder_names
+from viewer.engines.crewai.source.definitions import (
     Definition,
     agent_definitions,
     is_file,
     read_definition,
     texts_in,
 )
-from viewer.engines.crewai.placeholders import placeholder_names
 from viewer.engines.entry_points import InputName
 
 # Bounds of the reading: a project's folder may be anything.

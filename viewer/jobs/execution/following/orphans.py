@@ -9,8 +9,8 @@ from django.conf import settings
 
 from viewer.jobs import workers
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.environment import MARKER
-from viewer.jobs.execution.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.starting.environment import MARKER
 from viewer.jobs.storage import storage_of
 from viewer.models import Job
 

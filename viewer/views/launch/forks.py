@@ -17,7 +17,7 @@ from viewer.presentation.launch.fork_page import ForkPage, fork_page
 from viewer.presentation.launch.sweep_page import SweepPage
 from viewer.presentation.run.colors import branch_colours
 from viewer.projects.proposing import engine_version, python_version
-from viewer.views.launch_requests import (
+from viewer.views.launch.launch_requests import (
     before_form,
     launch_response,
     retried_job,

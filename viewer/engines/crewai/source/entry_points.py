@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.crewai.definitions import (
+from viewer.engines.crewai.source.definitions import (
     JSON_SUFFIXES,
     YAML_SUFFIXES,
     is_file,

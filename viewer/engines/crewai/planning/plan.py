@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from viewer.engines.crewai.flow_plan import Following
-from viewer.engines.crewai.placeholders import has_placeholder
+from viewer.engines.crewai.planning.flow_plan import Following
+from viewer.engines.crewai.planning.placeholders import has_placeholder
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 
 

@@ -8,13 +8,13 @@ from django.conf import settings
 
 from viewer.engines import engine_name
 from viewer.importing import stored_bytes
-from viewer.jobs.execution.clean_up import clean_up
-from viewer.jobs.execution.engine_runner import engine_of_project, runner_program
-from viewer.jobs.execution.environment import file_values, runner_environment
-from viewer.jobs.execution.event_rows import redactor_for
-from viewer.jobs.execution.protected_paths import conflict_of
-from viewer.jobs.execution.request import is_stored, request_of
-from viewer.jobs.execution.runner_process import RunnerProcess
+from viewer.jobs.execution.ending.clean_up import clean_up
+from viewer.jobs.execution.following.event_rows import redactor_for
+from viewer.jobs.execution.following.runner_process import RunnerProcess
+from viewer.jobs.execution.starting.engine_runner import engine_of_project, runner_program
+from viewer.jobs.execution.starting.environment import file_values, runner_environment
+from viewer.jobs.execution.starting.protected_paths import conflict_of
+from viewer.jobs.execution.starting.request import is_stored, request_of
 from viewer.jobs.prewarm import client
 from viewer.jobs.storage import JobStorage, storage_of
 from viewer.messages.message import UserFacingError, UserMessage, plain_text

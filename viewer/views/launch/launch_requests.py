@@ -14,7 +14,7 @@ from viewer.jobs.prewarm import client
 from viewer.launching.findings import Findings
 from viewer.models import Job, Location
 from viewer.presentation.launch.page import LaunchPage, Started, Submission
-from viewer.views.origins import is_from_our_page
+from viewer.views.launch.origins import is_from_our_page
 
 INCOMPLETE = _("Some fields are missing. Check the form, and press the button again.")
 

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 from viewer.engines import all_engines
-from viewer.jobs.execution.protected_paths import guard_list, without_protected
+from viewer.jobs.execution.starting.protected_paths import guard_list, without_protected
 from viewer.jobs.preflight.placeholders import placeholders_for
 from viewer.models import Project
 from viewer.projects.environment_file import read_values
 
 # On PYTHONPATH, it installs the import guard in every Python that a job starts.
-GUARD_FOLDER = Path(__file__).resolve().parents[2] / "runners" / "forkline_guard" / "starting"
+GUARD_FOLDER = Path(__file__).resolve().parents[3] / "runners" / "forkline_guard" / "starting"
 GUARD = "FORKLINE_GUARD"
 # Set in a preflight check, to the environment file that it may not read.
 PREFLIGHT = "FORKLINE_PREFLIGHT"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.crewai.definitions import Definition, is_file, read_definition
-from viewer.engines.crewai.flow_plan import Condition, FlowMethod
-from viewer.engines.crewai.input_names import sources_of
+from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
+from viewer.engines.crewai.source.definitions import Definition, is_file, read_definition
+from viewer.engines.crewai.source.input_names import sources_of
 
 MAX_METHODS = 300
 MAX_DEPTH = 20

@@ -9,14 +9,14 @@ from django.db import IntegrityError
 from django.db.models import Max
 
 from viewer.jobs.execution import processes
-from viewer.jobs.execution.cancel import Cancellation
-from viewer.jobs.execution.clean_up import clean_up
-from viewer.jobs.execution.event_rows import redactor_for, rows_of
-from viewer.jobs.execution.finish import finish, import_and_log
-from viewer.jobs.execution.followed_job import FollowedJob
-from viewer.jobs.execution.redact_again import redact_jobs_again
-from viewer.jobs.execution.runner_process import LostRunner, RunnerProcess
-from viewer.jobs.execution.start import launch
+from viewer.jobs.execution.ending.cancel import Cancellation
+from viewer.jobs.execution.ending.clean_up import clean_up
+from viewer.jobs.execution.ending.finish import finish, import_and_log
+from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.jobs.execution.following.event_rows import redactor_for, rows_of
+from viewer.jobs.execution.following.followed_job import FollowedJob
+from viewer.jobs.execution.following.runner_process import LostRunner, RunnerProcess
+from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.human_input.questions import deliver_missing, ingest
 from viewer.jobs.limits import enforcement
 from viewer.jobs.limits.usage import reached_shared_limit

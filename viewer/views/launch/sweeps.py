@@ -13,8 +13,8 @@ from viewer.jobs.limits.usage import amount, limits_in
 from viewer.models import Checkpoint, Sweep
 from viewer.presentation.comparison import compared
 from viewer.presentation.launch.sweep_page import SweepPage, sweep_page
-from viewer.views.forks import context_of, get_checkpoint
-from viewer.views.launch_requests import (
+from viewer.views.launch.forks import context_of, get_checkpoint
+from viewer.views.launch.launch_requests import (
     before_form,
     launch_response,
     submission_of,

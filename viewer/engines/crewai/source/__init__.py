@@ -1,0 +1,1 @@
+"""What the source of a project says, read without importing it."""

@@ -1,0 +1,1 @@
+"""What ends a job: cancelling, finishing, cleaning up and redacting again."""

@@ -1,0 +1,1 @@
+"""What starts a runner: its program, environment, permissions and request."""

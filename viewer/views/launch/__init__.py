@@ -1,0 +1,1 @@
+"""The screens that start something: fork, resume, sweep and new run."""
