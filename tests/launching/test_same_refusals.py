@@ -128,7 +128,7 @@ def test_the_project_inside_a_protected_folder_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from viewer.jobs.execution import start as job_start
+    from viewer.jobs.execution.starting import start as job_start
     from viewer.messages.message import plain_text
 
     checkpoint = stored(location, CREW)
