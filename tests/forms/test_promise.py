@@ -9,7 +9,7 @@ from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning.units import cost_of
 from viewer.engines.plan import Edits
-from viewer.launching.plan_preview import preview_plan
+from viewer.launching.preview.plan_preview import preview_plan
 from viewer.messages.labels import step_words
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]

@@ -167,9 +167,9 @@ def test_an_interrupted_redaction_starts_over(
     location = imported(folder, None)
     location.project = project
     location.save()
-    monkeypatch.setattr("viewer.importing.project_secrets.BATCH", 3)
+    monkeypatch.setattr("viewer.importing.stored_copies.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.project_secrets._redact_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.importing.stored_copies.project_secrets._redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
     assert Location.objects.get().secrets_digest == ""

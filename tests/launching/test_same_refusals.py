@@ -16,8 +16,8 @@ from tests.launching.refused import browser, name_of, project_of, pruned, termin
 from tests.views.forking import CREW, FLOW, filled, looked, page, stored
 from viewer.importing import import_location, stored_contents
 from viewer.launching import start
-from viewer.launching.findings import effects_refusal
 from viewer.launching.fork import fork
+from viewer.launching.preview.findings import effects_refusal
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import resume

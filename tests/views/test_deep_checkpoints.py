@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.views.forking import CREW, stored
-from viewer.importing import stored as stored_module
+from viewer.importing.stored_copies import stored as stored_module
 from viewer.models import Checkpoint, Job, Location
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")

@@ -23,7 +23,7 @@ from viewer.engines.plan import Step, plain_steps
 from viewer.importing import stored_contents
 from viewer.jobs.limits.usage import limit_label
 from viewer.launching.enqueue import run_here
-from viewer.launching.preview import LaunchPreview
+from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import ForkRequest
 from viewer.messages.labels import loss_words, step_words

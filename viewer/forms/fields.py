@@ -8,7 +8,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, EditableOutput
-from viewer.launching.dimensions import edited_output, output_text
 from viewer.launching.values import (
     InvalidValue,
     Kind,
@@ -19,6 +18,7 @@ from viewer.launching.values import (
     same_value,
     text_of,
 )
+from viewer.launching.variations.dimensions import edited_output, output_text
 from viewer.redaction.marker import MARKER
 
 Parsed = TypeVar("Parsed")

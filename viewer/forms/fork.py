@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines.editable import MISSING, EditableOutput
 from viewer.forms.fields import MoreValuesField, OutputField, ValueField
 from viewer.forms.valid_values import valid_values
-from viewer.launching.dimensions import output_text
 from viewer.launching.values import MAX_CHARACTERS
+from viewer.launching.variations.dimensions import output_text
 
 # Further values are edited as one JSON object, as a longer page would be hard to use.
 MOST_FIELDS = 60

@@ -11,8 +11,13 @@ from viewer.forms.fields import ValueField, parsed
 from viewer.forms.fork import BranchForm
 from viewer.forms.models import ModelField
 from viewer.forms.valid_values import valid_values
-from viewer.launching.dimensions import model_dimension, output_dimension, output_text, value_dimension
 from viewer.launching.requests import Dimension
+from viewer.launching.variations.dimensions import (
+    model_dimension,
+    output_dimension,
+    output_text,
+    value_dimension,
+)
 
 
 class DimensionField(forms.CharField):

@@ -1,15 +1,26 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
-from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
-from viewer.importing.locations import UnknownLocation, open_location
-from viewer.importing.project_secrets import stored_key
+from viewer.importing.location_list.file_urls import NotLocal, path_of
+from viewer.importing.location_list.locations import UnknownLocation, open_location
+from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
+from viewer.importing.location_list.write_targets import (
+    WriteTarget,
+    open_write_target,
+    write_target_at,
+    write_target_of,
+)
 from viewer.importing.reader import prepare_import
-from viewer.importing.remove import WouldBeLost, removal_blocker, remove_location
-from viewer.importing.stored import NotReadable, body_of, stored_body, stored_bytes, stored_contents
-from viewer.importing.unredacted_source import UnredactedSource, unredacted_source
+from viewer.importing.stored_copies.project_secrets import stored_key
+from viewer.importing.stored_copies.stored import (
+    NotReadable,
+    body_of,
+    stored_body,
+    stored_bytes,
+    stored_contents,
+)
+from viewer.importing.stored_copies.unredacted_source import UnredactedSource, unredacted_source
 from viewer.importing.updating import ImportSummary
-from viewer.importing.write_targets import WriteTarget, open_write_target, write_target_at, write_target_of
 
 __all__ = [
     "ImportSummary",

@@ -10,7 +10,7 @@ from viewer.engines import engine_name, store_format_named
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import update_run, update_runs
 from viewer.importing.limits import address_of
-from viewer.importing.project_secrets import redact_known_secrets
+from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_one
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run

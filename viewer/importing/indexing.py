@@ -10,8 +10,8 @@ from django.db import transaction
 from django.db.models import Case, F, When
 
 from viewer.importing.problems import Problems
-from viewer.importing.reconcile import reconcile
-from viewer.importing.rows import (
+from viewer.importing.reconciling.reconcile import reconcile
+from viewer.importing.reconciling.rows import (
     in_slices,
     insert_many,
     known_rows,

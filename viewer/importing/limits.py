@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.importing.project_secrets import secrets_for
+from viewer.importing.stored_copies.project_secrets import secrets_for
 from viewer.models import Location
 from viewer.stores.location_reader import LocationAddress
 from viewer.stores.protocol import Limits

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from viewer.importing.limits import limits
-from viewer.importing.rows import in_slices
+from viewer.importing.reconciling.rows import in_slices
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores.protocol import Entry, ReadProblem

@@ -8,8 +8,8 @@ from django.db import transaction
 from viewer.importing.garbage_collection import only_new_garbage
 from viewer.importing.problems import Problems
 from viewer.importing.reader import reader_count
-from viewer.importing.reconcile import reconcile
-from viewer.importing.rows import KnownRow, known_rows, mark_states
+from viewer.importing.reconciling.reconcile import reconcile
+from viewer.importing.reconciling.rows import KnownRow, known_rows, mark_states
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location
 from viewer.stores.location_reader import LocationReader

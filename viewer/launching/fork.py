@@ -1,6 +1,6 @@
 """Forks a checkpoint: runs on from it, with a person's edits, on a new branch."""
 
-from viewer.launching.preview import LaunchPreview, preview_launch
+from viewer.launching.preview.launch_preview import LaunchPreview, preview_launch
 from viewer.launching.refusals import branch_refusals
 from viewer.launching.requests import ForkRequest
 from viewer.launching.start import start

@@ -9,8 +9,8 @@ from viewer.jobs.execution.starting.request import request_for_run
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
-from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.options import is_same_request
+from viewer.launching.preview.findings import CheckedLaunch, read_findings
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import unchecked_options

@@ -1,6 +1,6 @@
 """Resumes a checkpoint: runs on from it on its own branch."""
 
-from viewer.launching.preview import LaunchPreview, preview_launch
+from viewer.launching.preview.launch_preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ResumeRequest
 from viewer.launching.start import start
 from viewer.models import Job

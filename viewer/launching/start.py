@@ -7,9 +7,9 @@ from viewer.jobs.preflight.checks import unaccepted_effects
 from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
-from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.options import is_same_request
-from viewer.launching.preview import LaunchPreview
+from viewer.launching.preview.findings import Effects, effects_refusal
+from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchRequest
 from viewer.messages.translation import translate

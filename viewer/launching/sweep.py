@@ -18,14 +18,14 @@ from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.spool import Options
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.options import LaunchOptions
-from viewer.launching.preview import source_refusals
-from viewer.launching.redacted_parts import find_redacted_parts
+from viewer.launching.preview.findings import CheckedLaunch, read_findings
+from viewer.launching.preview.launch_preview import source_refusals
+from viewer.launching.preview.redacted_parts import find_redacted_parts
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, branch_refusals, plan_changed
 from viewer.launching.requests import ACCEPT_ALL, SweepRequest
 from viewer.launching.start import check_effects, unchecked_options
-from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
+from viewer.launching.variations.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
 

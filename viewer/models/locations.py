@@ -112,7 +112,7 @@ class Location(models.Model):
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
     # A keyed digest of the secrets that are redacted in the stored copies
-    # (viewer/importing/project_secrets.py).
+    # (viewer/importing/stored_copies/project_secrets.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)

@@ -9,15 +9,15 @@ from django.utils.translation import gettext as _
 from viewer.cli.arguments.edits import read_text, unit_named
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.dimensions import (
+from viewer.launching.option_values import ALL_AGENTS, agent_roles
+from viewer.launching.requests import Dimension
+from viewer.launching.values import InvalidValue
+from viewer.launching.variations.dimensions import (
     model_dimension,
     output_dimension,
     value_dimension,
     varying_values,
 )
-from viewer.launching.option_values import ALL_AGENTS, agent_roles
-from viewer.launching.requests import Dimension
-from viewer.launching.values import InvalidValue
 
 
 def add_dimension_arguments(parser: CommandParser) -> None:

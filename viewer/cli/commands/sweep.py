@@ -26,7 +26,7 @@ from viewer.launching.option_values import STRATEGIES
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.variations import Variation
+from viewer.launching.variations.variations import Variation
 from viewer.lineage.branch_names import proposed_branch
 from viewer.messages.labels import step_words
 from viewer.messages.translation import translate

@@ -14,8 +14,8 @@ from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import Retry, retry_of_fork
 from viewer.launching.fork import fork, preview_fork
-from viewer.launching.plan_preview import PlanPreview
-from viewer.launching.preview import LaunchPreview
+from viewer.launching.preview.launch_preview import LaunchPreview
+from viewer.launching.preview.plan_preview import PlanPreview
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import preview_resume, resume
 from viewer.models import Checkpoint, Job

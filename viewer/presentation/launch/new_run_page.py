@@ -14,9 +14,14 @@ from viewer.forms.models import new_models_form, no_models_form
 from viewer.forms.new_run import InputsForm, WriteTargetForm
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import retry_of_run
-from viewer.launching.earlier_runs import agents_roles, earlier_run, entry_point_of_run, kickoff_inputs
 from viewer.launching.new_run import NewRunPreview, new_run, preview_new_run
-from viewer.launching.preflight import preflight_of_new_run
+from viewer.launching.preview.earlier_runs import (
+    agents_roles,
+    earlier_run,
+    entry_point_of_run,
+    kickoff_inputs,
+)
+from viewer.launching.preview.preflight import preflight_of_new_run
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run

@@ -11,8 +11,8 @@ from django.http import QueryDict
 
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import Retry
-from viewer.launching.findings import CheckedLaunch, Findings
-from viewer.launching.preflight import preflight_of
+from viewer.launching.preview.findings import CheckedLaunch, Findings
+from viewer.launching.preview.preflight import preflight_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.models import PreflightCheck

@@ -9,11 +9,11 @@ from django.forms import Form
 from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.sweep import SweepForm
-from viewer.launching.preview import unrestored
+from viewer.launching.preview.launch_preview import unrestored
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.variations import MAX_VARIATIONS
+from viewer.launching.variations.variations import MAX_VARIATIONS
 from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.launch.checkpoint_page import CheckpointPage, source_at
 from viewer.presentation.launch.option_parts import OptionParts

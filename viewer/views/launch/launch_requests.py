@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from viewer.jobs.prewarm import client
-from viewer.launching.findings import Findings
+from viewer.launching.preview.findings import Findings
 from viewer.models import Job, Location
 from viewer.presentation.launch.page import LaunchPage, Started, Submission
 from viewer.views.launch.origins import is_from_our_page

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import models, transaction
 
-from viewer.importing.project_secrets import BATCH, mark_of, secrets_for
+from viewer.importing.stored_copies.project_secrets import BATCH, mark_of, secrets_for
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from viewer.importing.project_secrets import secrets_for
+from viewer.importing.stored_copies.project_secrets import secrets_for
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.messages.message import message_from, redacted_message

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents
-from viewer.launching.plan_preview import PlanPreview, preview_plan
-from viewer.launching.preview import source_of
+from viewer.launching.preview.launch_preview import source_of
+from viewer.launching.preview.plan_preview import PlanPreview, preview_plan
 from viewer.launching.requests import Dimension, SweepRequest
 from viewer.launching.values import same_value
 from viewer.redaction.marker import MARKER

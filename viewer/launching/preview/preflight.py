@@ -1,8 +1,8 @@
 """The preflight check that the browser shows before a start."""
 
 from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
-from viewer.launching.findings import effects_digest
 from viewer.launching.new_run import NewRunPreview
+from viewer.launching.preview.findings import effects_digest
 from viewer.launching.requests import CheckpointRequest
 from viewer.models import PreflightCheck, accept_effects
 

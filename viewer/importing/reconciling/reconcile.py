@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from viewer.importing import rows, runs
-from viewer.importing.rows import LineageColumns, NewRow, in_slices
+from viewer.importing.reconciling import rows, runs
+from viewer.importing.reconciling.rows import LineageColumns, NewRow, in_slices
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location

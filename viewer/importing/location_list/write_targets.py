@@ -8,9 +8,9 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
-from viewer.importing.locations import UnknownLocation, is_same, permitted_path
+from viewer.importing.location_list.file_urls import NotLocal, path_of
+from viewer.importing.location_list.locations import UnknownLocation, is_same, permitted_path
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.stores.errors import LocationUnreadable

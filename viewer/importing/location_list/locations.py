@@ -8,8 +8,8 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT, ENGINES, store_format_named
-from viewer.importing.file_urls import NotLocal, path_of
 from viewer.importing.limits import address_at
+from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.launching.findings import CheckedLaunch, read_findings
-from viewer.launching.plan_preview import PlanPreview, preview_plan
-from viewer.launching.redacted_parts import digest_of, find_redacted_parts
+from viewer.launching.preview.findings import CheckedLaunch, read_findings
+from viewer.launching.preview.plan_preview import PlanPreview, preview_plan
+from viewer.launching.preview.redacted_parts import digest_of, find_redacted_parts
 from viewer.launching.refusals import Code, Refusal, checkpoint_refusals, project_refusals
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.messages.translation import translate

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from viewer.engines import kinds_that
-from viewer.importing import rows
-from viewer.importing.rows import in_slices, moment
+from viewer.importing.reconciling import rows
+from viewer.importing.reconciling.rows import in_slices, moment
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import CheckpointBody, Location, Run, run_uid
 from viewer.stores.packing import EVENT_BYTES
 
 if TYPE_CHECKING:
-    from viewer.importing.reconcile import Member
+    from viewer.importing.reconciling.reconcile import Member
 
 # How many checkpoints of a lineage fault are named. The others are counted.
 MAX_IDS_NAMED = 10

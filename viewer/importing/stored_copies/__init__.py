@@ -1,0 +1,1 @@
+"""The stored copies of checkpoints, and what is redacted in them."""

@@ -1,0 +1,1 @@
+"""The variations of a sweep, and the dimensions in which they differ."""
