@@ -12,6 +12,7 @@ MEASUREMENTS = (
     "live_latency",
     "new_checkpoint",
     "many_pages",
+    "many_threads",
     "prewarmed_start",
     "serving",
     "idle",

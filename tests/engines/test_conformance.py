@@ -16,6 +16,7 @@ from viewer.engines import engine_named, packages
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
 from viewer.redaction.json.document import decoded
+from viewer.stores import store_at
 from viewer.stores.errors import Unreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Entry, Limits, Snapshot
@@ -36,7 +37,7 @@ class Sample:
     package: str
 
 
-@pytest.fixture(params=["crewai", "counter"])
+@pytest.fixture(params=["crewai", "langgraph", "counter"])
 def sample(request: pytest.FixtureRequest, counter_engine: str, tmp_path: Path) -> Sample:
     """Return a sample of each engine. A new engine adds one."""
     engine = engine_named(request.param)
@@ -44,16 +45,18 @@ def sample(request: pytest.FixtureRequest, counter_engine: str, tmp_path: Path) 
         for number in range(4):
             write_counts(tmp_path / "counts", number)
         return Sample(engine, tmp_path / "counts", "def count_sheep(): ...\n", *packages("counter"))
+    if request.param == "langgraph":
+        source = "from langgraph.graph import StateGraph\ngraph = StateGraph(dict).compile()\n"
+        return Sample(engine, STORES / "langgraph/lg12.db", source, *packages("langgraph"))
     source = "from crewai import Crew\ndef build() -> Crew: ...\n"
     return Sample(engine, STORES / "1.15.30/json", source, *packages("crewai"))
 
 
 def snapshots(sample: Sample) -> Iterator[Snapshot]:
-    formats = [engines.store_format_in(package) for package in packages()]
-    with JsonFolder(sample.store, Limits(), formats) as folder:
-        for entry in folder.entries():
+    with store_at(sample.store) as store:
+        for entry in store.entries():
             assert isinstance(entry, Entry)
-            yield read_snapshot(folder, entry)
+            yield read_snapshot(store, entry)
 
 
 def contents(sample: Sample) -> list[Any]:
@@ -152,7 +155,13 @@ def test_the_runner_is_a_program_that_reports_its_start_checkpoints_and_end(samp
 def test_entry_points_are_found_without_running_the_source(sample: Sample, tmp_path: Path) -> None:
     (tmp_path / "project.py").write_text(TRAP + sample.source)
     engine = sample.engine
-    (point,) = engine.find_entry_points(tmp_path)
+    found = engine.find_entry_points(tmp_path)
+    assert not (tmp_path / "executed").exists()
+    if not any(kind.is_runnable for kind in engine.kinds.values()):
+        # It is only read so far, so there is nothing to start.
+        assert found == ()
+        return
+    (point,) = found
     assert point.kind in engine.kinds and engine.is_entry_point(point.name)
     assert engine.entry_point_kinds(tmp_path, [point.name]) == {point.name: point.kind}
     assert engine.entry_point_for(tmp_path, [point.name], point.kind, "") == point.name

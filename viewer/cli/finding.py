@@ -8,9 +8,18 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import one_line
-from viewer.importing import NotLocal, UnknownLocation, import_location, open_location, path_of, stored_key
+from viewer.importing import (
+    NotLocal,
+    UnknownLocation,
+    import_location,
+    import_run,
+    is_indexed,
+    open_location,
+    path_of,
+    stored_key,
+)
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, Run
 
 
 def imported_location(path: str | Path) -> Location:
@@ -20,6 +29,9 @@ def imported_location(path: str | Path) -> Location:
     except UnknownLocation as error:
         raise CommandError(f"{path}: {error}") from None
     summary = import_location(location)
+    if is_indexed(location) and not summary.read_error:
+        # The first import lists only the newest runs.
+        summary = import_location(location)
     if summary.read_error:
         if not location.checkpoints.exists():
             raise CommandError(f"{location.path}: {translate(summary.read_error)}")
@@ -52,8 +64,30 @@ def typed_path(text: str) -> Path:
         raise CommandError(str(error)) from None
 
 
+def opened_run(location: Location, key: str) -> Run:
+    """The run with this key, with its checkpoints. Raises CommandError."""
+    run = location.runs.select_related("location__project", "parent").filter(key=key).first()
+    if run is None:
+        raise CommandError(_("%(location)s has no run %(id)s.") % {"location": location.path, "id": key})
+    summary = import_run(run)
+    if summary.read_error:
+        sys.stderr.write(one_line(translate(summary.read_error)) + "\n")
+    run.refresh_from_db()
+    return run
+
+
+def with_called_runs(run: Run) -> list[Run]:
+    """A run, followed by the runs that it called, directly or not."""
+    return [run, *(inner for called in run.called_runs.order_by("pk") for inner in with_called_runs(called))]
+
+
 def _by_id(location: Location, identifier: str) -> Checkpoint:
     rows = location.checkpoints.select_related("location__project", "run", "body")
+    if is_indexed(location):
+        key, slash, identifier = identifier.rpartition("/")
+        if not slash:
+            raise CommandError(_("Name a checkpoint of this location as LOCATION#THREAD/ID."))
+        rows = rows.filter(run=opened_run(location, key))
     found = list(rows.filter(checkpoint_id=identifier)) or list(
         rows.filter(checkpoint_id__startswith=identifier)
     )

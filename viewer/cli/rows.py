@@ -26,6 +26,9 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "tokens": row.tokens,
         "size": row.size,
         "state": row.state,
+        "step": row.step,
+        "turn": row.turn,
+        "units": row.units,
     }
 
 

@@ -82,6 +82,10 @@ class Engine(Protocol[C]):
         """The names of all tabs in their order: its own, ``overview``, ``events`` and ``raw``."""
 
     @property
+    def runs_template(self) -> str:
+        """The template of the list of a location's runs."""
+
+    @property
     def runner(self) -> Runner:
         """The program that runs its jobs."""
 

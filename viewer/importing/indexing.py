@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, When
 
 from viewer.importing.problems import Problems
 from viewer.importing.reconciling.reconcile import reconcile
@@ -45,21 +45,23 @@ _EMPTY = {
 def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
     """Bring the list of runs up to date. Only with the import lock. Raises LocationUnreadable."""
     summary, mark = ImportSummary(), reader.mark
-    has_changed = location.listed_fingerprint != mark
-    if has_changed:
-        _list(location, reader, summary)
+    if location.listed_fingerprint != mark:
+        # The page of a new location shows its newest runs before the others are listed.
+        is_complete = location.runs.exists()
+        _list(location, reader, None if is_complete else MAX_WATCHED, summary)
         watched = list(location.runs.top_level()[:MAX_WATCHED].values_list("key", flat=True))
         summary.is_news |= _describe(location, reader, watched)
-    summary.is_news |= _describe_others(location, reader)
-    if has_changed:
+        if not is_complete and summary.added >= MAX_WATCHED:
+            return summary
         Location.objects.filter(pk=location.pk).update(listed_fingerprint=mark)
         location.listed_fingerprint = mark
+    summary.is_news |= _describe_others(location, reader)
     return summary
 
 
-def _list(location: Location, reader: LocationReader, summary: ImportSummary) -> None:
-    """Store which runs there are, and the newest checkpoint of each."""
-    listed, problems = reader.runs(), Problems(location)
+def _list(location: Location, reader: LocationReader, most: int | None, summary: ImportSummary) -> None:
+    """Store which runs there are, at most so many, and the newest checkpoint of each."""
+    listed, problems = reader.runs(most), Problems(location)
     for problem in listed.problems:
         problems.add(problem)
     stored = location.runs.top_level().order_by().values_list("key", "pk", "head")
@@ -98,8 +100,8 @@ def _describe_others(location: Location, reader: LocationReader) -> bool:
     """Read the status of runs with another newest checkpoint than when it was read, newest first."""
     started, is_news = time.monotonic(), False
     while time.monotonic() - started < DETAILS_SECONDS:
-        due = location.runs.top_level().exclude(described_head=F("head"))
-        if not (keys := list(due[:DETAILS_BATCH].values_list("key", flat=True))):
+        due = location.runs.undescribed()[:DETAILS_BATCH]
+        if not (keys := list(due.values_list("key", flat=True))):
             break
         is_news |= _describe(location, reader, keys)
     return is_news

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.translation import gettext
@@ -22,6 +22,17 @@ class RunQuerySet(models.QuerySet["Run"]):
     def top_level(self) -> RunQuerySet:
         """Those that no other run called."""
         return self.filter(parent=None)
+
+    def found(self, only: str, query: str) -> RunQuerySet:
+        """Those with a status, or ``forked``, whose key or name contains a text. Unknown filters find all."""
+        found = self.filter(Q(key__icontains=query) | Q(name__icontains=query)) if query else self
+        if only == "forked":
+            return found.filter(is_forked=True)
+        return found.filter(status=only) if only in Run.Status.values else found
+
+    def undescribed(self) -> RunQuerySet:
+        """Those whose status has not been read since they had another newest checkpoint."""
+        return self.filter(parent=None).exclude(described_head=F("head"))
 
 
 class Run(models.Model):

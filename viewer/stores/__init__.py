@@ -8,6 +8,8 @@ their entries and redacts it.
 from pathlib import Path
 
 from viewer.engines import packages, store_format_in
+from viewer.redaction.known_secrets import NONE_KNOWN
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Limits, Store
 from viewer.stores.safe_open import found_at
@@ -25,8 +27,20 @@ def store_at(path: Path, limits: Limits | None = None) -> Store:
         if found.is_folder:
             return JsonFolder(path, limits, formats)
         check_is_sqlite(found)
-    # Imported only if needed: it loads a second SQLite library, and two in one process release each other's
+    # Imported only if needed: both load a second SQLite library, and two in one process release each other's
     # locks.
     from viewer.stores.sqlite import SqliteStore
 
+    for store_format in formats:
+        store = store_format.indexed_store(path, limits, formats, NONE_KNOWN)
+        if store is not None and _opens(store):
+            return store
     return SqliteStore(path, limits, formats)
+
+
+def _opens(store: Store) -> bool:
+    try:
+        with store:
+            return True
+    except LocationUnreadable:
+        return False

@@ -20,6 +20,7 @@ Paths, and the identity by which a location is pinned, are not part of the proto
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
@@ -207,7 +208,11 @@ class StoreFormat(Protocol):
         """The ids in the columns of a row."""
 
     def indexed_store(
-        self, file: "DatabaseFile", limits: Limits, formats: "Sequence[StoreFormat]", known: KnownSecrets
+        self,
+        file: "Path | DatabaseFile",
+        limits: Limits,
+        formats: "Sequence[StoreFormat]",
+        known: KnownSecrets,
     ) -> "IndexedStore | None":
         """The engine's own tables in a database; None if its databases are plain ``SqliteStore``s.
 
@@ -265,8 +270,8 @@ class IndexedStore(Store, Protocol):
     def engine(self) -> str:
         """The name of the engine that wrote it."""
 
-    def runs(self) -> RunList:
-        """All runs. Raises LocationUnreadable."""
+    def runs(self, most: int | None = None) -> RunList:
+        """The newest runs, or all of them. Raises LocationUnreadable."""
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """The runs with these keys, with everything that is known without their bodies."""

@@ -19,6 +19,7 @@ from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
     import_location,
+    is_indexed,
     open_location,
     prepare_import,
     removal_blocker,
@@ -67,10 +68,19 @@ def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpRespons
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show a location: its runs, problems and project."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    engine = engine_of(location)
+    only, query = request.GET.get("only", ""), request.GET.get("q", "").strip()[:200]
+    runs = location.runs.top_level().found(only, query)
     context = {
         "location": location,
-        "page": Paginator(location.runs.top_level(), RUNS_A_PAGE).get_page(request.GET.get("page")),
-        "is_runnable": any(kind.is_runnable for kind in engine_of(location).kinds.values()),
+        "page": Paginator(runs, RUNS_A_PAGE).get_page(request.GET.get("page")),
+        "only": only,
+        "query": query,
+        "is_filtered": bool(only or query),
+        "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
+        "is_listing": is_indexed(location) and not location.listed_fingerprint,
+        "runs_template": engine.runs_template,
+        "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),

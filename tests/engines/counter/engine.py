@@ -126,6 +126,7 @@ class Counter:
     name = "counter"
     title = "Counter"
     kinds = {COUNTING.name: COUNTING}
+    runs_template = "locations/_runs.html"
     tab_order = ("overview", "counts", "events", "raw")
     tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
     distribution = "counter"

@@ -41,7 +41,8 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
         "edge": row.get_parent_link_display(),
         "trigger": row.trigger or "-",
     }
-    yield f"  {_counts(row)}"
+    if row.step is None:
+        yield f"  {_counts(row)}"
     if contents.is_of_newer_version:
         yield (
             "  "

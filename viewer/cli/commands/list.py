@@ -1,13 +1,14 @@
 """``manage.py checkpoints list``."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.finding import imported_location
+from viewer.cli.finding import imported_location, opened_run, with_called_runs
 from viewer.cli.output import Answer
 from viewer.cli.rows import checkpoint_document
 from viewer.messages.translation import translate
@@ -17,13 +18,23 @@ HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("location", metavar="LOCATION", help=_("A folder of checkpoints, or an SQLite file."))
+    parser.add_argument(
+        "location",
+        metavar="LOCATION",
+        help=_("A folder of checkpoints, or an SQLite file. LOCATION#THREAD lists one thread's checkpoints."),
+    )
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
     """Everything at the location, after an import. Raises CommandError."""
-    location = imported_location(options["location"])
-    runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in _runs(location)]
+    path, mark, thread = options["location"].rpartition("#")
+    if mark and not Path(options["location"]).exists():
+        location = imported_location(path)
+        found = with_called_runs(opened_run(location, thread))
+    else:
+        location = imported_location(options["location"])
+        found = list(_runs(location))
+    runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in found]
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
         "location": location.path,
@@ -45,6 +56,7 @@ def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
         "id": run.key,
         "entity": run.entity,
         "name": run.name,
+        "status": run.status,
         "checkpoints": [checkpoint_document(row) for row in checkpoints],
     }
 
@@ -58,7 +70,8 @@ def _lines(
     for run, checkpoints in runs:
         yield ""
         tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
-        yield f"{run}  ({run.entity}, {tokens})"
+        status = f", {run.get_status_display()}" if run.status else ""
+        yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
         width = max((len(row.progress) for row in checkpoints), default=0)
         yield from (_line(row, max(width, 5)) for row in checkpoints)
     if problems:
@@ -71,4 +84,5 @@ def _line(row: Checkpoint, width: int) -> str:
     """One checkpoint; ``width`` is that of its progress."""
     at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
     state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
-    return f"  {row.checkpoint_id:<26} {at}  {row.progress:>{width}}  {row.branch:<12} {row.trigger}{state}"
+    done = row.progress if row.step is None else f"{row.step}"
+    return f"  {row.checkpoint_id:<26} {at}  {done:>{width}}  {row.branch:<12} {row.trigger}{state}"

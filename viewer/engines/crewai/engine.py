@@ -27,6 +27,7 @@ class CrewAI:
     kinds = KINDS
     tabs = TABS
     tab_order = ORDER
+    runs_template = "locations/_runs.html"
     distribution = "crewai"
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",

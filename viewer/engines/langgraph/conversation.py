@@ -1,11 +1,14 @@
 """Messages of LangChain in a checkpoint's channels, as a conversation."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
 
+# Characters of a call's arguments that a page shows.
+MAX_ARGUMENTS = 2_000
 _TYPES = (
     *("HumanMessage", "AIMessage", "SystemMessage", "ToolMessage", "FunctionMessage", "ChatMessage"),
     *("AIMessageChunk", "HumanMessageChunk", "RemoveMessage", "BaseMessage"),
@@ -25,7 +28,8 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: Any
+    # As JSON.
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ def _content(content: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), call.get("args"))
+    arguments = json.dumps(call.get("args"), ensure_ascii=False)
+    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), arguments[:MAX_ARGUMENTS])
 
 
 def _tokens(fields: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,6 @@ GRAPH = RootKind(
     label=_("graph"),
     unit_label=_("node"),
     units_label=_("nodes"),
-    is_open_ended=True,
     has_state=True,
     can_add_inputs=False,
     needs_entry_point=_("A graph needs its own code to continue: choose the graph, or add its project."),

@@ -1,6 +1,7 @@
 """Recognises and reads LangGraph's checkpoints. Used in a reader process."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,7 +47,7 @@ class LangGraphFormat:
         return RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
 
     def indexed_store(
-        self, file: "DatabaseFile", limits: Limits, formats: Sequence[StoreFormat], known: KnownSecrets
+        self, file: "Path | DatabaseFile", limits: Limits, formats: Sequence[StoreFormat], known: KnownSecrets
     ) -> IndexedStore:
         """The tables of a checkpoint saver in a file."""
         # It loads a second SQLite library, which only a reader process may do.

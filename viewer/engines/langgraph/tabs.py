@@ -18,8 +18,8 @@ TABS = (
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
 )
 ORDER = ("state", "messages", "writes", "next", "subgraphs", "metadata", "raw")
-# Characters of a value that a page shows.
-MAX_SHOWN = 4_000
+# Characters of a value that a page shows, and of one that fits into a line.
+MAX_SHOWN, MAX_LINE = 4_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,13 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
     """What a tab's template is given beside ``contents``. ``before`` is the parent, where it can be read."""
     match tab:
         case "state":
-            return {"changes": changes(contents, before), "control": shown_values(contents.control_channels)}
+            return {
+                "changes": changes(contents, before),
+                "control": shown_values(contents.control_channels),
+                "pending": [
+                    _shown_task(task) for task in contents.tasks if task.status in ("waiting", "failed")
+                ],
+            }
         case "messages":
             return {"conversations": conversations(contents, before)}
         case "writes":
@@ -76,8 +82,23 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
 
 def shown(value: Any) -> str:
     """A value as a text of bounded length."""
-    text = value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False, indent=2)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    if isinstance(value, str):
+        return _shortened(value, MAX_SHOWN)
+    readable = _readable(value)
+    text = json.dumps(readable, ensure_ascii=False)
+    if len(text) > MAX_LINE:
+        text = json.dumps(readable, ensure_ascii=False, indent=2)
+    return _shortened(text, MAX_SHOWN)
+
+
+def preview(value: Any) -> str:
+    """A value on one short line."""
+    text = value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False)
+    return _shortened(" ".join(text.split()), MAX_LINE)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _readable(value: Any) -> Any:
@@ -112,7 +133,8 @@ def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:
         return Change(name, "new", "", shown(after))
     before = old[name]
     if before == after:
-        return Change(name, "same", shown(before), "")
+        count = len(before) if isinstance(before, list) and len(shown(before)) > MAX_LINE else 0
+        return Change(name, "same", preview(before), "", count_before=count)
     if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
         added = tuple(shown(item) for item in after[len(before) :])
         return Change(name, "appended", shown(before), shown(after), added, len(before), len(after))

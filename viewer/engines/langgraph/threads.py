@@ -5,6 +5,7 @@ Imported only in a reader process, since it opens SQLite files.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,9 +105,9 @@ class LangGraphStore(SqliteFile):
         if not self._write_columns >= _WRITE_COLUMNS:
             raise LocationUnreadable("langgraph.columns_missing", table="writes")
 
-    def runs(self) -> RunList:
-        """Every thread with its newest checkpoint, newest first. Raises LocationUnreadable."""
-        found: list[IndexedRun] = []
+    def runs(self, most: int | None = None) -> RunList:
+        """Every thread with its newest checkpoint, newest first, or the newest. Raises LocationUnreadable."""
+        found: list[tuple[str, str]] = []
         problems: list[ReadProblem] = []
         for number, (thread, kind, head) in enumerate(self.retried(lambda: self.query(_THREADS))):
             name, head_id = text_of(thread), text_of(head)
@@ -114,17 +115,18 @@ class LangGraphStore(SqliteFile):
                 key = f"thread {number + 1}"
                 problems.append(ReadProblem(key, UserMessage("langgraph.thread_unreadable"), "broken", kind))
             elif head_id:
-                shown = identifiers.shown_id(name, self.known)
-                found.append(
-                    IndexedRun(
-                        key=identifiers.run_key(shown, ""),
-                        head=identifiers.shown_id(head_id, self.known)[: identifiers.MAX_ID_LENGTH],
-                        last_at=identifiers.created_at(head_id),
-                    )
-                )
+                found.append((head_id, name))
         # The ids of checkpoints begin with their time.
-        found.sort(key=lambda run: (run.head, run.key), reverse=True)
-        return RunList(found, problems)
+        found.sort(reverse=True)
+        return RunList([self._listed(name, head) for head, name in found[:most]], problems)
+
+    def _listed(self, thread: str, head: str) -> IndexedRun:
+        shown = identifiers.shown_id(thread, self.known)
+        return IndexedRun(
+            key=identifiers.run_key(shown, ""),
+            head=identifiers.shown_id(head, self.known)[: identifiers.MAX_ID_LENGTH],
+            last_at=identifiers.created_at(head),
+        )
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """How many checkpoints each of these threads has, its status, and whether it was forked."""
@@ -144,14 +146,8 @@ class LangGraphStore(SqliteFile):
         attempts = _grouped(
             (text_of(task), "", index) for task, index in self.query(_HEAD_ATTEMPTS, thread, head)
         )
-        return IndexedRun(
-            key=key,
-            head=identifiers.shown_id(head, self.known)[: identifiers.MAX_ID_LENGTH],
-            last_at=identifiers.created_at(head),
-            status=status_of(attempts),
-            is_forked=count > steps,
-            count=count,
-        )
+        listed = self._listed(thread, head)
+        return replace(listed, status=status_of(attempts), is_forked=count > steps, count=count)
 
     def index(self, key: str) -> RunIndex:
         """The runs and checkpoints of a thread, without bodies. Raises LocationUnreadable."""

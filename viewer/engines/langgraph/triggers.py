@@ -5,9 +5,9 @@ from viewer.messages.marking import gettext_noop as _
 FAILED, WAITING, ENDED = "_failed", "_waiting", "_ended"
 LABELS = {
     "input": _("input"),
-    "loop": _("loop"),
-    "update": _("update"),
-    "fork": _("fork"),
+    "loop": _("start of the graph"),
+    "update": _("state updated"),
+    "fork": _("replayed"),
     **{
         f"{source}{suffix}": label
         for source in ("input", "loop", "update", "fork")

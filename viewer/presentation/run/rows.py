@@ -13,7 +13,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import get_language
 
 from viewer.models import Checkpoint, Job
-from viewer.presentation.run.triggers import is_failure, written_words
+from viewer.presentation.run.triggers import is_failure, source_of, written_words
 
 # More tasks than this are one bar, not a bar each.
 MOST_BARS = 12
@@ -53,6 +53,8 @@ class Line:
     moment: Moment | None
     # One entry for each task; None where there are too many for that.
     bars: tuple[str, ...] | None
+    # What its engine calls the reason for the step, if it counts steps.
+    source: str = ""
     # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
     folded: int = 0
     # The jobs that failed here before they wrote a checkpoint, where the line stands for them.
@@ -78,6 +80,7 @@ def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
         moment=_moment(row.created_at) if row.created_at else None,
         # Full bars alone would say that nothing is left to do.
         bars=() if total is None else bars_of(row.units_done, total, running) if total <= MOST_BARS else None,
+        source="" if row.step is None else source_of(row.trigger),
         folded=count if count > 1 else 0,
     )
 

@@ -44,8 +44,24 @@ def shape_of(trigger: str) -> Shape:
     return "start" if any(one.is_start(trigger) for one in all_engines()) else "done"
 
 
+def source_of(trigger: str) -> str:
+    """Return the trigger without what became of the checkpoint: ``loop`` for ``loop_failed``."""
+    return trigger.partition("_")[0]
+
+
+def step_title(checkpoint: Checkpoint) -> str:
+    """Return the number of a checkpoint's step and its units, such as ``step 3, collect, review waiting``."""
+    step = gettext("step %(step)d") % {"step": checkpoint.step}
+    units = [
+        name if status == "done" else f"{name} {gettext(status)}".strip() for name, status in checkpoint.units
+    ]
+    return ", ".join([step, *(units or [trigger_words(checkpoint.trigger)])])
+
+
 def title_of(checkpoint: Checkpoint) -> str:
     """Return a checkpoint's title, such as ``task 2 of 4 completed``."""
+    if checkpoint.step is not None:
+        return step_title(checkpoint)
     done, total = checkpoint.units_done, checkpoint.units_total
     if not checkpoint.trigger and checkpoint.parent:
         return written_words("", checkpoint.branch, checkpoint.parent.branch)

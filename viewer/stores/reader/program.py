@@ -150,8 +150,8 @@ class Reader:
                 items = list(store.entries())
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
-            case ListRuns():
-                listed = indexed.runs()
+            case ListRuns(most):
+                listed = indexed.runs(most)
                 return Answer(runs=listed.runs, problems=listed.problems)
             case Details(keys):
                 return Answer(runs=indexed.details(keys))

@@ -49,7 +49,9 @@ class Identify(msgspec.Struct, array_like=True, tag="identify"):
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
-    """List all runs of an indexed store."""
+    """List the newest runs of an indexed store; all of them without ``most``."""
+
+    most: int | None = None
 
 
 class Details(msgspec.Struct, array_like=True, tag="details"):
