@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from tests.launching.refused import Refusing
 from tests.views.forking import made_location
 from viewer.models import Location
 
@@ -20,3 +21,13 @@ def person(client: Client) -> User:
     user = User.objects.create_superuser("ada", password="secret")
     client.force_login(user)
     return user
+
+
+@pytest.fixture
+def refusing(client: Client, capsys: pytest.CaptureFixture[str], person: User) -> Refusing:
+    return Refusing(client, capsys)
+
+
+@pytest.fixture(params=["fork", "resume"])
+def command(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

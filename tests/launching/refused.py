@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -13,25 +15,55 @@ from django.urls import reverse
 
 from tests.views.forking import filled
 from viewer.importing import import_location
-from viewer.models import Checkpoint, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project
 
 
-def browser(client: Client, checkpoint: Checkpoint, name: str, **changes: str) -> str:
-    """The page after its form was sent, which was refused."""
-    sent = filled(client, checkpoint, name) | {key.replace("__", ":"): text for key, text in changes.items()}
-    sent.pop("accept-hidden", None)
-    answer = client.post(reverse(name, args=[checkpoint.pk]), sent)
-    assert answer.status_code == 422
-    return unescape(answer.content.decode())
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """A browser and a terminal that are to refuse the same."""
 
+    client: Client
+    capsys: pytest.CaptureFixture[str]
 
-def terminal(capsys: pytest.CaptureFixture[str], command: str, target: str, *arguments: str) -> str:
-    """The error of the command, which was refused."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        call_command("checkpoints", command, target, *arguments, "--json")
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return str(document["error"])
+    def both(self, command: str, checkpoint: Checkpoint, *arguments: str, **fields: Any) -> str:
+        """The error of the terminal, which the page of the same launch shows too. No job is added.
+
+        ``arguments`` are those of the command, ``fields`` change the form; ``a__b`` stands for ``a:b``.
+        """
+        jobs = Job.objects.count()
+        error = self.terminal(command, name_of(checkpoint), *arguments)
+        assert error and error in self.browser(command, checkpoint, **fields)
+        assert Job.objects.count() == jobs
+        return error
+
+    def terminal(self, command: str, target: str, *arguments: str) -> str:
+        """The error of the command."""
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit):
+            call_command("checkpoints", command, target, *arguments, "--json")
+        document: dict[str, Any] = json.loads(self.capsys.readouterr().out)
+        return str(document["error"])
+
+    def browser(self, command: str, checkpoint: Checkpoint, **fields: Any) -> str:
+        """The page after its form was sent."""
+        name = "fork" if command == "sweep" else command
+        sent = filled(self.client, checkpoint, name, **fields)
+        sent.pop("accept-hidden", None)
+        return self.sent("new-sweep" if command == "sweep" else command, checkpoint.pk, sent)
+
+    def new_run(self, location: Location, *arguments: str, path: str = "", **fields: str) -> str:
+        """The error of the terminal for a new run, which the page of the same one shows too."""
+        error = self.terminal("run", path or location.path, *arguments)
+        sent = {"key": str(uuid4())} | {key.replace("__", ":"): text for key, text in fields.items()}
+        assert error and error in self.sent("new-run", location.uid, sent)
+        assert not Job.objects.exists()
+        return error
+
+    def sent(self, url_name: str, key: object, sent: dict[str, Any]) -> str:
+        """The page that refuses what was sent."""
+        answer = self.client.post(reverse(url_name, args=[key]), sent)
+        assert answer.status_code == 422
+        return unescape(answer.content.decode())
 
 
 def name_of(checkpoint: Checkpoint) -> str:
@@ -45,22 +77,6 @@ def pruned(checkpoint: Checkpoint) -> Checkpoint:
     checkpoint.refresh_from_db()
     assert checkpoint.state == Checkpoint.State.PRUNED
     return checkpoint
-
-
-def new_run(client: Client, location: Location, **changes: str) -> str:
-    """The page of a new run after its form was sent, which was refused."""
-    key = {"key": "0f5b5d5e-4b3c-4f0a-9f0e-000000000001"}
-    answer = client.post(reverse("new-run", args=[location.uid]), key | changes)
-    assert answer.status_code == 422
-    return unescape(answer.content.decode())
-
-
-def sweep(client: Client, checkpoint: Checkpoint, **changes: str) -> str:
-    """The page of a sweep after its form was sent, which was refused."""
-    sent = filled(client, checkpoint) | {key.replace("__", ":"): text for key, text in changes.items()}
-    answer = client.post(reverse("new-sweep", args=[checkpoint.pk]), sent)
-    assert answer.status_code == 422
-    return unescape(answer.content.decode())
 
 
 def project_of(location: Location) -> Project:
