@@ -21,5 +21,6 @@ def test_a_text_leads_to_its_template_view_and_function(
 ) -> None:
     assert text in (ROOT / "templates" / template).read_text()
     assert callable(import_string(f"viewer.views.{view}"))
-    assert f"{view}," in (ROOT / "viewer/urls.py").read_text()
+    # Routes name a view by its module alone.
+    assert f"{'.'.join(view.split('.')[-2:])}," in (ROOT / "viewer/urls.py").read_text()
     assert callable(import_string(f"viewer.{function}"))
