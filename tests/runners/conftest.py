@@ -30,10 +30,12 @@ RECORDINGS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def root_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def root_certificate() -> Iterator[None]:
     """Let runs that inherit this process's environment load one root certificate."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(ROOT_CERTIFICATE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(ROOT_CERTIFICATE))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 from django.utils import timezone
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker
 
 from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
 from tests.engine_runs.model import TestModel
@@ -27,29 +28,36 @@ from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
 from viewer.jobs.spool import REQUEST, read_events
 from viewer.models import Project
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.django_db]
 
 
-@pytest.fixture
-def project(db: None, engine_python: Path, model: TestModel, tmp_path: Path, settings: Settings) -> Project:
-    settings.PREWARM, settings.DATA_DIR = True, tmp_path / "data"
-    settings.DATA_DIR.mkdir()
-    file = tmp_path / "keys.env"
-    file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={model.url}\n")
-    return Project(
-        pk=1,
-        folder=str(PRESS),
-        interpreter=str(engine_python),
-        environment_file=str(file),
-        confirmed_at=timezone.now(),
-    )
+@pytest.fixture(scope="module")
+def project(
+    engine_python: Path, one_server: TestModel, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Project]:
+    """A project whose jobs are prewarmed, with a key in its environment file."""
+    folder = tmp_path_factory.mktemp("prewarm")
+    (folder / "data").mkdir()
+    file = folder / "keys.env"
+    file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={one_server.url}\n")
+    with override_settings(PREWARM=True, DATA_DIR=folder / "data"):
+        yield Project(
+            pk=1,
+            folder=str(PRESS),
+            interpreter=str(engine_python),
+            environment_file=str(file),
+            confirmed_at=timezone.now(),
+        )
 
 
-@pytest.fixture
-def waiting(project: Project) -> Iterator[PrewarmedProcess]:
+@pytest.fixture(scope="module")
+def waiting(
+    project: Project, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[PrewarmedProcess]:
     """A process that waits for the project's jobs, ready."""
     state = PrewarmPool()
-    pool.start(state, project)
+    with django_db_blocker.unblock():
+        pool.start(state, project)
     (one,) = state.processes.values()
     wait_until(lambda: "Waiting." in one.log.read_text() or one.process.poll() is not None, 90)
     assert one.process.poll() is None, one.log.read_text()
