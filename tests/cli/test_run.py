@@ -85,7 +85,7 @@ def test_a_flows_state_and_an_agents_message_are_their_inputs(
     [
         ((), "Name what to run with --entrypoint"),
         (("--entrypoint", "press_crew:Fact"), "--kind"),
-        ((*CREW, "--state", "{}"), "Only a flow has a state"),
+        ((*CREW, "--state", "{}"), "Only these have a state: flow"),
         ((*AGENT, "--input", "topic=1"), "has one input"),
         ((*CREW, "--input", "year=[nineteen"), "must be JSON"),
         ((*FLOW, "--model", "o3"), "for a crew only"),

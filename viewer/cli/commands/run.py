@@ -105,7 +105,7 @@ def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
     if options["state"] is not None:
         if not kind.has_state:
             having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
-            raise CommandError(_("Only a %(kinds)s has a state: give inputs instead.") % {"kinds": having})
+            raise CommandError(_("Only these have a state: %(kinds)s. Give inputs instead.") % {"kinds": having})
         inputs = {**state_of(options["state"]), **inputs}
     if kind.prompt and not set(inputs) <= {kind.prompt}:
         message = _("A standalone %(kind)s has one input, its prompt: --input '%(prompt)s=\"…\"'.")
