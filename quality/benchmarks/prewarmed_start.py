@@ -105,7 +105,9 @@ def open_form(stand: ServedCheckpoint) -> None:
 def wait_for_the_waiting(stand: ServedCheckpoint) -> None:
     """Wait for the prewarmed process that opening the form has requested."""
     until = time.monotonic() + MOST_SECONDS
-    while not any("Waiting." in log.read_text() for log in (stand.demo.data_folder / "warm").glob("*.log")):
+    while not any(
+        "Waiting." in log.read_text() for log in (stand.demo.data_folder / "prewarm").glob("*.log")
+    ):
         assert time.monotonic() < until, "no process came to wait"
         time.sleep(0.1)
 

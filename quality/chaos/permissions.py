@@ -18,14 +18,23 @@ OURS = (
     *("forkline.sqlite3", "forkline.sqlite3-wal", "forkline.sqlite3-shm", "secret_key", "worker.lock"),
     *(f"jobs/{JOB}/log.txt", f"jobs/{JOB}/scratch/copy.json", f"imports/{JOB}.lock"),
     *(
-        f"looks/{JOB}/log.txt",
-        "looks/place-1.lock",
-        "warm/1.wish",
+        f"preflight/{JOB}/log.txt",
+        "preflight/slot-1.lock",
+        "prewarm/1.request",
         "backups/forkline-1.sqlite3",
         "guard/1.json",
     ),
 )
-THEIRS = ("notes.txt", "uv.lock", "src/a.py", "jobs.csv", "jobs/mine.txt", "backups/a.zip", ".env", "warm/x")
+THEIRS = (
+    "notes.txt",
+    "uv.lock",
+    "src/a.py",
+    "jobs.csv",
+    "jobs/mine.txt",
+    "backups/a.zip",
+    ".env",
+    "prewarm/x",
+)
 
 
 @dataclass

@@ -33,7 +33,7 @@ def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
     place = tmp_path / "runs/press.db"
     inputs = ("--input", 'topic="bees"', "--input", "year=1999", "--input", 'tags=["a", 1]')
     chosen = ("--events", "task_started, task_completed", "--most", "3")
-    models = ("--model", "Writer=o3", "--preload", "parallel")
+    models = ("--model", "Writer=o3", "--cache-warmup", "parallel")
     told = run(capsys, place, *CREW, *inputs, *chosen, *models)
     job = Job.objects.get()
     assert (told["job"], told["status"], told["branch"]) == (str(job.pk), "queued", "main")
@@ -113,3 +113,8 @@ def test_a_place_where_nothing_can_stand_is_refused_in_the_document(
     assert (told["job"], told["status"]) == (None, "refused")
     assert (tmp_path / "notes.txt").read_text() == "not a store"
     assert not Job.objects.exists()
+
+
+def test_a_renamed_option_names_the_new_one(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--preload was renamed"):
+        call_command("checkpoints", "run", str(tmp_path), "--preload", "parallel")

@@ -42,7 +42,7 @@ def test_all_combinations_are_queued_under_one_limit(vary: Any, tmp_path: Path) 
     text.write_text("From a file")
     status, document = vary(
         *("--vary", 'topic=["tea", "milk"]', "--vary-model", "Agent 2=o3,gpt-4.1"),
-        *("--vary-output", f"1=@{text}", "--limit", "tokens=900", "--preload", "parallel"),
+        *("--vary-output", f"1=@{text}", "--limit", "tokens=900", "--cache-warmup", "parallel"),
     )
     group = Sweep.objects.get()
     assert (status, document["group"], document["name"]) == (0, str(group.pk), "tone")

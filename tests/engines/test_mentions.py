@@ -51,7 +51,6 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "templates/sweeps/_varied.html": (1, LABEL),
     "viewer/cli/arguments/accepting.py": (2, OPTION),
     "viewer/cli/arguments/checkpointing.py": (1, OPTION),
-    "viewer/cli/arguments/choices.py": (2, OPTION),
     "viewer/cli/arguments/dimensions.py": (3, OPTION),
     "viewer/cli/arguments/edits.py": (4, OPTION),
     "viewer/cli/arguments/options.py": (1, OPTION),

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from checkpoint_site import settings
 from tests.real_stores import copy_of
-from viewer.data_folder import failure_words
+from viewer.data_folder import failure_words, rename_folders
 from viewer.data_folder.copies import KEPT
 from viewer.data_folder.inspection import APPLICATION_ID
 from viewer.data_folder.versions import version_number, version_text
@@ -213,3 +213,14 @@ def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
     assert b"OperationalError: unable to open database file" in ended.stderr
     assert not list(data.glob("forkline*"))
     assert connection.vendor == "sqlite"
+
+
+def test_folders_of_former_versions_are_renamed(tmp_path: Path) -> None:
+    (tmp_path / "looks" / "some-check").mkdir(parents=True)
+    (tmp_path / "looks" / "place-0.lock").touch()
+    (tmp_path / "warm").mkdir()
+    (tmp_path / "warm" / "1.wish").touch()
+    rename_folders(tmp_path)
+    rename_folders(tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert found == {"preflight", "preflight/some-check", "prewarm"}

@@ -22,7 +22,7 @@ JOB = str(uuid.uuid4())
 OURS = [
     *("forkline.sqlite3", "forkline.sqlite3-wal", "forkline.sqlite3-shm", "secret_key", "worker.lock"),
     *(f"jobs/{JOB}/request.json", f"jobs/{JOB}/scratch/deep/copy.json", f"imports/{JOB}.lock"),
-    *(f"looks/{JOB}/log", "looks/place-0.lock", "warm/3-0123456789ab.log", "making_ready.lock"),
+    *(f"preflight/{JOB}/log", "preflight/slot-0.lock", "prewarm/3-0123456789ab.log", "making_ready.lock"),
     "backups/forkline-2026-01-01.sqlite3",
 ]
 # In a folder that was chosen by mistake.
@@ -87,15 +87,15 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "secret_key").symlink_to(elsewhere / "key")
     (folder / "jobs").symlink_to(elsewhere)
-    (folder / "looks").mkdir()
-    (folder / "looks" / JOB).symlink_to(elsewhere / JOB)
-    for path in (folder, folder / "looks"):
+    (folder / "preflight").mkdir()
+    (folder / "preflight" / JOB).symlink_to(elsewhere / JOB)
+    for path in (folder, folder / "preflight"):
         path.chmod(0o755)
     # A hard link to another file.
     (folder / "worker.lock").hardlink_to(elsewhere / "key")
     found = restrict(folder, thorough=True)
     assert open_paths(elsewhere) == {"key", JOB, f"{JOB}/file"}
-    assert set(found.paths) == {"", "looks"} and found.left == ["worker.lock"]
+    assert set(found.paths) == {"", "preflight"} and found.left == ["worker.lock"]
 
 
 @pytest.mark.parametrize("chosen", ["home", "sticky"])

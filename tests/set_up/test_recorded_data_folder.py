@@ -25,8 +25,21 @@ RENAMED_COLUMNS = {
         "steps": "steps_used",
         "variations_id": "sweep_id",
     },
-    "viewer_location": {"unreadable": "read_error"},
-    "viewer_checkpoint": {"key": "source_key", "edge": "parent_link"},
+    "viewer_location": {
+        "unreadable": "read_error",
+        "provider": "store_kind",
+        "secrets_mark": "secrets_digest",
+        "refused_mark": "refused_fingerprint",
+    },
+    "viewer_project": {"secrets_mark": "secrets_digest"},
+    "viewer_look": {"provider": "store_kind"},
+    "viewer_run": {"methods_known": "units_known", "methods_are_all": "all_units_known"},
+    "viewer_checkpoint": {
+        "key": "source_key",
+        "edge": "parent_link",
+        "tasks_done": "units_done",
+        "tasks_total": "units_total",
+    },
     "viewer_problem": {"key": "source_key"},
 }
 # Messages: their English is now a code and values.
@@ -38,7 +51,9 @@ RENAMED_VALUES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ),
     ("viewer_jobevent", "data"): lambda data: data.replace('"parts"', '"components"'),
     ("viewer_look", "report"): lambda report: report.replace('"parts"', '"components"'),
-    ("viewer_job", "request"): lambda request: request.replace('"preload"', '"cache_warmup"'),
+    ("viewer_job", "request"): lambda request: request.replace('"preload"', '"cache_warmup"').replace(
+        '"provider"', '"store_kind"'
+    ),
     ("viewer_job", "stopped_by"): lambda limit: limit.replace('"variations"', '"sweep"'),
 }
 Rows = dict[str, list[dict[str, Any]]]

@@ -203,7 +203,7 @@ def test_a_crew_is_given_models_and_warms_the_cache_and_a_flow_does_not(
     address = f"{page}?again={run.uid}"
     shown = client.get(address).content.decode()
     assert 'name="model:*"' in shown and 'name="model:Writer"' in shown
-    sent = form_of(client, address) | {"model:Writer": "o3", "preload": "sequential"}
+    sent = form_of(client, address) | {"model:Writer": "o3", "cache_warmup": "sequential"}
     refused = client.post(page, sent | {"model:*": "gpt 4"}).content.decode()
     assert 'href="#model-all"' in refused and not Job.objects.exists()
     client.post(page, sent)

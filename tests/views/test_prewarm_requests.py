@@ -64,4 +64,4 @@ def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> No
 def test_a_wish_that_no_worker_saw_for_long_is_forgotten(location: Location) -> None:
     client.request_prewarm(location.project, seconds=-3600)
     assert take_requests() == []
-    assert not list(client.folder().glob("*.wish"))
+    assert not list(client.folder().glob("*.request"))

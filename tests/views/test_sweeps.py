@@ -153,7 +153,7 @@ def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
         ({"vary-input:topic": "tea", "branch": "../up"}, "name may not"),
         ({"vary-input:topic": "tea", "limit_steps": "-1"}, "above 0"),
         ({"vary-input:topic": "tea", "entry_point": "else:where"}, "no such entry point"),
-        ({"vary-input:topic": "tea", "preload": "loudly"}, "Choose one of these"),
+        ({"vary-input:topic": "tea", "cache_warmup": "loudly"}, "Choose one of these"),
         ({"vary-output:task-2": "[1]"}, "must be a JSON object"),
         ({"vary-input:topic": "tea", "shown": "another"}, "has changed with your last edit"),
         ({"vary-input:topic": "tea", "key": "none"}, "Some fields are missing"),
@@ -170,7 +170,7 @@ def test_what_cannot_start_says_why(
 def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"preload": "shared_prefix"}
+    form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"cache_warmup": "shared_prefix"}
     client.post(vary(checkpoint), form)
     first, second, third = Sweep.objects.get().jobs.order_by("created_at")
     assert [job.request["options"].get("cache_warmup") for job in (first, second, third)] == [

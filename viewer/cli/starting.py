@@ -65,7 +65,7 @@ def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: M
         branch=branch,
         edits=edits_of(options, contents),
         models=choices.get("models", {}),
-        preload=choices.get("cache_warmup", ""),
+        cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpoint_settings_of(options),
         options=launch_options_of(options),
         accepted=accepted_in(options),
@@ -141,11 +141,11 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "warnings": [],
         "checkpoints_failed": 0,
         "plan": plain_steps(steps),
-        "look": None,
+        "preflight": None,
         "effects": [],
         "start_at": None,
         "limits": {},
-        "stopped_by": "",
+        "limit_hit": "",
     }
 
 
@@ -163,10 +163,10 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "result": job.result,
         "warnings": warnings_of(job),
         "checkpoints_failed": job.events.filter(kind="checkpoint_failed").count(),
-        "look": report,
+        "preflight": report,
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
-        "stopped_by": limit_label(job),
+        "limit_hit": limit_label(job),
     }
     losses = [part for part in (report or {}).get("components") or [] if part.get("fate") == "lost"]
     lines = [

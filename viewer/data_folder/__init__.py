@@ -20,6 +20,9 @@ from viewer.data_folder.use import use
 from viewer.data_folder.versions import version_number
 from viewer.locks import lock_named
 
+# The folders of former versions, and their names now.
+RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
+
 __all__ = ["DataFolderFailure", "failure_words", "make_ready"]
 
 
@@ -43,6 +46,7 @@ def make_ready() -> None:
 
 def bring_up_to_date(folder: Path) -> None:
     """Apply what the database lacks, after a copy of it was made. Raises DataFolderFailure."""
+    rename_folders(folder)
     path = database_path()
     try:
         found = inspect(path)
@@ -58,6 +62,17 @@ def bring_up_to_date(folder: Path) -> None:
             sys.stderr.write(words % {"folder": folder} + "\n")
         call_command("migrate", interactive=False, verbosity=0)
     note_version(found)
+
+
+def rename_folders(folder: Path) -> None:
+    """Rename the folders of former versions, without files that only those versions understand."""
+    for old, new in RENAMED_FOLDERS.items():
+        path = folder / old
+        if path.is_symlink() or not path.is_dir() or (folder / new).exists():
+            continue
+        path.rename(folder / new)
+        for file in (*(folder / new).glob("place-*.lock"), *(folder / new).glob("*.wish")):
+            file.unlink(missing_ok=True)
 
 
 def note_version(found: Inspected) -> None:

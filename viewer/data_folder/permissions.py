@@ -14,8 +14,8 @@ OURS = re.compile(
     rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|(making_ready|worker|in_use)\.lock"
     rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
     rf"|guard(/[0-9]+\.json|/tmp[^/]+)?|imports(/{UUID}\.lock)?|jobs(/{UUID}(/.+)?)?"
-    rf"|log-to-clear|looks(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
-    rf"|warm(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|wish))?",
+    rf"|log-to-clear|(preflight|looks)(/{UUID}(/.+)?|/[a-z]+-[0-9]+\.lock)?"
+    rf"|(prewarm|warm)(/[0-9]+(-[0-9a-f]+)?\.(lock|log|socket|request|wish))?",
     re.DOTALL,
 )
 

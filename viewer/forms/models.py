@@ -19,7 +19,7 @@ from viewer.launching.option_values import (
 )
 from viewer.redaction.marker import MARKER
 
-PRELOAD = "preload"
+CACHE_WARMUP = "cache_warmup"
 
 
 class ModelField(forms.CharField):
@@ -42,25 +42,25 @@ class ModelField(forms.CharField):
 class ModelsForm(forms.Form):
     """A field for each role in ``stored``, with its model, and the strategy to warm up the prompt cache."""
 
-    preload = forms.ChoiceField(
+    cache_warmup = forms.ChoiceField(
         required=False,
         initial="",
         label=_("Prompt cache"),
-        widget=forms.Select(attrs={"id": PRELOAD}),
+        widget=forms.Select(attrs={"id": CACHE_WARMUP}),
         error_messages={"invalid_choice": _("Choose one of these.")},
     )
 
-    def __init__(self, data: Any, stored: Mapping[str, str], *, may_preload: bool) -> None:
+    def __init__(self, data: Any, stored: Mapping[str, str], *, may_warm_up: bool) -> None:
         super().__init__(data)
-        self.may_preload = may_preload
+        self.may_warm_up = may_warm_up
         own = [role for role in stored if role != ALL_AGENTS]
         numbers = {ALL_AGENTS: "all"} | {role: str(number) for number, role in enumerate(own, 1)}
         for role, model in stored.items():
             self.fields[name_of(role)] = ModelField(role, f"model-{numbers[role]}", model)
-        preload = self.fields[PRELOAD]
-        assert isinstance(preload, forms.ChoiceField)
-        preload.choices = [("", _("Off")), *(STRATEGIES.items() if may_preload else ())]
-        self.order_fields([*map(name_of, stored), PRELOAD])
+        cache_warmup = self.fields[CACHE_WARMUP]
+        assert isinstance(cache_warmup, forms.ChoiceField)
+        cache_warmup.choices = [("", _("Off")), *(STRATEGIES.items() if may_warm_up else ())]
+        self.order_fields([*map(name_of, stored), CACHE_WARMUP])
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ class ModelsForm(forms.Form):
     @property
     def strategy(self) -> str:
         """One of STRATEGIES, or empty."""
-        return str(valid_values(self).get(PRELOAD, ""))
+        return str(valid_values(self).get(CACHE_WARMUP, ""))
 
 
 def models_form(contents: Contents, data: Any) -> ModelsForm:
@@ -86,9 +86,9 @@ def models_form(contents: Contents, data: Any) -> ModelsForm:
         return no_models_form()
     models = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
     stored = {role: models[role] for role in agent_roles(contents)}
-    may_preload = kind.can_warm_cache and len(stored) >= MIN_AGENTS_TO_WARM_UP
+    may_warm_up = kind.can_warm_cache and len(stored) >= MIN_AGENTS_TO_WARM_UP
     return ModelsForm(
-        data, {ALL_AGENTS: "", **stored} if len(stored) > 1 else stored, may_preload=may_preload
+        data, {ALL_AGENTS: "", **stored} if len(stored) > 1 else stored, may_warm_up=may_warm_up
     )
 
 
@@ -99,12 +99,12 @@ def new_models_form(roles: Sequence[str], data: Any) -> ModelsForm:
     redacted part is left out.
     """
     whole = [role for role in roles if MARKER not in role]
-    return ModelsForm(data, dict.fromkeys([ALL_AGENTS, *whole], ""), may_preload=True)
+    return ModelsForm(data, dict.fromkeys([ALL_AGENTS, *whole], ""), may_warm_up=True)
 
 
 def no_models_form() -> ModelsForm:
     """A form without fields of models, which nothing was sent to."""
-    return ModelsForm(None, {}, may_preload=False)
+    return ModelsForm(None, {}, may_warm_up=False)
 
 
 def name_of(role: str) -> str:

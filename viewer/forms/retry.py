@@ -9,7 +9,7 @@ from django.utils.datastructures import MultiValueDict
 from viewer.forms.checkpointing import EVENTS, MOST
 from viewer.forms.fork import OutputsForm, ValuesForm, output_name
 from viewer.forms.limits import limit_texts
-from viewer.forms.models import PRELOAD, ModelsForm, name_of
+from viewer.forms.models import CACHE_WARMUP, ModelsForm, name_of
 from viewer.launching.retry import edits_not_kept, edits_to_repeat, free_branch
 from viewer.launching.values import as_json, kind_of, text_of
 from viewer.models import Job
@@ -73,7 +73,7 @@ def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     options = job.request.get("options") or {}
     chosen = options.get("models") or {}
     sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
-    sent[PRELOAD] = options.get("cache_warmup", "")
+    sent[CACHE_WARMUP] = options.get("cache_warmup", "")
     most = (options.get("checkpoints") or {}).get("most")
     return sent | ({MOST: str(most)} if most else {}) | limit_texts(job.limits)
 

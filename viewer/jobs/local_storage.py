@@ -35,7 +35,7 @@ MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
 CUT = b"[What was printed before this was cut: it was too much to keep.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
-PREFLIGHTS = "looks"
+PREFLIGHTS = "preflight"
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

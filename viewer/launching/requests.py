@@ -44,7 +44,7 @@ class LaunchRequest:
     project: Project | None
     entry_point: str = ""
     models: Mapping[str, str] = field(default_factory=dict)
-    preload: str = ""
+    cache_warmup: str = ""
     checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
     options: LaunchOptions = field(default_factory=LaunchOptions)
     accepted: Accepted = field(default_factory=Accepted)
@@ -61,8 +61,8 @@ class LaunchRequest:
         chosen = Options()
         if self.models:
             chosen["models"] = dict(self.models)
-        if self.preload:
-            chosen["cache_warmup"] = self.preload
+        if self.cache_warmup:
+            chosen["cache_warmup"] = self.cache_warmup
         if self.checkpointing:
             chosen["checkpoints"] = self.checkpointing
         return chosen

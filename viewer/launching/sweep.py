@@ -107,7 +107,7 @@ def sweep(request: SweepRequest) -> Sweep:
             planned,
             request.key,
             request.options,
-            preload=request.preload,
+            cache_warmup=request.cache_warmup,
             requested_by=request.requested_by,
         )
     except JobRefused as refused:
@@ -176,7 +176,7 @@ def start_variations(
     forks: Sequence[Planned],
     key: UUID,
     options: LaunchOptions = NO_OPTIONS,
-    preload: str = "",
+    cache_warmup: str = "",
     requested_by: AbstractBaseUser | None = None,
 ) -> Sweep:
     """The sweep with its queued jobs, enqueued once all of them are committed.
@@ -196,7 +196,7 @@ def start_variations(
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
             jobs = [
-                _job(swept, project, number, fork, options, preload if number == 1 else "")
+                _job(swept, project, number, fork, options, cache_warmup if number == 1 else "")
                 for number, fork in enumerate(forks, 1)
             ]
             transaction.on_commit(lambda: _enqueue_all(jobs))
@@ -209,12 +209,15 @@ def _enqueue_all(jobs: Sequence[Job]) -> None:
 
 
 def _job(
-    swept: Sweep, project: Project, number: int, fork: Planned, options: LaunchOptions, preload: str
+    swept: Sweep, project: Project, number: int, fork: Planned, options: LaunchOptions, cache_warmup: str
 ) -> Job:
     checkpoint = swept.checkpoint
     assert checkpoint is not None
     refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
-    run_options = {**fork.request.get("options", {}), **({"cache_warmup": preload} if preload else {})}
+    run_options = {
+        **fork.request.get("options", {}),
+        **({"cache_warmup": cache_warmup} if cache_warmup else {}),
+    }
     return Job.objects.create(
         idempotency_key=uuid5(swept.idempotency_key, str(number)),
         kind=Job.Kind.FORK,

@@ -66,7 +66,7 @@ class PreflightCheck(models.Model):
     @property
     def folder(self) -> Path:
         """The folder of its runner's request, spool and log."""
-        return Path(settings.DATA_DIR) / "looks" / str(self.id)
+        return Path(settings.DATA_DIR) / "preflight" / str(self.id)
 
     @property
     def is_of_new_run(self) -> bool:

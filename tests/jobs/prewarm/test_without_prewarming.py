@@ -163,7 +163,7 @@ def test_no_process_is_prewarmed_if_it_is_switched_off(
     client.request_prewarm(project)
     state = PrewarmPool()
     maintain(state)
-    assert (state.processes, list(client.folder().glob("*.wish"))) == ({}, [])
+    assert (state.processes, list(client.folder().glob("*.request"))) == ({}, [])
 
 
 def test_the_prewarm_folder_is_private(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:

@@ -36,7 +36,7 @@ def test_the_other_jobs_are_enqueued_after_the_cache_warm_up(
     checkpoint: Checkpoint, project: Project
 ) -> None:
     key = uuid.uuid4()
-    group = start_variations(checkpoint, project, "try", FORKS, key, preload="shared_prefix")
+    group = start_variations(checkpoint, project, "try", FORKS, key, cache_warmup="shared_prefix")
     assert start_variations(checkpoint, project, "again", FORKS, key) == group
     assert offered() == ["try/a"] and requeue_missing() == 0
     first = Job.objects.get(branch="try/a")
@@ -54,7 +54,7 @@ def test_a_sweep_is_stored_completely_or_not_at_all(checkpoint: Checkpoint, proj
 
 
 def test_the_waiting_jobs_say_what_they_wait_for(checkpoint: Checkpoint, project: Project) -> None:
-    group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), preload="parallel")
+    group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), cache_warmup="parallel")
     waits = [wait_of(job) for job in group.jobs.order_by("created_at")]
     assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
     assert waits[1] and "warms the prompt cache" in waits[1].words

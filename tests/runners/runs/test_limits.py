@@ -32,13 +32,13 @@ def test_a_run_stops_at_its_token_limit_and_a_resume_runs_the_rest(
     told = document(
         terminal("fork", f"{location}#{start.id}", "--branch", "short", "--limit", "tokens=1", *named)
     )
-    assert (told["status"], told["stopped_by"]) == ("cancelled", "Stopped at its limit of 1 token.")
+    assert (told["status"], told["limit_hit"]) == ("cancelled", "Stopped at its limit of 1 token.")
     assert told["limits"] == {"tokens": 1}
     assert tasks_asked(model) == ["Write"]
     last = told["checkpoints"][-1]["id"]
     model.reset()
     told = document(terminal("resume", f"{location}#{last}", *named))
-    assert (told["status"], told["stopped_by"]) == ("succeeded", "")
+    assert (told["status"], told["limit_hit"]) == ("succeeded", "")
     assert tasks_asked(model) == ["Title"]
     new = written(location, before)
     assert {saved.branch for saved in new} == {"short"}

@@ -218,7 +218,7 @@ def test_a_run_with_losses_starts_only_after_they_are_accepted(
     told = document(refused)
     assert (told["status"], told["checkpoints"]) == ("failed", [])
     assert "nobody has accepted that: links/task 4; unseen" in told["error"]
-    assert [part["what"] for part in told["look"]["components"] if part["fate"] == "lost"] == [
+    assert [part["what"] for part in told["preflight"]["components"] if part["fate"] == "lost"] == [
         "links",
         "unseen",
     ]

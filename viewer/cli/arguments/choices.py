@@ -1,5 +1,6 @@
 """The models and the prompt cache warm-up of a run, from the arguments of a command."""
 
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from viewer.launching.values import InvalidValue
 
 
 def add_choice_arguments(parser: CommandParser) -> None:
-    """Add --model and --preload."""
+    """Add --model and --cache-warmup."""
     parser.add_argument(
         "--model",
         action="append",
@@ -29,11 +30,25 @@ def add_choice_arguments(parser: CommandParser) -> None:
         metavar="[ROLE=]MODEL",
         help=_("Another model, for an agent's role or for all."),
     )
-    parser.add_argument(
-        "--preload",
-        choices=list(STRATEGIES),
-        help=_("Warm the provider's prompt cache before the first task."),
-    )
+    add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache before the first call."))
+
+
+def add_cache_warmup_argument(parser: CommandParser, help_text: str) -> None:
+    """Add --cache-warmup, and refuse its former name with the new one."""
+    parser.add_argument("--cache-warmup", choices=list(STRATEGIES), help=help_text)
+    parser.add_argument("--preload", action=FormerOption, new_name="--cache-warmup", help=SUPPRESS)
+
+
+class FormerOption(Action):
+    """An option that has another name now. Using it is an error that names ``new_name``."""
+
+    def __init__(self, *args: Any, new_name: str, **options: Any) -> None:
+        super().__init__(*args, **{**options, "nargs": "?"})
+        self.new_name = new_name
+
+    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option: Any = None) -> None:
+        """Raise CommandError."""
+        raise CommandError(_("%(old)s was renamed. Use %(new)s.") % {"old": option, "new": self.new_name})
 
 
 def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
@@ -49,15 +64,15 @@ def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
         models[name] = model
     chosen = {role: model for role, model in models.items() if model != stored.get(role)}
     may_warm_up = kind.can_warm_cache and len(roles) >= MIN_AGENTS_TO_WARM_UP
-    if options.get("preload") and not may_warm_up:
-        raise CommandError(_("The prompt cache can be warmed for a crew of several agents only."))
+    if options.get("cache_warmup") and not may_warm_up:
+        raise CommandError(_("The prompt cache can only be warmed up for several agents."))
     return _options(chosen, options)
 
 
 def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> Options:
     """The options of a new run, whose roles its runner knows. Raises CommandError."""
     models = {role or ALL_AGENTS: model for role, model in _models(options)}
-    if not kind.can_warm_cache and (models or options.get("preload")):
+    if not kind.can_warm_cache and (models or options.get("cache_warmup")):
         having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.can_warm_cache))
         message = _("Models and the prompt cache can be chosen for a %(kinds)s only.")
         raise CommandError(message % {"kinds": having})
@@ -68,8 +83,8 @@ def _options(models: dict[str, str], options: Mapping[str, Any]) -> Options:
     chosen = Options()
     if models:
         chosen["models"] = models
-    if options.get("preload"):
-        chosen["cache_warmup"] = options["preload"]
+    if options.get("cache_warmup"):
+        chosen["cache_warmup"] = options["cache_warmup"]
     return chosen
 
 

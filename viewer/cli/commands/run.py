@@ -72,7 +72,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         inputs=inputs,
         target=str(path),
         models=choices.get("models", {}),
-        preload=choices.get("cache_warmup", ""),
+        cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpointing,
         options=launch_options,
         accepted=accepted_in(options),
@@ -105,7 +105,9 @@ def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
     if options["state"] is not None:
         if not kind.has_state:
             having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
-            raise CommandError(_("Only these have a state: %(kinds)s. Give inputs instead.") % {"kinds": having})
+            raise CommandError(
+                _("Only these have a state: %(kinds)s. Give inputs instead.") % {"kinds": having}
+            )
         inputs = {**state_of(options["state"]), **inputs}
     if kind.prompt and not set(inputs) <= {kind.prompt}:
         message = _("A standalone %(kind)s has one input, its prompt: --input '%(prompt)s=\"…\"'.")

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
+from viewer.cli.arguments.choices import add_cache_warmup_argument
 from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
@@ -22,7 +23,6 @@ from viewer.engines.plan import plain_steps
 from viewer.importing import stored_contents
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import run_here
-from viewer.launching.option_values import STRATEGIES
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
@@ -42,7 +42,7 @@ def add_arguments(parser: CommandParser) -> None:
     add("--branch", metavar="PREFIX", help=_("The prefix of the branch names."))
     add_dimension_arguments(parser)
     add("--again-stale", action="store_true", help=_("Run units with stale outputs again."))
-    add("--preload", choices=list(STRATEGIES), help=_("Warm the provider's prompt cache, once for all."))
+    add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache once, for all branches."))
     # The limits are for all forks together.
     add_launch_arguments(parser)
     add_project_arguments(parser)
@@ -92,7 +92,7 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
         prefix=options["branch"] or proposed_branch(checkpoint.checkpoint_id),
         dimensions=dimensions_of(options, contents),
         again_stale=options["again_stale"],
-        preload=options["preload"] or "",
+        cache_warmup=options["cache_warmup"] or "",
         options=launch_options_of(options),
         accepted=accepted_in(options),
         answers=answers_in(options, contents),

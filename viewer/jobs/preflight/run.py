@@ -85,7 +85,7 @@ def _slot(check: PreflightCheck) -> Iterator[None]:
     while True:
         with ExitStack() as held:
             if held.enter_context(_lock(f"project-{check.project_id}")) and any(
-                held.enter_context(_lock(f"place-{number}")) for number in range(settings.MAX_PREFLIGHTS)
+                held.enter_context(_lock(f"slot-{number}")) for number in range(settings.MAX_PREFLIGHTS)
             ):
                 yield
                 return

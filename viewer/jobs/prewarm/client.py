@@ -33,7 +33,7 @@ def is_supported() -> bool:
 
 def folder() -> Path:
     """The folder with the sockets of prewarmed processes, readable by the owner only."""
-    path = Path(settings.DATA_DIR) / "warm"
+    path = Path(settings.DATA_DIR) / "prewarm"
     path.mkdir(exist_ok=True, mode=0o700)
     return path
 
@@ -64,7 +64,7 @@ def request_prewarm(project: Project | None, seconds: float = 0) -> None:
     """Ask the worker to prewarm a process for this project in ``seconds``. Raises no error."""
     if not is_supported() or project is None or not project.is_confirmed:
         return
-    path = folder() / f"{project.pk}.wish"
+    path = folder() / f"{project.pk}.request"
     if seconds and path.exists():
         return
     try:

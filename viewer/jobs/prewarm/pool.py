@@ -70,7 +70,7 @@ def maintain(pool: PrewarmPool) -> None:
 def take_requests() -> list[Project]:
     """The projects for which a process is requested by now. Deletes these requests."""
     found = []
-    for path in client.folder().glob("*.wish"):
+    for path in client.folder().glob("*.request"):
         try:
             age = time.time() - path.stat().st_mtime
             if age < 0:

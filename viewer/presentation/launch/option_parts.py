@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.forms.limits import LimitsForm
-from viewer.forms.models import PRELOAD, ModelsForm
+from viewer.forms.models import CACHE_WARMUP, ModelsForm
 from viewer.forms.schedule import LATER, StartTimeForm
 from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
 from viewer.launching.options import LaunchOptions, short_time
@@ -87,15 +87,15 @@ class ModelsPart:
 
     @property
     def fields(self) -> list[BoundField]:
-        return [field for field in self.form if field.name != PRELOAD]
+        return [field for field in self.form if field.name != CACHE_WARMUP]
 
     @property
-    def preload(self) -> BoundField:
-        return self.form[PRELOAD]
+    def cache_warmup(self) -> BoundField:
+        return self.form[CACHE_WARMUP]
 
     @property
-    def may_preload(self) -> bool:
-        return self.form.may_preload
+    def may_warm_up(self) -> bool:
+        return self.form.may_warm_up
 
     @property
     def strategies(self) -> list[tuple[str, str]]:
@@ -135,7 +135,7 @@ class OptionParts:
         """The fields of a launch request that hold what was chosen."""
         return {
             "models": self.models.form.chosen,
-            "preload": self.models.form.strategy,
+            "cache_warmup": self.models.form.strategy,
             "checkpointing": self.checkpointing.form.settings,
             "options": LaunchOptions(self.timing.at, self.limits.values),
         }
