@@ -1,6 +1,6 @@
 """Sockets as a browser opens them, through the whole of the server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,8 +10,11 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
+from playwright.sync_api import Browser, Page
 
 from checkpoint_site.asgi import application
+from tests.jobs.conftest import wait_until
+from tests.live.server import Server
 from viewer.access.login_links import teammate
 from viewer.models import Job, JobEvent, Location
 
@@ -95,3 +98,29 @@ def event(job: Job, seq: int, kind: str = "tool_started", **data: object) -> Job
 
 
 Receive = Callable[[], Awaitable[str]]
+
+
+@pytest.fixture
+def server(transactional_db: None) -> Iterator[Server]:
+    server = Server()
+    server.start()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def page(server: Server, browser: Browser) -> Iterator[Page]:
+    """A page of somebody who is logged in, that must not have any error in its console."""
+    client = Client()
+    client.force_login(teammate("runner", "run"))
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    name = f"forkline_session_{server.port}"
+    context.add_cookies([{"name": name, "value": session, "domain": "127.0.0.1", "path": "/"}])
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    wait_until(server.answers)
+    yield page
+    context.close()
+    assert errors == []

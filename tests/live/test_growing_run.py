@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from quality.benchmarks.generated_runs import generated_run
 from tests.jobs.conftest import wait_until
-from tests.live.test_in_a_browser import Server, page, server  # noqa: F401
+from tests.live.server import Server
 from viewer.models import Checkpoint, CheckpointBody, Job, Location, Run
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ def grow(run: Run, count: int = 1) -> list[Checkpoint]:
     return made
 
 
-def top_of(page: Page, checkpoint: Checkpoint) -> float:  # noqa: F811
+def top_of(page: Page, checkpoint: Checkpoint) -> float:
     """Where the checkpoint's row is, once it is in view."""
     expect(page.locator(f"#c{checkpoint.pk}")).to_be_in_viewport()
     # In one step: a locator may hold a row that a refresh replaces before it is measured, whose top is 0.
@@ -44,7 +44,7 @@ def top_of(page: Page, checkpoint: Checkpoint) -> float:  # noqa: F811
     return float(top)
 
 
-def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run: Run) -> None:  # noqa: F811
+def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run: Run) -> None:
     page.goto(run.get_absolute_url())
     page.locator("#lineage").evaluate("list => list.scrollTop = 300")
     read = run.checkpoints.get(row=40)
@@ -62,7 +62,7 @@ def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run
     expect(page.locator(f"#c{new[-1].pk}")).to_be_focused()
 
 
-def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:  # noqa: F811
+def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:
     parent = run.checkpoints.get(row=57)
     page.goto(parent.get_absolute_url())
     before = top_of(page, parent)
@@ -71,13 +71,13 @@ def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:  # noqa:
     assert top_of(page, parent) == before
 
 
-def test_at_the_top_new_rows_just_come(page: Page, run: Run) -> None:  # noqa: F811
+def test_at_the_top_new_rows_just_come(page: Page, run: Run) -> None:
     page.goto(run.get_absolute_url())
     (new,) = grow(run)
     expect(page.locator(f"#c{new.pk}")).to_be_in_viewport()
 
 
-def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> None:  # noqa: F811
+def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> None:
     last = run.checkpoints.latest("row")
     page.goto(last.get_absolute_url())
     expect(page.locator("#children")).to_have_text("None")
@@ -86,9 +86,9 @@ def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> Non
 
 
 def test_a_run_that_ended_while_the_server_was_away_is_not_live(
-    page: Page,  # noqa: F811
+    page: Page,
     run: Run,
-    server: Server,  # noqa: F811
+    server: Server,
 ) -> None:
     head = run.checkpoints.filter(is_branch_head=True).latest("row")
     job = Job.objects.create(
@@ -104,7 +104,7 @@ def test_a_run_that_ended_while_the_server_was_away_is_not_live(
     expect(live).to_have_count(0)
 
 
-def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:  # noqa: F811
+def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:
     head = run.checkpoints.filter(is_branch_head=True).latest("row")
     Job.objects.create(kind="resume", location=run.location, run=run, branch=head.branch, status="queued")
     page.goto(run.get_absolute_url())
@@ -112,7 +112,7 @@ def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:  # 
     expect(page.locator(".row-tokens", has_text="live")).to_have_count(0)
 
 
-def test_a_line_of_failed_attempts_is_not_marked_as_selected(page: Page, run: Run) -> None:  # noqa: F811
+def test_a_line_of_failed_attempts_is_not_marked_as_selected(page: Page, run: Run) -> None:
     start = run.checkpoints.get(row=55)
     for branch in ("one", "two"):
         Job.objects.create(

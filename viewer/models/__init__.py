@@ -1,7 +1,8 @@
 """What is stored: where checkpoints stand, what was read of them, and the jobs that ran."""
 
 from viewer.models.effects import AcceptedEffect, accept_effects
-from viewer.models.jobs import Job, JobEvent
+from viewer.models.job_events import JobEvent
+from viewer.models.jobs import Job
 from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import PreflightCheck

@@ -1,4 +1,4 @@
-"""Jobs, and the events of their runs."""
+"""Jobs: what a person has asked to be run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
+from viewer.models.job_queries import UNFINISHED, JobQuerySet
 from viewer.models.locations import Location, Project
 from viewer.models.message_field import UserMessageField
 from viewer.models.runs import Checkpoint, Run
@@ -23,46 +24,9 @@ from viewer.models.sweeps import Sweep
 
 # The keys of a request that hold values which a person typed, by name.
 EDITS = ("inputs", "outputs", "state")
-# The statuses of jobs that have not ended.
-UNFINISHED = ("queued", "starting", "running")
 
 
 logger = logging.getLogger("forkline.jobs")
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    """Queries for jobs."""
-
-    def queued(self) -> JobQuerySet:
-        return self.filter(status=Job.Status.QUEUED)
-
-    def under_way(self) -> JobQuerySet:
-        """Jobs that are starting or running."""
-        return self.filter(status__in=[Job.Status.STARTING, Job.Status.RUNNING])
-
-    def ended(self) -> JobQuerySet:
-        return self.filter(status__in=Job.ENDED)
-
-    def unfinished(self) -> JobQuerySet:
-        return self.filter(status__in=UNFINISHED)
-
-    def failed_starts(self) -> JobQuerySet:
-        """New runs that ended before their first checkpoint, and therefore have no run."""
-        return self.filter(kind=Job.Kind.RUN, run=None, status__in=Job.ENDED)
-
-    def due(self) -> JobQuerySet:
-        """Queued jobs without a start time, or whose start time has been marked as due."""
-        return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
-
-    def mark_due(self) -> int:
-        """Mark the jobs whose start time has come. Return how many.
-
-        Start times before the grace period are missed: a person starts those jobs.
-        """
-        now = timezone.now()
-        grace = timedelta(seconds=settings.START_GRACE_SECONDS)
-        waiting = self.queued().filter(became_due_at=None, start_at__lte=now, start_at__gte=now - grace)
-        return waiting.update(became_due_at=now)
 
 
 class Job(models.Model):
@@ -319,20 +283,3 @@ def seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
             seconds += (end - begin).total_seconds()
             until = end
     return seconds
-
-
-class JobEvent(models.Model):
-    """One spool event of a job, redacted. The kinds are listed in viewer/jobs/spool.py."""
-
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
-    seq = models.PositiveIntegerField()
-    kind = models.CharField(max_length=40)
-    at = models.DateTimeField()
-    data = models.JSONField(default=dict)
-
-    class Meta:
-        ordering = ["seq"]
-        constraints = [models.UniqueConstraint(fields=["job", "seq"], name="unique_event_seq")]
-
-    def __str__(self) -> str:
-        return f"{self.seq} {self.kind}"

@@ -1,0 +1,35 @@
+"""The web server alone, for tests in a browser."""
+
+import os
+import socket
+import subprocess
+import sys
+
+from scripts.served_demo import free_port
+from tests.jobs.conftest import ROOT
+
+
+class Server:
+    """The web server alone, on a port of its own; it can be ended and started again."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+            "PORT": str(self.port),
+        }
+        command = [sys.executable, "-m", "checkpoint_site.server"]
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def end(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()

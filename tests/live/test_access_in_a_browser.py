@@ -1,0 +1,67 @@
+"""A page in a real browser whose reader loses access, or whose job is removed."""
+
+import pytest
+from django.contrib.sessions.models import Session
+from playwright.sync_api import Page, expect
+
+from tests.live.server import Server
+from viewer.access.login_links import teammate
+from viewer.models import Job
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_page_whose_reader_was_logged_out_says_so_and_asks_no_more(page: Page, job: Job) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda opened: asked.append(opened.url))
+    for address in (job.get_absolute_url(), job.location.get_absolute_url()):
+        page.goto(address)
+        expect(page.locator("#logged-out")).to_be_hidden()
+        page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
+        session = Session.objects.get()
+        Session.objects.all().delete()
+        expect(page.get_by_text("You are logged out. This page no longer updates.")).to_be_visible()
+        asked.clear()
+        page.wait_for_timeout(1500)
+        assert asked == []
+        expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+        # What it showed is still there to be read.
+        expect(page.locator(f"#job-{job.pk}-sentence")).to_be_visible()
+        session.save(force_insert=True)
+    page.locator("#logged-out a").click()
+    expect(page.locator("#logged-out")).to_be_hidden()
+    expect(page.locator(".job-bar")).to_be_visible()
+
+
+def test_who_was_logged_out_while_the_server_was_away_is_told(page: Page, job: Job, server: Server) -> None:
+    page.goto(job.get_absolute_url())
+    page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
+    server.end()
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    Session.objects.all().delete()
+    server.start()
+    expect(page.get_by_text("Logged out.")).to_be_visible()
+    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+
+
+def test_buttons_go_with_the_right_and_come_with_it(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    cancel = page.get_by_role("button", name="Cancel")
+    expect(cancel).to_be_visible()
+    teammate("runner", "look")
+    expect(cancel).to_have_count(0)
+    expect(page.get_by_text("Read-only")).to_be_visible()
+    teammate("runner", "run")
+    expect(cancel).to_be_visible()
+
+
+def test_a_page_of_what_was_removed_says_so(page: Page, job: Job) -> None:
+    other = page.context.new_page()
+    other.goto(job.get_absolute_url())
+    page.goto(job.location.get_absolute_url())
+    for one in (page, other):
+        one.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
+    job.location.delete()
+    for one in (page, other):
+        expect(one.get_by_text("This was removed.")).to_be_visible()

@@ -1,0 +1,140 @@
+"""What a page in a real browser says of a job: in its title, to screen readers and by its focus."""
+
+import re
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from tests.jobs.conftest import wait_until
+from tests.live.server import Server
+from viewer.messages.message import plain_text
+from viewer.models import Job, JobEvent, Question
+
+pytestmark = pytest.mark.browser
+
+
+def asks(job: Job, seq: int = 1) -> Question:
+    """The job's question, as the follower stores it."""
+    JobEvent.objects.create(
+        job=job, seq=seq, kind="task_started", at=timezone.now(), data={"task": "a", "position": 1}
+    )
+    question = Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which one?")
+    data = {"number": 1, "prompt": "Which one?"}
+    JobEvent.objects.create(job=job, seq=seq + 1, kind="question", at=timezone.now(), data=data)
+    return question
+
+
+def test_status_plan_clock_and_title_wait_while_an_answer_is_awaited(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    expect(page).to_have_title(re.compile("^running: "))
+    question = asks(job)
+    expect(page).to_have_title(re.compile("^waiting for an answer: "))
+    expect(page.locator(f"#job-{job.pk}-state .status")).to_have_text("waiting for an answer")
+    expect(page.locator(".job-step-state").first).to_have_text("waiting")
+    expect(page.locator(".job-count")).to_contain_text("waiting 0:0")
+    expect(page.locator(".job-sentence")).to_contain_text("is waiting for an answer")
+    question.answered_at = timezone.now()
+    question.save()
+    JobEvent.objects.create(job=job, seq=3, kind="answered", at=timezone.now(), data={"number": 1})
+    expect(page).to_have_title(re.compile("^running: "))
+    expect(page.locator(f"#job-{job.pk}-state .status")).to_have_text("running")
+    expect(page.locator(".job-step-state").first).to_have_text("running")
+    job.end(Job.Status.FAILED)
+    expect(page).to_have_title(re.compile("^failed: "))
+
+
+def test_another_pages_title_says_what_waits_and_how_it_ended(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    plain = page.evaluate("document.body.dataset.title")
+    expect(page).to_have_title(f"running: {plain}")
+    asks(job)
+    expect(page).to_have_title(f"waiting for an answer: {plain}")
+    job.end(Job.Status.SUCCEEDED)
+    expect(page).to_have_title(f"succeeded: {plain}")
+    page.get_by_role("button", name="Close").click()
+    expect(page).to_have_title(plain)
+
+
+SAID = """() => {
+  window.said = [];
+  const region = document.getElementById('announcements');
+  const note = () => region.textContent && window.said.push(region.textContent);
+  new MutationObserver(note).observe(region, {childList: true});
+}"""
+
+
+def said(page: Page) -> list[str]:
+    return list(page.evaluate("window.said"))
+
+
+def happen(job: Job, seq: int, kind: str, **data: object) -> None:
+    JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
+
+
+def test_a_question_and_a_failure_are_announced_at_once_and_once(
+    page: Page, job: Job, server: Server
+) -> None:
+    page.goto(job.get_absolute_url())
+    page.evaluate(SAID)
+    job.questions.create(number=1, kind="flow_input", prompt="Tea or milk?")
+    happen(job, 1, "question", number=1, prompt="Tea or milk?")
+    page.wait_for_function("() => window.said.length === 1")
+    words = said(page)[0]
+    assert "Tea or milk?" in words and "what-if" in words
+    server.end()
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    server.start()
+    wait_until(server.answers)
+    happen(job, 2, "answered", number=1)
+    job.end(Job.Status.FAILED, plain_text("the tool broke"))
+    expect(page.locator(".status-failed")).to_be_visible(timeout=60_000)
+    page.wait_for_function("() => window.said.length === 2")
+    assert "failed" in said(page)[1]
+
+
+def test_progress_is_announced_in_turn_and_the_start_and_end_politely(page: Page, job: Job) -> None:
+    page.goto(job.location.get_absolute_url())
+    page.evaluate(SAID)
+    began = Job.objects.create(
+        kind="fork", location=job.location, branch="late", status="running", plan=job.plan
+    )
+    page.wait_for_function("() => window.said.length === 1")
+    assert "late" in said(page)[0]
+    for seq, unit in ((1, "a"), (3, "b")):
+        happen(began, seq, "task_started", task=unit)
+        happen(began, seq + 1, "task_completed", task=unit)
+    expect(page.locator(f"#job-{began.pk}")).to_contain_text("2 of 2")
+    assert len(said(page)) == 1
+    # It is said ten seconds after it was first known.
+    page.wait_for_function("() => window.said.length === 2")
+    assert "2 of 2" in said(page)[1]
+    began.end(Job.Status.SUCCEEDED)
+    expect(page.locator(f"#job-{began.pk}")).to_contain_text("Forked to late")
+    page.wait_for_function("() => window.said.length === 3")
+    assert "Forked to late" in said(page)[2]
+
+
+def test_the_page_that_a_start_leads_to_says_so_and_has_the_keyboard_there(page: Page, job: Job) -> None:
+    page.goto(f"{job.location.get_absolute_url()}?job={job.pk}")
+    expect(page.locator("#announcements")).to_contain_text("what-if")
+    expect(page.locator(f"#job-{job.pk} .job-sentence a")).to_be_focused()
+
+
+def test_the_keyboard_stays_at_a_question_that_was_answered(page: Page, job: Job) -> None:
+    for number in (1, 2):
+        job.questions.create(number=number, kind="flow_input", prompt=f"Question {number}?")
+    page.goto(job.get_absolute_url())
+    form = page.locator(f"#question-{job.pk}-1")
+    form.get_by_label("Your answer").fill("tea")
+    form.get_by_role("button", name="Send", exact=True).press("Enter")
+    expect(form).to_contain_text("tea")
+    expect(form.get_by_role("button", name="Send", exact=True)).to_have_count(0)
+    expect(form).to_be_focused()
+
+
+def test_the_keyboard_stays_at_a_job_that_is_cancelled(page: Page, job: Job) -> None:
+    page.goto(job.get_absolute_url())
+    page.get_by_role("button", name="Cancel").press("Enter")
+    expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
+    expect(page.locator(".job-head a").first).to_be_focused()
