@@ -11,7 +11,7 @@ from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.kinds import KINDS
 from viewer.forms import fork as fork_form
-from viewer.forms.fork import EntryPointForm, OutputsForm, ValuesForm
+from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
 from viewer.launching.values import Kind
 from viewer.presentation.launch.page import FieldError, errors_of
 
@@ -260,3 +260,9 @@ def test_an_entry_point_is_one_of_the_projects() -> None:
     assert form.chosen_entry_point == ""
     form = EntryPointForm({"entry_point": ""}, ["a:Desk"], proposed)
     assert form.is_valid() and form.chosen_entry_point == ""
+
+
+def test_a_branch_with_a_nul_character_is_refused_at_its_field() -> None:
+    form = ForkForm({"branch": "a\0b"}, [], {"branch": "fork/x"})
+    assert [(error.html_id, error.label) for error in errors_of(form)] == [("branch", "Branch")]
+    assert form.branch_name == ""

@@ -47,7 +47,9 @@ class EntryPointForm(forms.Form):
 class BranchForm(EntryPointForm):
     """The branch of a fork, or that with which the branches of a sweep begin."""
 
-    branch = forms.CharField(required=False)
+    branch = forms.CharField(
+        required=False, label=_("Branch"), widget=forms.TextInput(attrs={"id": "branch"})
+    )
 
     def __init__(self, data: Any, entry_points: Sequence[str], proposed: Mapping[str, str]) -> None:
         super().__init__(data, entry_points, proposed)

@@ -97,7 +97,12 @@ class WriteTargetForm(forms.Form):
     Without either, the run writes to ``location``.
     """
 
-    location = forms.CharField(required=False, initial="")
+    location = forms.CharField(
+        required=False,
+        initial="",
+        label=gettext_lazy("Writes to"),
+        widget=forms.Select(attrs={"id": "location"}),
+    )
     place = forms.CharField(
         required=False,
         initial="",

@@ -15,7 +15,12 @@ NOW, LATER = "now", "later"
 class StartTimeForm(forms.Form):
     """A typed time applies whatever is chosen: starting too late is better than starting now."""
 
-    start = forms.ChoiceField(required=False, choices=[(NOW, _("Now")), (LATER, _("At this time"))])
+    start = forms.ChoiceField(
+        required=False,
+        label=_("Start"),
+        choices=[(NOW, _("Now")), (LATER, _("At this time"))],
+        widget=forms.Select(attrs={"id": "when"}),
+    )
     start_at = forms.CharField(
         required=False, initial="", label=_("Start"), widget=forms.TextInput(attrs={"id": "start-at"})
     )
