@@ -1,0 +1,47 @@
+"""Secrets in threads are redacted before they leave the reader process, wherever they are."""
+
+from pathlib import Path
+
+import ormsgpack
+import pytest
+from django.test import Client
+
+from tests.langgraph.conftest import opened
+from tests.langgraph.databases import Database, extension, packed
+from viewer.importing import import_location, open_location
+from viewer.models import Checkpoint, Run
+
+KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.mark.django_db
+def test_no_page_row_or_download_holds_a_key(tmp_path: Path, reader: Client) -> None:
+    database = Database(tmp_path / "threads.db")
+    values = {
+        "api_key": KEY,
+        "note": f"call it with {KEY}",
+        "credentials": extension(0, "pydantic.types", "SecretStr", PASSWORD),
+        KEY: "a channel",
+    }
+    metadata = f'{{"source": "loop", "step": 0, "parents": {{}}, "token": "{KEY}"}}'.encode()
+    database.add(0, packed(values), thread_id=f"thread {KEY}", metadata=metadata)
+    at = {"thread_id": f"thread {KEY}", "task_id": f"task {KEY}", "task_path": f"~__pregel_pull, {KEY}"}
+    database.write(0, 0, "value", ormsgpack.packb({"password": PASSWORD, "key": KEY}), **at)
+    database.write(0, -3, "__interrupt__", ormsgpack.packb(f"Use {KEY}?"), **{**at, "task_id": "other"})
+    location = open_location(database.path)
+    import_location(location)
+    (listed,) = location.runs.all()
+    run = opened(location, listed.key)
+    (row,) = run.checkpoints.all()
+    shown = reader.get(location.get_absolute_url()).content
+    for tab in ("state", "messages", "writes", "next", "subgraphs", "metadata", "raw"):
+        page = reader.get(run.get_absolute_url(), {"at": row.checkpoint_id, "tab": tab})
+        assert page.status_code == 200
+        shown += page.content
+    download = reader.get(f"/checkpoints/{row.pk}/raw/")
+    assert download.status_code == 200 and b'"channel_values"' in download.content
+    stored = repr([*Run.objects.values(), *Checkpoint.objects.values()])
+    everything = (shown + download.content).decode() + stored
+    assert KEY not in everything and PASSWORD not in everything
+    assert "[redacted]" in everything
