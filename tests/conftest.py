@@ -37,7 +37,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the files that take longest, so that no process is left with one of them at the end."""
-    items.sort(key=lambda item: not any(item.iter_markers("engine")))
+    engine, browser = (
+        {item.path for item in items if any(item.iter_markers(mark))} for mark in ("engine", "browser")
+    )
+    items.sort(key=lambda item: (item.path not in engine, item.path not in browser))
 
 
 @pytest.fixture(scope="session")
