@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from viewer.lineage.lanes import Position, lay_out
-from viewer.lineage.tree import Node, Place, build_forest
+from viewer.lineage.tree import LineageNode, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location, Run
 from viewer.stores.packing import compressed
 
@@ -38,7 +38,7 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
         path=f"/generated/{name.removeprefix('generated ')}", store_kind=Location.StoreKind.JSON
     )
     (lineage,) = build_forest(nodes).lineages
-    positions = lay_out(lineage.places)
+    positions = lay_out(lineage.nodes)
     run = Run.objects.create(
         location=location,
         key=name,
@@ -47,17 +47,17 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
         first_at=START,
         last_at=START + timedelta(seconds=length),
         checkpoint_count=length,
-        branch_count=len({place.branch for place in lineage.places}),
+        branch_count=len({place.branch for place in lineage.nodes}),
         lane_count=1 + max(position.lane for position in positions.values()),
     )
-    rows = _rows(run, lineage.places, positions)
+    rows = _rows(run, lineage.nodes, positions)
     Checkpoint.objects.bulk_create(rows, batch_size=500)
     bodies = [CheckpointBody(checkpoint=row, data=compressed(BODY)) for row in rows]
     CheckpointBody.objects.bulk_create(bodies, batch_size=500)
     return run
 
 
-def _rows(run: Run, places: Sequence[Place], positions: Mapping[str, Position]) -> list[Checkpoint]:
+def _rows(run: Run, places: Sequence[LineageNode], positions: Mapping[str, Position]) -> list[Checkpoint]:
     first = (Checkpoint.objects.order_by("-pk").values_list("pk", flat=True).first() or 0) + 1
     keys = {place.key: first + row for row, place in enumerate(places)}
     return [

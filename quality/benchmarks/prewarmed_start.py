@@ -19,7 +19,7 @@ from scripts.served_demo import ServedDemo, served_demo
 
 ROUNDS = 5
 GOAL_TIMES = 6
-MOST_SECONDS = 180
+MAX_SECONDS = 180
 # The demo's crew after two of its four tasks, in a folder of JSON files.
 CHECKPOINT = """
     SELECT checkpoint.id, checkpoint.checkpoint_id, location.path, project.folder, project.interpreter,
@@ -88,7 +88,7 @@ def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
 
 def stand_of(demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
     page = browser.new_context().new_page()
-    page.set_default_timeout(MOST_SECONDS * 1000)
+    page.set_default_timeout(MAX_SECONDS * 1000)
     page.goto(demo.link)
     checkpoint, identifier, *places = rows(demo, CHECKPOINT)[0]
     stand = ServedCheckpoint(demo, page, checkpoint, identifier, *map(Path, places))
@@ -104,7 +104,7 @@ def open_form(stand: ServedCheckpoint) -> None:
 
 def wait_for_the_waiting(stand: ServedCheckpoint) -> None:
     """Wait for the prewarmed process that opening the form has requested."""
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while not any(
         "Waiting." in log.read_text() for log in (stand.demo.data_folder / "prewarm").glob("*.log")
     ):
@@ -118,7 +118,7 @@ def click_to_first_task(stand: ServedCheckpoint) -> float:
     clicked = time.time()
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
     stand.page.click("#start-button")
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while not (found := rows(stand.demo, FIRST_TASK, since)) or rows(stand.demo, UNFINISHED)[0][0]:
         assert time.monotonic() < until, "the run did not come to its end"
         time.sleep(0.1)
@@ -143,7 +143,7 @@ def engines_own(stand: ServedCheckpoint, copy: Path) -> tuple[float, str, int]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
     )
     took = time.monotonic() - began
     lines = [line for line in ended.stdout.splitlines() if line.strip()]

@@ -19,7 +19,7 @@ HOME = ROOT / ".matrix"
 VERSIONS = ("1.14.2", "1.14.3", "1.14.4", "1.14.7", "1.15.0", "1.15.5", "1.15.15", "1.15.20")
 # For interpreters whose SQLite is too old for the engine's stores.
 BESIDE = "pysqlite3>=0.6.1,<0.7"
-MOST_SECONDS = 1800
+MAX_SECONDS = 1800
 
 
 def newest() -> str:
@@ -47,7 +47,7 @@ def python_of(version: str) -> Path:
     uv = str(Path(sys.executable).parent / "uv")
     # Runs do not write bytecode. Without it, each would spend seconds compiling the engine.
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
-    subprocess.run([*install, *wanted.split()], check=True, timeout=MOST_SECONDS)
+    subprocess.run([*install, *wanted.split()], check=True, timeout=MAX_SECONDS)
     stamp.write_text(wanted)
     return python
 

@@ -18,7 +18,7 @@ from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Child, Ended, Saved, marks, saved_in
 
-MOST_SECONDS = 300
+MAX_SECONDS = 300
 MAX_RECORDINGS = 5
 # These kinds have files besides their store: knowledge or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
@@ -88,7 +88,7 @@ class Sandbox:
 
     def _record(self, folder: Path, kind: str, provider: str) -> None:
         with model_server() as model, self.recorder(folder, kind, provider, model) as child:
-            child.wait(MOST_SECONDS)
+            child.wait(MAX_SECONDS)
             if child.returncode:
                 raise Failed(
                     f"recording {kind} ({child.returncode}): {(folder / 'log.txt').read_text()[-300:]}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-MOST_REASON = 160
+MAX_REASON = 160
 NOT_RUN = "not run"
 
 
@@ -28,7 +28,7 @@ def _cell(result: str, reasons: list[str]) -> str:
     verdict, _, reason = result.partition(": ")
     if not reason:
         return verdict
-    reason = " ".join(reason.split()).replace("|", "\\|")[:MOST_REASON]
+    reason = " ".join(reason.split()).replace("|", "\\|")[:MAX_REASON]
     if reason not in reasons:
         reasons.append(reason)
     return f"{verdict} ({reasons.index(reason) + 1})"

@@ -104,14 +104,14 @@ def try_one(nodes: list[Node], seed: int, found: Found) -> None:
 
 
 def holds_each_once(forest: Forest, nodes: list[Node]) -> bool:
-    keys = [place.key for lineage in forest.lineages for place in lineage.places]
+    keys = [place.key for lineage in forest.lineages for place in lineage.nodes]
     return sorted(keys) == sorted(node.key for node in nodes)
 
 
 def stands_behind_parents(forest: Forest) -> bool:
     seen: set[str] = set()
     for lineage in forest.lineages:
-        for place in lineage.places:
+        for place in lineage.nodes:
             if place.parent is not None and place.parent not in seen:
                 return False
             seen.add(place.key)
@@ -160,11 +160,11 @@ def in_cycles(nodes: list[Node]) -> set[str]:
 def lines_are_separate(forest: Forest) -> bool:
     """Return whether each node has its own row, and no row of a lane holds two lines."""
     for lineage in forest.lineages:
-        positions = lay_out(lineage.places)
-        if sorted(position.row for position in positions.values()) != list(range(len(lineage.places))):
+        positions = lay_out(lineage.nodes)
+        if sorted(position.row for position in positions.values()) != list(range(len(lineage.nodes))):
             return False
         taken: set[tuple[int, int]] = set()
-        for place in lineage.places:
+        for place in lineage.nodes:
             at = positions[place.key]
             parent = positions[place.parent] if place.parent else at
             rows = {(at.lane, row) for row in range(min(parent.row + 1, at.row), at.row + 1)}

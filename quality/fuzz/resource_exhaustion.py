@@ -20,7 +20,7 @@ from pathlib import Path
 from quality.fuzz.broken_files import SAMPLE, make_old
 from quality.temporary_data_folder import own_data
 
-MOST_SECONDS, MOST_MEGABYTES = 5.0, 500
+MAX_SECONDS, MAX_MEGABYTES = 5.0, 500
 MEGABYTE = 1024 * 1024
 
 
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def holds(self) -> bool:
-        return not self.wrong and self.worked <= MOST_SECONDS and self.megabytes <= MOST_MEGABYTES
+        return not self.wrong and self.worked <= MAX_SECONDS and self.megabytes <= MAX_MEGABYTES
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 WAITING = Path(__file__).resolve().parent / "prewarmed_process.py"
 # Read before anything is imported: with it, only a start of its own is the real thing.
 COLD = {"PYTHONPATH"}
-MOST_SECONDS = 180
+MAX_SECONDS = 180
 
 
 class Copy:
@@ -125,7 +125,7 @@ def warm_python(python: Path, environment: Mapping[str, str], folder: Path) -> I
             stderr=file,
         )
     try:
-        until = time.monotonic() + MOST_SECONDS
+        until = time.monotonic() + MAX_SECONDS
         while not address.exists():
             assert waiting.poll() is None and time.monotonic() < until, log.read_text()[-1000:]
             time.sleep(0.05)

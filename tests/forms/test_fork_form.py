@@ -150,7 +150,7 @@ def test_more_values_are_taken_as_one_json_object() -> None:
 
 
 def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_form, "MOST_FIELDS", 2)
+    monkeypatch.setattr(fork_form, "MAX_FIELDS", 2)
     form = first(crew([task(1)], INPUTS))
     assert form.inputs is not None and len(form.inputs.value_fields) == 2
     assert form.inputs.others == list(INPUTS)[2:]
@@ -209,7 +209,7 @@ def test_an_output_with_something_hidden_is_left_as_it_is() -> None:
 
 
 def test_outputs_that_a_form_cannot_hold_are_not_edited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_form, "MOST_BYTES", 10)
+    monkeypatch.setattr(fork_form, "MAX_BYTES", 10)
     contents = crew([task(1, "123456"), task(2, "123456")], {})
     assert first(contents).outputs.too_long == {"task-2"}
     assert edited(contents, **{"output__task-2": "forged"}).edits[1] == {}

@@ -4,7 +4,7 @@ import random
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
-from viewer.lineage.tree import Forest, Node, Place, build_forest
+from viewer.lineage.tree import Forest, LineageNode, Node, build_forest
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
 
@@ -54,10 +54,10 @@ def _random_node(chance: random.Random, ids: list[str], index: int) -> Node:
     )
 
 
-def places_of(*nodes: Node) -> dict[str, Place]:
+def places_of(*nodes: Node) -> dict[str, LineageNode]:
     """Each place by its key."""
     return by_key(build_forest(nodes))
 
 
-def by_key(forest: Forest) -> dict[str, Place]:
-    return {place.key: place for lineage in forest.lineages for place in lineage.places}
+def by_key(forest: Forest) -> dict[str, LineageNode]:
+    return {place.key: place for lineage in forest.lineages for place in lineage.nodes}

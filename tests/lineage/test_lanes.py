@@ -5,13 +5,13 @@ import time
 import pytest
 
 from tests.lineage.forests import chain, node, random_nodes
-from viewer.lineage.lanes import MOST_LANES, Position, lay_out
+from viewer.lineage.lanes import MAX_LANES, Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 
 
 def laid_out(*nodes: Node) -> dict[str, Position]:
     (lineage,) = build_forest(nodes).lineages
-    return lay_out(lineage.places)
+    return lay_out(lineage.nodes)
 
 
 def lanes(*nodes: Node) -> dict[str, int]:
@@ -73,10 +73,10 @@ def test_in_random_forests_no_two_lines_lie_on_each_other(seeds: range) -> None:
 
 
 def assert_no_overlap(lineage: Lineage, seed: int) -> None:
-    positions = lay_out(lineage.places)
-    assert sorted(position.row for position in positions.values()) == list(range(len(lineage.places)))
+    positions = lay_out(lineage.nodes)
+    assert sorted(position.row for position in positions.values()) == list(range(len(lineage.nodes)))
     taken: set[tuple[int, int]] = set()
-    for place in lineage.places:
+    for place in lineage.nodes:
         at = positions[place.key]
         parent = positions[place.parent] if place.parent else at
         # The line runs in the node's lane, from above its parent's row up to the node.
@@ -89,6 +89,6 @@ def test_ten_thousand_rows_are_quick_even_where_all_fork_from_one() -> None:
     star = [node("c0"), *(node(f"f{i}", "c0", branch=f"f{i}", second=i) for i in range(1, 10_000))]
     (lineage,) = build_forest(star).lineages
     began = time.process_time()
-    positions = lay_out(lineage.places)
+    positions = lay_out(lineage.nodes)
     assert time.process_time() - began < 10
-    assert max(position.lane for position in positions.values()) == MOST_LANES - 1
+    assert max(position.lane for position in positions.values()) == MAX_LANES - 1

@@ -54,7 +54,7 @@ def test_what_was_recorded_wins_over_what_the_events_tell() -> None:
 def test_a_fork_with_a_run_key_of_its_own_is_part_of_the_run_it_left() -> None:
     forest = build_forest([node("a", run="one"), node("b", "a", run="two"), node("c", "gone", run="two")])
     assert [lineage.run_key for lineage in forest.lineages] == ["one"]
-    assert len(forest.lineages[0].places) == 3
+    assert len(forest.lineages[0].nodes) == 3
 
 
 def test_runs_are_separate_and_the_one_that_began_first_comes_first() -> None:
@@ -74,7 +74,7 @@ def test_a_head_is_what_nothing_continues_on_its_branch() -> None:
 
 def test_a_node_that_names_itself_is_told_and_left_with_a_gap() -> None:
     forest = build_forest([node("a", "a")])
-    place, fault = forest.lineages[0].places[0], forest.lineages[0].faults[0]
+    place, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
     assert (place.parent, place.edge, place.missing_id) == (None, Edge.MISSING, "a")
     assert (fault.code, fault.checkpoint_ids) == (FaultCode.SELF_PARENT, ("a",))
 
@@ -91,10 +91,10 @@ def test_a_circle_is_told_cut_at_its_earliest_node_and_drawn_whole() -> None:
     assert [(fault.code, fault.checkpoint_ids) for fault in lineage.faults] == [
         (FaultCode.CYCLE, ("a", "b", "c"))
     ]
-    assert [(place.key, place.parent) for place in lineage.places] == [
+    assert [(place.key, place.parent) for place in lineage.nodes] == [
         ("a", None), ("b", "a"), ("c", "b"), ("d", "c"),
     ]  # fmt: skip
-    assert lineage.places[0].edge == Edge.MISSING
+    assert lineage.nodes[0].edge == Edge.MISSING
 
 
 def test_of_two_nodes_with_one_id_the_one_on_the_own_branch_is_the_parent() -> None:
@@ -124,11 +124,11 @@ def test_random_forests_hold_each_node_once_in_one_order_with_parents_first(seed
     for seed in seeds:
         nodes = random_nodes(seed)
         forest = build_forest(nodes)
-        order = [place.key for lineage in forest.lineages for place in lineage.places]
+        order = [place.key for lineage in forest.lineages for place in lineage.nodes]
         assert sorted(order) == sorted(node.key for node in nodes), seed
         for lineage in forest.lineages:
             seen: set[str] = set()
-            for place in lineage.places:
+            for place in lineage.nodes:
                 assert place.parent is None or place.parent in seen, seed
                 seen.add(place.key)
         random.Random(seed).shuffle(nodes)
@@ -137,7 +137,7 @@ def test_random_forests_hold_each_node_once_in_one_order_with_parents_first(seed
 
 def test_a_chain_of_50_000_ends() -> None:
     (lineage,) = build_forest(chain(50_000)[::-1]).lineages
-    assert [lineage.places[0].key, lineage.places[-1].key] == ["c0", "c49999"]
+    assert [lineage.nodes[0].key, lineage.nodes[-1].key] == ["c0", "c49999"]
 
 
 def test_ten_times_the_nodes_take_about_ten_times_the_steps() -> None:

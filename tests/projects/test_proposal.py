@@ -178,18 +178,18 @@ def test_source_outside_and_in_environments_is_not_read(project: Path, tmp_path:
 
 
 def test_reading_source_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry_points, "MOST_FILES", 3)
+    monkeypatch.setattr(entry_points, "MAX_FILES", 3)
     for number in range(9):
         write(project / f"m{number}.py", "class A(Flow): pass\n")
     assert len(names(project)) == 3
-    monkeypatch.setattr(entry_points, "MOST_BYTES_ALTOGETHER", 45)
+    monkeypatch.setattr(entry_points, "MAX_BYTES_ALTOGETHER", 45)
     assert len(names(project)) == 2
     monkeypatch.undo()
-    monkeypatch.setattr(entry_points, "MOST_FOLDERS", 1)
+    monkeypatch.setattr(entry_points, "MAX_FOLDERS", 1)
     write(project / "deeper" / "n.py", "class A(Flow): pass\n")
     assert len(names(project)) == 9
     monkeypatch.undo()
-    write(project / "m0.py", "class A(Flow): pass\n" + "#" * entry_points.MOST_BYTES)
+    write(project / "m0.py", "class A(Flow): pass\n" + "#" * entry_points.MAX_BYTES)
     assert "m0:A" not in names(project)
 
 

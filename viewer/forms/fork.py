@@ -13,9 +13,9 @@ from viewer.launching.values import MAX_CHARACTERS
 from viewer.launching.variations.dimensions import output_text
 
 # Further values are edited as one JSON object, as a longer page would be hard to use.
-MOST_FIELDS = 60
+MAX_FIELDS = 60
 # Of all outputs together: the server accepts no larger form.
-MOST_BYTES = 1_500_000
+MAX_BYTES = 1_500_000
 AGAIN_STALE = "again-stale"
 
 
@@ -91,12 +91,12 @@ class ValuesForm(forms.Form):
         super().__init__(data)
         self.group = group
         names = list(stored)
-        for number, name in enumerate(names[:MOST_FIELDS]):
+        for number, name in enumerate(names[:MAX_FIELDS]):
             self.fields[f"{group}:{name}"] = self.value_field(number, name, stored[name])
         # The names of the values that have no field.
-        self.others = names[MOST_FIELDS:]
+        self.others = names[MAX_FIELDS:]
         if can_add:
-            self.fields[self.more_name] = MoreValuesField(group, names[:MOST_FIELDS])
+            self.fields[self.more_name] = MoreValuesField(group, names[:MAX_FIELDS])
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
         """The field of one value."""
@@ -133,7 +133,7 @@ class OutputsForm(forms.Form):
     def __init__(self, data: Any, outputs: Sequence[EditableOutput]) -> None:
         super().__init__(data)
         self.too_long: set[str] = set()
-        left = MOST_BYTES
+        left = MAX_BYTES
         for output in outputs:
             text = output_text(output)
             left -= len(text.encode(errors="replace"))

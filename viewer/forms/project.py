@@ -15,7 +15,7 @@ from viewer.forms.location import roots_in_words
 from viewer.models import Project
 
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
-MOST_ENTRY_POINTS = 50
+MAX_ENTRY_POINTS = 50
 
 
 class ProjectForm(forms.Form):
@@ -81,10 +81,10 @@ class ProjectForm(forms.Form):
         """Merge both fields of entry points into one list without duplicates."""
         values = dict(self.cleaned_data)
         names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
-        if len(names) > MOST_ENTRY_POINTS:
+        if len(names) > MAX_ENTRY_POINTS:
             self.add_error(
                 "other_entry_points",
-                _("Too many entry points: %(most)d at most.") % {"most": MOST_ENTRY_POINTS},
+                _("Too many entry points: %(most)d at most.") % {"most": MAX_ENTRY_POINTS},
             )
         return {**values, "entry_points": names}
 

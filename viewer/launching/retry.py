@@ -5,7 +5,7 @@ from typing import Any
 
 from viewer.jobs.execution.following.event_rows import redactor_of
 from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
-from viewer.lineage.branch_names import MOST_CHARACTERS
+from viewer.lineage.branch_names import MAX_CHARACTERS
 from viewer.models import Job, Project
 from viewer.models.jobs import EDITS
 
@@ -40,5 +40,5 @@ def free_branch(name: str, taken: set[str]) -> str:
     stem, _dash, number = name.rpartition("-")
     base = stem if stem in taken and number.isdigit() else name
     numbers = range(2, len(taken) + 3)
-    free = (f"{base[: MOST_CHARACTERS - 8]}-{number}" for number in numbers)
+    free = (f"{base[: MAX_CHARACTERS - 8]}-{number}" for number in numbers)
     return next(one for one in free if one not in taken)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from viewer.messages.message import UserFacingError
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
 class BranchRefused(UserFacingError):
@@ -24,14 +24,14 @@ def checked_branch(name: str, existing: Collection[str]) -> str:
     """
     if not name.strip():
         raise BranchRefused("branch.name_missing")
-    if len(name) > MOST_CHARACTERS:
-        raise BranchRefused("branch.name_too_long", most=MOST_CHARACTERS)
+    if len(name) > MAX_CHARACTERS:
+        raise BranchRefused("branch.name_too_long", most=MAX_CHARACTERS)
     if not name.isprintable() or "\\" in name:
         raise BranchRefused("branch.name_has_hidden_characters")
     parts = name.split("/")
     if any(not part.strip() or part != part.strip() or part in {".", ".."} for part in parts):
         raise BranchRefused("branch.name_has_empty_part")
-    if "_p-" in name or "#" in name or any(len(part.encode()) > MOST_CHARACTERS for part in parts):
+    if "_p-" in name or "#" in name or any(len(part.encode()) > MAX_CHARACTERS for part in parts):
         raise BranchRefused("branch.name_reserved")
     if name in existing:
         raise BranchRefused("branch.exists", name=name)

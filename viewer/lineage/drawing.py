@@ -1,7 +1,7 @@
 """Positions -> the lines and dots of an SVG. Pure, but for ``dot``, which lays out the overview.
 
 Two drawings come out of it: the lanes beside a window of rows, newest on top, and the overview of a
-whole run in which every unforked chain is one node. Neither holds any text; the page writes it.
+whole run in which each chain without a fork is one node. Neither contains text.
 """
 
 import shutil
@@ -15,26 +15,26 @@ import graphviz
 from viewer.lineage.tree import Edge
 from viewer.messages.message import UserFacingError
 
-# A fold stands for several checkpoints that are not drawn one by one.
+# A fold represents several checkpoints.
 Shape = Literal["done", "start", "end", "failure", "edit", "fold"]
 
 ROW = 30
 LANE = 18
 MARGIN = 22
-# From here on the lanes move closer together, so that the list keeps its room.
-MOST_FULL_LANES = 10
+# With more lanes than this, they are drawn closer together.
+MAX_FULL_LANES = 10
 CURVE = 9
 GAP_STUB = 22
 
 DOT_SECONDS = 2.0
-# Beyond this an overview is no longer one, and dot takes too long.
-MOST_OVERVIEW_NODES = 1500
+# With more nodes than this, the graph is not drawn: dot takes too long.
+MAX_OVERVIEW_NODES = 1500
 POINTS_AN_INCH = 72
 
 
 @dataclass(frozen=True, slots=True)
-class Knot:
-    """One checkpoint of a run, where it stands and what it hangs on. ``colour`` is 0 to 7."""
+class GraphNode:
+    """A checkpoint of a run, with its position and its parent's. ``colour`` is 0 to 7."""
 
     key: str
     row: int
@@ -48,8 +48,8 @@ class Knot:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """SVG path data. ``edge`` says how it is stroked: inferred is dashed, missing and folded dotted."""
+class GraphEdge:
+    """SVG path data. ``edge`` determines the stroke: inferred is dashed, missing and folded are dotted."""
 
     path: str
     colour: int
@@ -74,39 +74,39 @@ class Drawing:
 
     width: float
     height: float
-    lines: tuple[Line, ...]
+    lines: tuple[GraphEdge, ...]
     dots: tuple[Dot, ...]
 
 
 def lane_columns(lanes: int) -> int:
-    """How many full lanes' width a run with so many lanes gets."""
-    return max(1, min(lanes, MOST_FULL_LANES))
+    """The width of the drawing for this number of lanes, in full lanes."""
+    return max(1, min(lanes, MAX_FULL_LANES))
 
 
-def draw_window(knots: Sequence[Knot], passing: Sequence[Knot], lanes: int) -> Drawing:
+def draw_window(nodes: Sequence[GraphNode], passing: Sequence[GraphNode], lanes: int) -> Drawing:
     """The lanes beside consecutive rows, which are given newest first.
 
     ``passing`` are newer checkpoints above the window whose lines run into it. Only their lines are
     drawn. Lines end at the window's edges.
     """
-    if not knots:
+    if not nodes:
         return Drawing(0, 0, (), ())
-    plot = _plot(knots, max(knot.row for knot in knots), lanes)
-    lines = [line for knot in (*passing, *knots) if (line := plot.line(knot)) is not None]
-    dots = tuple(plot.dot(knot) for knot in knots if knot.shape != "fold")
-    return Drawing(plot.width, len(knots) * ROW, tuple(lines), dots)
+    plot = _plot(nodes, max(node.row for node in nodes), lanes)
+    lines = [line for node in (*passing, *nodes) if (line := plot.line(node)) is not None]
+    dots = tuple(plot.dot(node) for node in nodes if node.shape != "fold")
+    return Drawing(plot.width, len(nodes) * ROW, tuple(lines), dots)
 
 
-def draw_dots(knots: Sequence[Knot], lanes: int) -> Drawing:
+def draw_dots(nodes: Sequence[GraphNode], lanes: int) -> Drawing:
     """The same without lines, for rows that were picked out of their run."""
-    plot = _plot(knots, 0, lanes)
-    dots = tuple(plot.dot(knot) for knot in knots if knot.shape != "fold")
-    return Drawing(plot.width, len(knots) * ROW, (), dots)
+    plot = _plot(nodes, 0, lanes)
+    dots = tuple(plot.dot(node) for node in nodes if node.shape != "fold")
+    return Drawing(plot.width, len(nodes) * ROW, (), dots)
 
 
-def _plot(knots: Sequence[Knot], top: int, lanes: int) -> "_Plot":
-    places = {knot.row: place for place, knot in enumerate(knots)}
-    return _Plot(places, {knot.row for knot in knots if knot.shape == "fold"}, top, lanes)
+def _plot(nodes: Sequence[GraphNode], top: int, lanes: int) -> "_Plot":
+    places = {node.row: place for place, node in enumerate(nodes)}
+    return _Plot(places, {node.row for node in nodes if node.shape == "fold"}, top, lanes)
 
 
 class _Plot:
@@ -136,19 +136,19 @@ class _Plot:
             return self._height + (self._bottom - row) * ROW - ROW / 2
         return (self._top - row) * ROW + ROW / 2
 
-    def dot(self, knot: Knot) -> Dot:
-        return Dot(knot.key, self.x(knot.lane), self.y(knot.row), knot.colour, knot.shape, knot.running)
+    def dot(self, node: GraphNode) -> Dot:
+        return Dot(node.key, self.x(node.lane), self.y(node.row), node.colour, node.shape, node.running)
 
-    def line(self, knot: Knot) -> Line | None:
+    def line(self, node: GraphNode) -> GraphEdge | None:
         """The line from a node down to its parent, or the stub of a gap."""
-        x, y = self.x(knot.lane), max(self.y(knot.row), 0)
-        if knot.parent_row is None or knot.parent_lane is None:
-            if knot.edge is not Edge.MISSING:
+        x, y = self.x(node.lane), max(self.y(node.row), 0)
+        if node.parent_row is None or node.parent_lane is None:
+            if node.edge is not Edge.MISSING:
                 return None
-            return Line(f"M{x:g} {y:g}V{y + GAP_STUB:g}", knot.colour, knot.edge)
-        path = self._path(x, y, self.x(knot.parent_lane), self.y(knot.parent_row))
-        is_folded = knot.row in self._folds or knot.parent_row in self._folds
-        return Line(path, knot.colour, "folded" if is_folded else knot.edge)
+            return GraphEdge(f"M{x:g} {y:g}V{y + GAP_STUB:g}", node.colour, node.edge)
+        path = self._path(x, y, self.x(node.parent_lane), self.y(node.parent_row))
+        is_folded = node.row in self._folds or node.parent_row in self._folds
+        return GraphEdge(path, node.colour, "folded" if is_folded else node.edge)
 
     def _path(self, x: float, y: float, parent_x: float, parent_y: float) -> str:
         if x == parent_x or parent_y > self._height + ROW:
@@ -172,36 +172,36 @@ class Chain:
     parent: int | None
 
 
-def collapse(knots: Sequence[Knot]) -> list[Chain]:
+def collapse(nodes: Sequence[GraphNode]) -> list[Chain]:
     """The chains of a run, whose nodes are given oldest first. Parents come before their children."""
-    by_row = {knot.row: knot for knot in knots}
+    by_row = {node.row: node for node in nodes}
     children: dict[int, int] = {}
-    for knot in knots:
-        if knot.parent_row is not None:
-            children[knot.parent_row] = children.get(knot.parent_row, 0) + 1
-    members: list[list[Knot]] = []
+    for node in nodes:
+        if node.parent_row is not None:
+            children[node.parent_row] = children.get(node.parent_row, 0) + 1
+    members: list[list[GraphNode]] = []
     chain_of: dict[int, int] = {}
     parents: list[int | None] = []
-    for knot in knots:
-        parent = None if knot.parent_row is None else by_row.get(knot.parent_row)
-        if parent is not None and _continues(parent, knot, children):
-            chain_of[knot.row] = chain_of[parent.row]
-            members[chain_of[knot.row]].append(knot)
+    for node in nodes:
+        parent = None if node.parent_row is None else by_row.get(node.parent_row)
+        if parent is not None and _continues(parent, node, children):
+            chain_of[node.row] = chain_of[parent.row]
+            members[chain_of[node.row]].append(node)
         else:
-            chain_of[knot.row] = len(members)
-            members.append([knot])
+            chain_of[node.row] = len(members)
+            members.append([node])
             parents.append(None if parent is None else chain_of[parent.row])
     return [_chain(nodes, parent) for nodes, parent in zip(members, parents, strict=True)]
 
 
-def _continues(parent: Knot, knot: Knot, children: dict[int, int]) -> bool:
-    return parent.colour == knot.colour and children[parent.row] == 1 and knot.edge is Edge.RECORDED
+def _continues(parent: GraphNode, node: GraphNode, children: dict[int, int]) -> bool:
+    return parent.colour == node.colour and children[parent.row] == 1 and node.edge is Edge.RECORDED
 
 
-def _chain(nodes: Sequence[Knot], parent: int | None) -> Chain:
+def _chain(nodes: Sequence[GraphNode], parent: int | None) -> Chain:
     last = nodes[-1]
-    keys = tuple(knot.key for knot in nodes)
-    running = any(knot.running for knot in nodes)
+    keys = tuple(node.key for node in nodes)
+    running = any(node.running for node in nodes)
     return Chain(keys, last.colour, last.shape, nodes[0].edge, running, parent)
 
 
@@ -215,7 +215,7 @@ def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Draw
     Raises NoLayout where there is no ``dot``, where there are too many chains, or where it takes
     longer than ``seconds``.
     """
-    if len(chains) > MOST_OVERVIEW_NODES:
+    if len(chains) > MAX_OVERVIEW_NODES:
         raise NoLayout("drawing.too_many_forks")
     graph = graphviz.Digraph(
         graph_attr={"rankdir": "LR", "nodesep": "0.3", "ranksep": "0.55", "splines": "true"},
@@ -252,7 +252,7 @@ def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
 
 def _drawn(chains: Sequence[Chain], words: Iterable[list[str]]) -> Drawing:
     width = height = 0.0
-    lines: list[Line] = []
+    lines: list[GraphEdge] = []
     dots: list[Dot] = []
     for line in words:
         if line[0] == "graph":
@@ -265,7 +265,7 @@ def _drawn(chains: Sequence[Chain], words: Iterable[list[str]]) -> Drawing:
             chain = chains[int(line[2][1:])]
             points = [_inches(word) for word in line[4 : 4 + 2 * int(line[3])]]
             pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
-            lines.append(Line(f"M{pairs[0]}C{' '.join(pairs[1:])}", chain.colour, chain.edge))
+            lines.append(GraphEdge(f"M{pairs[0]}C{' '.join(pairs[1:])}", chain.colour, chain.edge))
     return Drawing(width, height, tuple(lines), tuple(dots))
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
 # Sets of one run that share their rarest event are looked at this far, the largest first.
-MOST_CANDIDATES = 200
+MAX_CANDIDATES = 200
 
 
 class Inference:
@@ -56,7 +56,7 @@ class _Run:
     def parent_of(self, events: frozenset[Hashable]) -> int | None:
         best: tuple[int, int] | None = None
         for event in self._rarest & events:
-            for index, candidate in self._filed.get(event, ())[:MOST_CANDIDATES]:
+            for index, candidate in self._filed.get(event, ())[:MAX_CANDIDATES]:
                 rank = (-len(candidate), index)
                 if best is not None and rank >= best:
                     break

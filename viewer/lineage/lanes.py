@@ -7,61 +7,61 @@
     row 1   ●        lane 0: what the run began with
     row 0   ●
 
-Row 0 is the oldest. A strand is a node and whatever continues its branch; it keeps one lane. A lane
-is used again once it is free. Strands are placed in the order in which they began, so that a new
-fork takes what is left and moves no other.
+Row 0 is the oldest. A strand is a node and the nodes that continue its branch; it stays on one lane.
+Free lanes are used again. Strands are placed in the order of their starts, so that a new fork moves no
+other strand.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewer.lineage.tree import Place
+from viewer.lineage.tree import LineageNode
 
-# More lines beside each other than this share the last lane: nobody could tell them apart.
-MOST_LANES = 120
+# Further lanes share the last one, because more could not be told apart.
+MAX_LANES = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Both count from 0."""
+    """The lane and row of a node, from 0."""
 
     lane: int
     row: int
 
 
-def lay_out(places: Sequence[Place]) -> dict[str, Position]:
-    """The position of each node of one lineage, by key. The places are given oldest first."""
-    rows = {place.key: row for row, place in enumerate(places)}
-    strands = _strands(places, rows)
-    lanes = _Lanes(len(places))
-    own_branch = places[0].branch if places else ""
+def lay_out(nodes: Sequence[LineageNode]) -> dict[str, Position]:
+    """The position of each node of one lineage, by key. The nodes are ordered oldest first."""
+    rows = {node.key: row for row, node in enumerate(nodes)}
+    strands = _strands(nodes, rows)
+    lanes = _Lanes(len(nodes))
+    own_branch = nodes[0].branch if nodes else ""
     positions: dict[str, Position] = {}
     for strand in strands:
-        first = places[strand[0]]
+        first = nodes[strand[0]]
         start = strand[0] if first.parent is None else rows[first.parent]
         # The first lane is for the branch that the run began on.
-        lane = lanes.take(start, strand[-1], lowest=0 if first.branch == own_branch else 1)
+        lane = lanes.reserve(start, strand[-1], lowest=0 if first.branch == own_branch else 1)
         for row in strand:
-            positions[places[row].key] = Position(lane, row)
+            positions[nodes[row].key] = Position(lane, row)
     return positions
 
 
-def _strands(places: Sequence[Place], rows: dict[str, int]) -> list[list[int]]:
-    """Each line of descent that keeps its lane, as rows from its first to its tip."""
-    has_children = {place.parent for place in places if place.parent is not None}
+def _strands(nodes: Sequence[LineageNode], rows: dict[str, int]) -> list[list[int]]:
+    """The strands, each as rows from its first node to its last."""
+    has_children = {node.parent for node in nodes if node.parent is not None}
     heir: dict[str, int] = {}
-    for row, place in enumerate(places):
-        if place.parent is None or places[rows[place.parent]].branch != place.branch:
+    for row, node in enumerate(nodes):
+        if node.parent is None or nodes[rows[node.parent]].branch != node.branch:
             continue
-        held = heir.get(place.parent)
-        # One that goes on is the heir before one that stopped; else the first.
-        if held is None or (places[held].key not in has_children and place.key in has_children):
-            heir[place.parent] = row
+        held = heir.get(node.parent)
+        # Prefer a child that has children; else the first.
+        if held is None or (nodes[held].key not in has_children and node.key in has_children):
+            heir[node.parent] = row
     strand_of: dict[int, list[int]] = {}
     strands: list[list[int]] = []
-    for row, place in enumerate(places):
-        if place.parent is not None and heir.get(place.parent) == row:
-            strand = strand_of[rows[place.parent]]
+    for row, node in enumerate(nodes):
+        if node.parent is not None and heir.get(node.parent) == row:
+            strand = strand_of[rows[node.parent]]
             strand.append(row)
         else:
             strand = [row]
@@ -71,9 +71,9 @@ def _strands(places: Sequence[Place], rows: dict[str, int]) -> list[list[int]]:
 
 
 class _Lanes:
-    """Which lanes are taken at which rows: a segment tree of bit masks, one bit a lane.
+    """The lanes that are reserved at each row: a segment tree of bit masks, one bit per lane.
 
-    ``_whole`` holds lanes taken over all of a node's rows, ``_any`` over at least one of them.
+    ``_whole`` holds lanes that are reserved at all rows of a tree node, ``_any`` at one of them or more.
     """
 
     def __init__(self, rows: int) -> None:
@@ -81,8 +81,8 @@ class _Lanes:
         self._whole = [0] * (2 * self._size)
         self._any = [0] * (2 * self._size)
 
-    def take(self, first: int, last: int, lowest: int) -> int:
-        """The lowest lane from ``lowest`` on that is free from row ``first`` to ``last``, now taken."""
+    def reserve(self, first: int, last: int, lowest: int) -> int:
+        """Reserve the lowest lane, at least ``lowest``, that is free from row ``first`` to ``last``."""
         cover = self._cover(first, last)
         taken = (1 << lowest) - 1
         for covered in cover:
@@ -91,7 +91,7 @@ class _Lanes:
             while node > 1:
                 node >>= 1
                 taken |= self._whole[node]
-        lane = min((~taken & (taken + 1)).bit_length() - 1, MOST_LANES - 1)
+        lane = min((~taken & (taken + 1)).bit_length() - 1, MAX_LANES - 1)
         bit = 1 << lane
         for covered in cover:
             node = covered
@@ -102,7 +102,7 @@ class _Lanes:
         return lane
 
     def _cover(self, first: int, last: int) -> list[int]:
-        """The few tree nodes whose rows together are exactly first to last."""
+        """The fewest tree nodes whose rows are exactly ``first`` to ``last``."""
         low, high = first + self._size, last + self._size + 1
         cover: list[int] = []
         while low < high:

@@ -4,8 +4,8 @@
     a ── b ── c ───────────────── d      (branch main)
          └─────── e ── f                 (branch what-if, forked from b)
 
-One connected lineage is one run. Parents come before their children; what that leaves open is
-settled by the recorded time and then the id, so the same checkpoints always come out the same.
+One connected lineage is one run. Parents come before their children; other nodes are ordered by their
+recorded time, then by their id, so the same checkpoints always have the same order.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -18,17 +18,17 @@ from viewer.lineage.inference import Inference
 
 
 class Edge(StrEnum):
-    """How a node hangs on its parent."""
+    """How the parent of a node is known."""
 
     RECORDED = "recorded"
     INFERRED = "inferred"
-    # A parent was recorded and is not here. The node may still hang on an ancestor that is.
+    # The recorded parent is missing. The node may have an inferred ancestor as its parent.
     MISSING = "missing"
     ROOT = "root"
 
 
 class FaultCode(StrEnum):
-    """What is wrong with the recorded parents of checkpoints."""
+    """The kinds of contradictions in recorded parents."""
 
     SELF_PARENT = "self_parent"
     CYCLE = "cycle"
@@ -37,9 +37,9 @@ class FaultCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A checkpoint, as far as its lineage goes. ``key`` is unique; ``checkpoint_id`` should be.
+    """A checkpoint, before its lineage is known. ``key`` is unique; ``checkpoint_id`` should be.
 
-    ``event_ids`` may be empty where the run's parents are all recorded: they serve inference only.
+    ``event_ids`` are only used for inference, and may be empty if all parents of the run are recorded.
     """
 
     key: str
@@ -52,21 +52,21 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a node stands. ``parent`` is a key; ``missing_id`` the recorded parent that is not here."""
+class LineageNode:
+    """A node in its lineage. ``parent`` is a key; ``missing_id`` is the recorded parent if it is missing."""
 
     key: str
     parent: str | None
     edge: Edge
     missing_id: str | None
     branch: str
-    # No child continues its branch: the branch's name stands here.
+    # No child continues its branch. The graph shows the branch's name here.
     is_branch_head: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LineageFault:
-    """Something that no lineage should hold. ``checkpoint_ids`` are as the engine wrote them, in order."""
+    """A contradiction in the recorded parents. ``checkpoint_ids`` are the engine's, in order."""
 
     code: FaultCode
     checkpoint_ids: tuple[str, ...]
@@ -77,13 +77,13 @@ class Lineage:
     """One run: connected nodes, oldest first. ``run_key`` is the one of its oldest node."""
 
     run_key: str
-    places: tuple[Place, ...]
+    nodes: tuple[LineageNode, ...]
     faults: tuple[LineageFault, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Every run of a location, the one that began first in front."""
+    """Every run of a location, ordered by start."""
 
     lineages: tuple[Lineage, ...]
 
@@ -96,14 +96,14 @@ class _Link:
 
 
 def build_forest(nodes: Sequence[Node]) -> Forest:
-    """The lineages of these nodes, whatever order they come in, each node once.
+    """Return the lineages of these nodes, which may be in any order. Each node is in one lineage.
 
-    A recorded parent that cannot be followed (absent, the node itself, part of a cycle) leaves a
-    gap, never an error. Raises ValueError where two nodes share a key.
+    A recorded parent that is missing, the node itself, or part of a cycle is reported as a fault.
+    Raises ValueError if two nodes have the same key.
     """
     ordered = sorted(nodes, key=_moment)
     if len({node.key for node in ordered}) != len(ordered):
-        raise ValueError("Every node needs a key of its own.")
+        raise ValueError("Every node needs a unique key.")
     faults = _duplicates(ordered)
     links, self_parents = _links(ordered)
     faults += self_parents + _cut_cycles(ordered, links)
@@ -112,7 +112,7 @@ def build_forest(nodes: Sequence[Node]) -> Forest:
 
 
 def _moment(node: Node) -> tuple[float, str, str]:
-    """What orders two nodes that no parent orders. A node without a time comes at once."""
+    """The sort key of nodes that are not related. Nodes without a time come first."""
     if node.created_at is None:
         return (float("-inf"), node.checkpoint_id, node.key)
     at = node.created_at if node.created_at.tzinfo else node.created_at.replace(tzinfo=UTC)
@@ -130,7 +130,7 @@ def _duplicates(nodes: Sequence[Node]) -> list[Fault]:
 
 
 def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
-    """How each node hangs, recorded or inferred, cycles not yet cut."""
+    """The link of each node to its parent, recorded or inferred. It may contain cycles."""
     by_id: dict[str, list[int]] = {}
     for index, node in enumerate(nodes):
         by_id.setdefault(node.checkpoint_id, []).append(index)
@@ -154,7 +154,7 @@ def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
 
 
 def _likeliest(nodes: Sequence[Node], child: Node, found: list[int]) -> int:
-    """Which of several nodes with the recorded id is meant: one of the same run, then branch."""
+    """Choose among nodes with the recorded id: prefer the same run, then the same branch."""
     if len(found) == 1:
         return found[0]
     return min(
@@ -164,8 +164,8 @@ def _likeliest(nodes: Sequence[Node], child: Node, found: list[int]) -> int:
 
 
 def _cut_cycles(nodes: Sequence[Node], links: list[_Link]) -> list[Fault]:
-    """Cut each circle at its earliest node, which is left with a gap."""
-    seen = [0] * len(links)  # 0 not yet, else the number of the walk that met it first
+    """Remove the parent of the earliest node of each cycle."""
+    seen = [0] * len(links)  # 0 if not visited, else the number of the walk that visited it first
     faults: list[Fault] = []
     for start in range(len(links)):
         step: int | None = start
@@ -175,13 +175,13 @@ def _cut_cycles(nodes: Sequence[Node], links: list[_Link]) -> list[Fault]:
             step = links[step].parent
         if step is None or seen[step] != walk:
             continue
-        circle, at = [step], links[step].parent
+        cycle, at = [step], links[step].parent
         while at is not None and at != step:
-            circle.append(at)
+            cycle.append(at)
             at = links[at].parent
-        first = min(circle)
+        first = min(cycle)
         links[first] = _Link(None, Edge.MISSING, nodes[first].parent_id)
-        faults.append((FaultCode.CYCLE, sorted(circle)))
+        faults.append((FaultCode.CYCLE, sorted(cycle)))
     return faults
 
 
@@ -194,7 +194,7 @@ def _children(links: Sequence[_Link]) -> list[list[int]]:
 
 
 def _parents_first(links: Sequence[_Link]) -> list[int]:
-    """All indices, each after its parent, else lowest first (they are sorted by moment)."""
+    """All indices in topological order; the lowest first among unrelated ones."""
     children = _children(links)
     ready = [index for index, link in enumerate(links) if link.parent is None]
     heapify(ready)
@@ -217,17 +217,17 @@ def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], fault
     members: dict[int, list[int]] = {}
     for index in order:
         members.setdefault(component[index], []).append(index)
-    told: dict[int, list[LineageFault]] = {}
+    faults_of: dict[int, list[LineageFault]] = {}
     for code, indices in faults:
         fault = LineageFault(code, tuple(nodes[index].checkpoint_id for index in indices))
         for touched in sorted({component[index] for index in indices}):
-            told.setdefault(touched, []).append(fault)
+            faults_of.setdefault(touched, []).append(fault)
     return Forest(
         tuple(
             Lineage(
                 nodes[indices[0]].run_key,
-                tuple(_place(nodes, links[index], index, continued) for index in indices),
-                tuple(told.get(number, ())),
+                tuple(_lineage_node(nodes, links[index], index, continued) for index in indices),
+                tuple(faults_of.get(number, ())),
             )
             for number, indices in members.items()
         )
@@ -235,7 +235,7 @@ def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], fault
 
 
 def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[int]) -> list[int]:
-    """For each node the number of its run: a lineage is one, and so are lineages with one run key."""
+    """The run of each node, as a number. Connected nodes, and nodes with the same run key, are one run."""
     root = list(range(len(nodes)))
     for index in order:
         parent = links[index].parent
@@ -257,7 +257,7 @@ def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[i
     return [top(root[index]) for index in range(len(nodes))]
 
 
-def _place(nodes: Sequence[Node], link: _Link, index: int, continued: set[int]) -> Place:
+def _lineage_node(nodes: Sequence[Node], link: _Link, index: int, continued: set[int]) -> LineageNode:
     node = nodes[index]
     parent = None if link.parent is None else nodes[link.parent].key
-    return Place(node.key, parent, link.edge, link.missing_id, node.branch, index not in continued)
+    return LineageNode(node.key, parent, link.edge, link.missing_id, node.branch, index not in continued)

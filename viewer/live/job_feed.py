@@ -19,7 +19,7 @@ from viewer.presentation.jobs.progress import Progress, advance, halt, progress_
 from viewer.presentation.jobs.timeline import Timeline, add_events
 
 # Maximum number of events in a message. A page that was offline for long gets several.
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 # Events that change a question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
 # The fields of the job that a page shows.
@@ -64,7 +64,7 @@ class Made:
 
 # The latest messages, by what the page knew and the job's state.
 _made: dict[tuple[Any, ...], Made] = {}
-MOST_MADE = 64
+MAX_MADE = 64
 # One socket renders a message while the others wait for it.
 _making = Lock()
 
@@ -113,7 +113,7 @@ def next_message(feed: JobFeed) -> str | None:
         # If the job has changed meanwhile, it might change back.
         if made.state == state:
             _made[known] = made
-        while len(_made) > MOST_MADE:
+        while len(_made) > MAX_MADE:
             del _made[next(iter(_made))]
     feed.progress, feed.timeline = made.feed.progress, made.feed.timeline
     feed.told, feed.has_more = made.feed.told, made.feed.has_more or made.feed.progress.seq < last
@@ -126,9 +126,9 @@ def make(known: JobFeed) -> Made | None:
     job = Job.objects.select_related("run", "location", "project").filter(pk=known.pk).first()
     if job is None:
         return None
-    events = list(JobEvent.objects.filter(job=job, seq__gt=known.progress.seq)[:MOST_EVENTS])
+    events = list(JobEvent.objects.filter(job=job, seq__gt=known.progress.seq)[:MAX_EVENTS])
     state = tuple(getattr(job, name) for name in STATE)
-    has_more = len(events) == MOST_EVENTS
+    has_more = len(events) == MAX_EVENTS
     # The end is sent last.
     is_news = state != known.told and not has_more
     if not events and not is_news:

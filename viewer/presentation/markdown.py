@@ -11,13 +11,13 @@ TAGS = {"a", "blockquote", "br", "code", "em", "hr", "li", "ol", "p", "pre", "s"
     *("table", "tbody", "td", "th", "thead", "tr"),
 }
 # Hostile Markdown takes a second for so many characters; a longer text is shown as it is written.
-MOST_CHARACTERS = 50_000
+MAX_CHARACTERS = 50_000
 PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough").disable("image")
 
 
 def as_html(text: str) -> SafeString:
     """Return sanitised HTML. HTML in the text is escaped; links send no referrer."""
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         return format_html("<pre>{}</pre>", text)
     html = nh3.clean(
         PARSER.render(text),

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 # Beyond this many words lines are compared, and beyond this many lines nothing is: a page must not wait.
-MOST_TOKENS = 4_000
+MAX_TOKENS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ def difference(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Return the pieces of both texts, in order. Joined, they are the texts again."""
     for split in (TOKENS.findall, _lines):
         old, new = split(before), split(after)
-        if len(old) + len(new) <= MOST_TOKENS:
+        if len(old) + len(new) <= MAX_TOKENS:
             return _compared(old, new)
     return [Piece(before, True)] if before else [], [Piece(after, True)] if after else []
 

@@ -9,8 +9,8 @@ from viewer.engines.entry_points import EntryPoint
 from viewer.projects.import_folders import import_folder
 
 # The walk upwards is bounded: a location may stand anywhere.
-MOST_FOLDERS_UP = 12
-MOST_FOLDERS_UP_FOR_ENVIRONMENT = 3
+MAX_FOLDERS_UP = 12
+MAX_FOLDERS_UP_FOR_ENVIRONMENT = 3
 INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
 
 
@@ -43,7 +43,7 @@ def project_folder(location_path: Path) -> Path:
     Never the location itself: what is in it came with the checkpoints.
     """
     start = location_path.absolute()
-    upwards = [folder for folder in start.parents[:MOST_FOLDERS_UP] if folder.parent != folder]
+    upwards = [folder for folder in start.parents[:MAX_FOLDERS_UP] if folder.parent != folder]
     for marks in (("pyproject.toml",), INTERPRETERS):
         for folder in upwards:
             if any(_is_file(folder / mark) for mark in marks):
@@ -56,7 +56,7 @@ def find_interpreter(folder: Path) -> Path | None:
 
     The link is not followed: behind it stands an interpreter that knows nothing of the environment.
     """
-    for above in (folder, *folder.parents[:MOST_FOLDERS_UP_FOR_ENVIRONMENT]):
+    for above in (folder, *folder.parents[:MAX_FOLDERS_UP_FOR_ENVIRONMENT]):
         for python in (above / name for name in INTERPRETERS):
             can_run = _is_file(python) and os.access(python, os.X_OK)
             if can_run and (above == folder or engine_version(python)):

@@ -23,7 +23,7 @@ register = template.Library()
 register.filter("event_words", trigger_words)
 register.filter("markdown", as_html)
 
-MOST_BRANCH = 20
+MAX_BRANCH = 20
 # As the engine names a fork: only its end tells it from another.
 GENERATED_BRANCH = re.compile(r"fork/\d{8}T\d{6}_")
 
@@ -106,7 +106,7 @@ def since(at: datetime | None, start: datetime | None) -> str:
 @register.filter
 def short_branch(branch: str) -> str:
     """Return at most 20 characters of the name, cut in the middle: ``fork/…a1b2c3``."""
-    if len(branch) <= MOST_BRANCH:
+    if len(branch) <= MAX_BRANCH:
         return branch
     if GENERATED_BRANCH.match(branch):
         return f"fork/…{branch[-6:]}"

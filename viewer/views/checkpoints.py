@@ -26,7 +26,7 @@ from viewer.presentation.run.origin import origin_of
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
 EVENTS_A_PAGE = 100
 # So many characters of outputs are read as Markdown on one page.
-MOST_MARKDOWN = 200_000
+MAX_MARKDOWN = 200_000
 
 
 @viewer_allowed
@@ -87,7 +87,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     contents = engine.contents_of(body)
     # Rendering all of them must not delay the page.
     length = sum(len(output.text) for output in engine.editable(contents).outputs)
-    context["reads_markdown"] &= length <= MOST_MARKDOWN
+    context["reads_markdown"] &= length <= MAX_MARKDOWN
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(engine, context["tab"], checkpoint, contents)}

@@ -22,7 +22,7 @@ from viewer.views.checkpoints import detail_context, selected_checkpoint
 
 FILTERS = ("failed",)
 # So many of the newest are named at the head of a run.
-MOST_GROUPS = 5
+MAX_GROUPS = 5
 
 
 @viewer_allowed
@@ -67,7 +67,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
     context |= {"faults": fault_words(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
-    context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MOST_GROUPS]
+    context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:
             return context | {"view": "graph", "overview": overview_of(run, at)}

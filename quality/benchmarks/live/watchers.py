@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 EVENT = re.compile(r'data-event="(\d+)"')
-MOST_SECONDS = 300
+MAX_SECONDS = 300
 # All has been told.
 NORMAL_CLOSURE = 1000
 
@@ -34,7 +34,7 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
             socket = await opened(address, max((seq for seq, _ in seen), default=0), origin, cookie)
         return seen
 
-    async with asyncio.timeout(MOST_SECONDS):
+    async with asyncio.timeout(MAX_SECONDS):
         all_told = await asyncio.gather(*map(told, pages, opening))
     print(json.dumps([cut_off, all_told]), flush=True)
 
@@ -58,7 +58,7 @@ async def opened(address: str, after: int, origin: str, cookie: str) -> ClientCo
         additional_headers={"Cookie": cookie},
         compression=None,
         max_size=None,
-        open_timeout=MOST_SECONDS,
+        open_timeout=MAX_SECONDS,
     )
 
 

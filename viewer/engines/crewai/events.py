@@ -8,7 +8,7 @@ from pathlib import Path
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.messages.marking import gettext_noop as _
 
-MOST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 CONFIG = Path("state/checkpoint_config.py")
 TYPES = Path("events/types")
 # What the engine calls its list of them.
@@ -132,6 +132,6 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 def _tree(path: Path) -> ast.Module:
     try:
-        return ast.parse(path.read_bytes()[:MOST_BYTES])
+        return ast.parse(path.read_bytes()[:MAX_BYTES])
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])

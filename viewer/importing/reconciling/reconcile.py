@@ -55,7 +55,7 @@ def reconcile(location: Location, read: Sequence[Packed]) -> None:
     """Store what was read, and update the runs that it belongs to or connects. Inside a transaction."""
     affected = _affected(location, read)
     forest = build_forest(_nodes(affected))
-    laid_out = [(lineage, lay_out(lineage.places)) for lineage in forest.lineages]
+    laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest.lineages]
     stored_runs = runs.stored_runs(location, laid_out, affected.members)
     updates = [
         update
@@ -211,7 +211,7 @@ def _lineage_updates(
     lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
 ) -> Iterator[LineageUpdate]:
     """The update of each member of a lineage, parents before children."""
-    for place in lineage.places:
+    for place in lineage.nodes:
         position = positions[place.key]
         parent = members[place.parent] if place.parent is not None else None
         columns = LineageColumns(

@@ -77,12 +77,12 @@ def _stored(
 
 def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
     """The engine's id of the oldest kickoff; without one, the key of the oldest checkpoint."""
-    return (lineage.run_key or f"checkpoint {members[lineage.places[0].key].key}")[:200]
+    return (lineage.run_key or f"checkpoint {members[lineage.nodes[0].key].key}")[:200]
 
 
 def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, tokens: int) -> Summary:
     """The columns of a run that its checkpoints determine."""
-    mine = [members[place.key] for place in lineage.places]
+    mine = [members[place.key] for place in lineage.nodes]
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
         next((member.entity for member in mine if member.entity != "unknown"), "unknown"),
@@ -147,10 +147,10 @@ def _with_own_calls(lineage: Lineage, members: Mapping[str, Member]) -> Iterator
     """The members whose calls no child of theirs repeats."""
     covered = {
         place.parent
-        for place in lineage.places
+        for place in lineage.nodes
         if place.parent is not None and members[place.key].event_count >= members[place.parent].event_count
     }
-    return (members[place.key] for place in lineage.places if place.key not in covered)
+    return (members[place.key] for place in lineage.nodes if place.key not in covered)
 
 
 def _add_calls(calls: dict[bytes, int], event_ids: bytes, added: list[list[int]]) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from viewer.lineage.drawing import Knot
+from viewer.lineage.drawing import GraphNode
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Job, JobEvent, Run
-from viewer.presentation.run.rows import Line
+from viewer.presentation.run.rows import RowView
 
 # The newest of a run.
 MAX_ATTEMPTS = 200
@@ -36,13 +36,13 @@ def attempt_groups(attempts: Attempts, row: Checkpoint, shows_each: bool) -> lis
     return [[job] for job in jobs] if shows_each else [jobs] if jobs else []
 
 
-def attempt_line(parent: Line, jobs: list[Job]) -> Line:
+def attempt_row(parent: RowView, jobs: list[Job]) -> RowView:
     """Return the line of these attempts, above the line of their checkpoint."""
     return replace(parent, attempts=tuple(jobs), selected=False, running=False, failed=True, folded=0)
 
 
-def attempt_knot(parent: Checkpoint, number: int, lane: int, colour: int) -> Knot:
+def attempt_node(parent: Checkpoint, number: int, lane: int, colour: int) -> GraphNode:
     """Return a cross on an extra lane. ``number`` identifies the attempt in its window."""
     at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
     # No row of a run is negative.
-    return Knot(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)
+    return GraphNode(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)

@@ -9,7 +9,7 @@ from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 
 # So many of those that were written last.
-MOST_BRANCHES = 100
+MAX_BRANCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ def branches_of(run: Run) -> list[Branch]:
     """Return the branches of a run, the last written first."""
     colours = branch_colours(run)
     named = run.checkpoints.order_by().values_list("branch")
-    found = named.annotate(count=Count("pk"), last=Max("row")).order_by("-last")[:MOST_BRANCHES]
+    found = named.annotate(count=Count("pk"), last=Max("row")).order_by("-last")[:MAX_BRANCHES]
     return [Branch(name, colours[name], count) for name, count, _ in found]
 
 

@@ -8,7 +8,7 @@ from django.db.models import F
 from viewer.lineage.drawing import Chain, Drawing, collapse, draw_overview
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.triggers import trigger_words
-from viewer.presentation.run.window import knots_of, looks_of
+from viewer.presentation.run.window import nodes_of, run_styles
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ def overview_of(run: Run, at: str) -> Overview:
     rows = list(
         run.checkpoints.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("row")
     )
-    looks = looks_of(run)
-    chains = collapse(knots_of(rows, looks))
+    styles = run_styles(run)
+    chains = collapse(nodes_of(rows, styles))
     drawing = draw_overview(chains)
     by_key = {str(row.pk): row for row in rows}
     chain_of = {chain.keys[-1]: chain for chain in chains}

@@ -16,11 +16,11 @@ from viewer.models import Checkpoint, Job
 from viewer.presentation.run.triggers import is_failure, source_of, written_words
 
 # More tasks than this are one bar, not a bar each.
-MOST_BARS = 12
+MAX_BARS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class RunStyles:
     """The colours and markers of a run's rows."""
 
     colours: dict[str, int]
@@ -38,7 +38,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RowView:
     """One line of the list: a checkpoint and its presentation."""
 
     checkpoint: Checkpoint
@@ -61,25 +61,25 @@ class Line:
     attempts: tuple[Job, ...] = ()
 
 
-def shown_line(row: Checkpoint, looks: Looks, at: str, count: int) -> Line:
+def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView:
     """How a row is shown, which carries its parent's branch, where ``count`` rows are folded into its line.
 
     ``at`` is the checkpoint that is selected.
     """
-    running, total = row.pk in looks.running, row.total
+    running, total = row.pk in styles.running, row.total
     why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
-    return Line(
+    return RowView(
         checkpoint=row,
-        colour=looks.colours.get(row.branch, 0),
-        words=looks.edited.get(row.pk) or why,
-        subject="" if row.pk in looks.edited else row.subject,
+        colour=styles.colours.get(row.branch, 0),
+        words=styles.edited.get(row.pk) or why,
+        subject="" if row.pk in styles.edited else row.subject,
         failed=is_failure(row.trigger),
         running=running,
         selected=row.checkpoint_id == at,
         progress="" if total == 0 else row.progress,
         moment=_moment(row.created_at) if row.created_at else None,
         # Full bars alone would say that nothing is left to do.
-        bars=() if total is None else bars_of(row.units_done, total, running) if total <= MOST_BARS else None,
+        bars=() if total is None else bars_of(row.units_done, total, running) if total <= MAX_BARS else None,
         source="" if row.step is None else source_of(row.trigger),
         folded=count if count > 1 else 0,
     )

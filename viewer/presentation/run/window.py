@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F, Max, Q, QuerySet
 
-from viewer.lineage.drawing import Drawing, Knot, draw_dots, draw_window, lane_columns
+from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_knot, attempt_line, attempts_of
+from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_node, attempt_row, attempts_of
 from viewer.presentation.run.branches import line_of
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.folding import folded
-from viewer.presentation.run.rows import Line, Looks, shown_line
+from viewer.presentation.run.rows import RowView, RunStyles, row_view
 from viewer.presentation.run.triggers import failure_suffixes, shape_of
 
 ROWS = 120
 # A page that follows a growing run asks for its window again, which may have become this long.
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 # A selection further down is shown with so many newer rows above it.
 ROWS_ABOVE_SELECTION = 40
 
@@ -42,7 +42,7 @@ class Wanted:
 class Window:
     """The rows of a page. ``top`` is None for the newest; ``newer`` and ``older`` start the next windows."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[RowView, ...]
     drawing: Drawing
     columns: int
     top: int | None
@@ -65,20 +65,20 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
     if wanted.bottom is not None:
         rows = rows.filter(row__gte=wanted.bottom)
-    most = ROWS if wanted.bottom is None else MOST_ROWS
+    most = ROWS if wanted.bottom is None else MAX_ROWS
     found = list(_with_parents(rows)[: most + 1])
     shown = found[:most]
-    looks = looks_of(run)
+    styles = run_styles(run)
     # Asked for again with its bottom, a window keeps the link that stands below it.
     more = len(found) > most
     passing = _passing(run, top, wanted)
     attempts = attempts_of(run)
     at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at, attempts)
-    lines, knots = _lines(run, at_once, attempts, looks, wanted)
+    lines, nodes = _lines(run, at_once, attempts, styles, wanted)
     lanes = run.lane_count + any(line.attempts for line in lines)
     return Window(
         lines=lines,
-        drawing=_drawing(knots, passing, looks, wanted, lanes),
+        drawing=_drawing(nodes, passing, styles, wanted, lanes),
         columns=lane_columns(lanes),
         top=top,
         bottom=shown[-1].row if shown else 0,
@@ -89,19 +89,19 @@ def window_of(run: Run, wanted: Wanted) -> Window:
 
 
 def _lines(
-    run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, looks: Looks, wanted: Wanted
-) -> tuple[tuple[Line, ...], list[Knot]]:
+    run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, styles: RunStyles, wanted: Wanted
+) -> tuple[tuple[RowView, ...], list[GraphNode]]:
     """Return the lines of a window and their nodes, with failed attempts above their checkpoint."""
-    lines: list[Line] = []
-    knots: list[Knot] = []
+    lines: list[RowView] = []
+    nodes: list[GraphNode] = []
     for rows in at_once:
-        line = shown_line(rows[0], looks, wanted.at, len(rows))
+        line = row_view(rows[0], styles, wanted.at, len(rows))
         for jobs in attempt_groups(attempts, rows[0], wanted.attempts):
-            lines.append(attempt_line(line, jobs))
-            knots.append(attempt_knot(rows[0], len(knots), run.lane_count, line.colour))
+            lines.append(attempt_row(line, jobs))
+            nodes.append(attempt_node(rows[0], len(nodes), run.lane_count, line.colour))
         lines.append(line)
-        knots.append(_knot_of(rows, looks))
-    return tuple(lines), knots
+        nodes.append(_node_of(rows, styles))
+    return tuple(lines), nodes
 
 
 def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
@@ -113,13 +113,13 @@ def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
     return rows
 
 
-def looks_of(run: Run) -> Looks:
+def run_styles(run: Run) -> RunStyles:
     """Return the colours and markers of a run's rows."""
     # A job that waits for its start writes nothing yet.
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
-    return Looks(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
+    return RunStyles(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
 
 
 def failed() -> Q:
@@ -127,19 +127,19 @@ def failed() -> Q:
     return Q(*(("trigger__endswith", ending) for ending in failure_suffixes()), _connector=Q.OR)
 
 
-def knots_of(rows: Iterable[Checkpoint], looks: Looks) -> list[Knot]:
+def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
     """The rows as the drawing wants them. They carry their parents' places (``_with_parents``)."""
     return [
-        Knot(
+        GraphNode(
             key=str(row.pk),
             row=row.row,
             lane=row.lane,
-            colour=looks.colours.get(row.branch, 0),
-            shape="edit" if row.pk in looks.edited else shape_of(row.trigger),
+            colour=styles.colours.get(row.branch, 0),
+            shape="edit" if row.pk in styles.edited else shape_of(row.trigger),
             edge=Edge(row.parent_link),
             parent_row=row.parent_row,  # type: ignore[attr-defined]
             parent_lane=row.parent_lane,  # type: ignore[attr-defined]
-            running=row.pk in looks.running,
+            running=row.pk in styles.running,
         )
         for row in rows
     ]
@@ -170,17 +170,17 @@ def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
 
 
 def _drawing(
-    knots: Sequence[Knot], passing: Sequence[Checkpoint], looks: Looks, wanted: Wanted, lanes: int
+    nodes: Sequence[GraphNode], passing: Sequence[Checkpoint], styles: RunStyles, wanted: Wanted, lanes: int
 ) -> Drawing:
     if wanted.only:
-        return draw_dots(knots, lanes)
-    return draw_window(knots, knots_of(passing, looks), lanes)
+        return draw_dots(nodes, lanes)
+    return draw_window(nodes, nodes_of(passing, styles), lanes)
 
 
-def _knot_of(rows: list[Checkpoint], looks: Looks) -> Knot:
+def _node_of(rows: list[Checkpoint], styles: RunStyles) -> GraphNode:
     """Return a row's node; a folded group has the parent of its oldest row."""
-    (newest,) = knots_of(rows[:1], looks)
+    (newest,) = nodes_of(rows[:1], styles)
     if len(rows) == 1:
         return newest
-    (oldest,) = knots_of(rows[-1:], looks)
+    (oldest,) = nodes_of(rows[-1:], styles)
     return replace(newest, shape="fold", parent_row=oldest.parent_row, parent_lane=oldest.parent_lane)

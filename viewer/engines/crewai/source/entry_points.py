@@ -22,12 +22,12 @@ from viewer.engines.crewai.source.definitions import (
 from viewer.engines.entry_points import EntryPoint
 
 # Bounds of the reading: a project's folder may be anything.
-MOST_FILES = 400
-MOST_FOLDERS = 2_000
-MOST_DEPTH = 6
-MOST_BYTES = 256 * 1024
-MOST_BYTES_ALTOGETHER = 4 * 1024 * 1024
-MOST_ENTRY_POINTS = 50
+MAX_FILES = 400
+MAX_FOLDERS = 2_000
+MAX_DEPTH = 6
+MAX_BYTES = 256 * 1024
+MAX_BYTES_ALTOGETHER = 4 * 1024 * 1024
+MAX_ENTRY_POINTS = 50
 MAX_DEFINITIONS = 100
 NO_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "tests", "test", "docs"}
 MODULE_AND_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -46,7 +46,7 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     }
     kind = _table(settings, "tool", "crewai").get("type")
     found.sort(key=lambda point: (point.kind != kind, point.name.split(".")[0].split(":")[0] not in packages))
-    return tuple(found[:MOST_ENTRY_POINTS])
+    return tuple(found[:MAX_ENTRY_POINTS])
 
 
 def title_of(entry_point: str) -> str:
@@ -63,8 +63,8 @@ def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
     """The crews and flows that files declare, the one that the project's settings name first."""
     named = _table(settings, "tool", "crewai").get("definition")
     found = [str(Path(named))] if isinstance(named, str) else []
-    bytes_left = MOST_BYTES_ALTOGETHER
-    for path in islice(_files(folder, (*JSON_SUFFIXES, *YAML_SUFFIXES)), MOST_FILES):
+    bytes_left = MAX_BYTES_ALTOGETHER
+    for path in islice(_files(folder, (*JSON_SUFFIXES, *YAML_SUFFIXES)), MAX_FILES):
         bytes_left -= _size(path)
         if bytes_left >= 0 and may_be_definition(path):
             found.append(path.relative_to(folder).as_posix())
@@ -116,7 +116,7 @@ def _kinds_of(folder: Path, entry_point: str) -> set[str]:
         return set()
     for root in (folder, folder / "src"):
         for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
-            module = _read_module(folder, path) if 0 < _size(path) <= MOST_BYTES else None
+            module = _read_module(folder, path) if 0 < _size(path) <= MAX_BYTES else None
             if module is not None:
                 points = _entry_points_of(module, _flow_classes([module]))
                 return {point.kind for point in points if point.name == entry_point}
@@ -190,10 +190,10 @@ def _made(module: _Module, node: ast.expr, flows: set[str]) -> str:
 
 def _source_files(folder: Path) -> Iterator[Path]:
     """The project's Python files, bounded."""
-    files_left, bytes_left = MOST_FILES, MOST_BYTES_ALTOGETHER
+    files_left, bytes_left = MAX_FILES, MAX_BYTES_ALTOGETHER
     for path in _files(folder, (".py",)):
         size = _size(path)
-        if not 0 < size <= MOST_BYTES:
+        if not 0 < size <= MAX_BYTES:
             continue
         files_left, bytes_left = files_left - 1, bytes_left - size
         if files_left < 0 or bytes_left < 0:
@@ -203,11 +203,9 @@ def _source_files(folder: Path) -> Iterator[Path]:
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """The project's files of these names, environments and hidden folders left out, no link followed."""
-    for current, folders, files in islice(os.walk(folder), MOST_FOLDERS):
+    for current, folders, files in islice(os.walk(folder), MAX_FOLDERS):
         depth = len(Path(current).relative_to(folder).parts)
-        folders[:] = sorted(
-            name for name in folders if depth < MOST_DEPTH and _may_hold_source(current, name)
-        )
+        folders[:] = sorted(name for name in folders if depth < MAX_DEPTH and _may_hold_source(current, name))
         yield from (Path(current) / name for name in sorted(files) if name.endswith(suffixes))
 
 
@@ -253,7 +251,7 @@ def _read_module(folder: Path, path: Path) -> _Module | None:
 def _project_settings(folder: Path) -> dict[str, Any]:
     try:
         with open(folder / "pyproject.toml", "rb") as file:
-            return tomllib.loads(file.read(MOST_BYTES).decode())
+            return tomllib.loads(file.read(MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return {}
 

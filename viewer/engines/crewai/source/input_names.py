@@ -19,9 +19,9 @@ from viewer.engines.crewai.source.definitions import (
 from viewer.engines.entry_points import InputName
 
 # Bounds of the reading: a project's folder may be anything.
-MOST_BYTES = 256 * 1024
-MOST_FILES = 60
-MOST_NAMES = 60
+MAX_BYTES = 256 * 1024
+MAX_FILES = 60
+MAX_NAMES = 60
 # What the engine puts inputs into.
 TEXTS = {"description", "expected_output", "role", "goal", "backstory"}
 # What a declared flow's expressions read.
@@ -54,7 +54,7 @@ def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName,
             found = [InputName(name) for name in _of_crew(sources)]
     # A class's own field counts, and not its parent's; a flow's id is no input.
     named = {one.name: one for one in found if one.name != "id"}
-    return tuple(named.values())[:MOST_NAMES]
+    return tuple(named.values())[:MAX_NAMES]
 
 
 def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName]:
@@ -225,7 +225,7 @@ def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
 def _yaml_files(folder: Path) -> Iterator[Path]:
     """YAML beside the module, and where the engine's own layout has it: in ``config``."""
     found = (path for place in (folder, folder / "config") for path in sorted(place.glob("*.y*ml")))
-    yield from islice(found, MOST_FILES)
+    yield from islice(found, MAX_FILES)
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 def _text(path: Path) -> str:
     """An ordinary file's text; empty for a link, for what is too large, and for what is no text."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
             return ""
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):

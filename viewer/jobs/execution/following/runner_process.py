@@ -7,7 +7,7 @@ import socket
 import subprocess
 from typing import Any, Protocol
 
-MOST_MESSAGE_BYTES = 64 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024
 
 
 class RunnerProcess(Protocol):
@@ -67,5 +67,5 @@ class PrewarmedRunner:
 def receive(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
     """One message, empty if the connection is closed. Raises OSError, such as TimeoutError."""
     connection.settimeout(timeout)
-    data = connection.recv(MOST_MESSAGE_BYTES)
+    data = connection.recv(MAX_MESSAGE_BYTES)
     return dict(json.loads(data)) if data else {}
