@@ -85,8 +85,8 @@ def test_guessing_one_accounts_password_from_everywhere_is_limited(ada: User, cl
 def test_a_link_is_never_kept_from_working_by_failures_elsewhere(ada: User, clock: Clock) -> None:
     link = login_link(ada)
     forged = link.replace("sesame=", "sesame=A")
-    for number in range(300):
-        by_password("wrong", f"198.51.100.{number % 250}")
+    for number in range(100):
+        by_password("wrong", f"198.51.100.{number}")
         by_link(forged, ELSEWHERE)
     assert by_link(forged, ELSEWHERE) == 429
     assert by_link(link, HERE) == 302
@@ -94,7 +94,7 @@ def test_a_link_is_never_kept_from_working_by_failures_elsewhere(ada: User, cloc
 
 def test_a_link_works_again_soon_where_failures_came_from_the_same_address(ada: User, clock: Clock) -> None:
     link = login_link(ada)
-    for _ in range(500):
+    for _ in range(100):
         by_link(link.replace("sesame=", "sesame=A"))
     assert by_link(link) == 429
     clock.now += BUDGETS["address"].seconds
