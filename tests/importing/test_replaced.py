@@ -3,6 +3,8 @@
 import os
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -147,10 +149,9 @@ def test_a_write_target_can_be_created_again_but_not_replaced(roots: Path) -> No
         open_write_target(place, project)
 
 
-def test_a_link_that_appears_during_an_import_is_not_followed(roots: Path) -> None:
-    location = added(roots)
-    parent, away = roots / "project/1.15.30", roots / "project/away"
-    outside = roots.parent / "outside/1.15.30"
+@contextmanager
+def flipped(parent: Path, away: Path, outside: Path) -> Iterator[None]:
+    """Within the block, another thread replaces a folder by a link and back, again and again."""
     is_over = threading.Event()
 
     def flip() -> None:
@@ -168,8 +169,19 @@ def test_a_link_that_appears_during_an_import_is_not_followed(roots: Path) -> No
 
     flipping = threading.Thread(target=flip)
     flipping.start()
-    outcomes: set[str] = set()
     try:
+        yield
+    finally:
+        is_over.set()
+        flipping.join()
+
+
+def test_a_link_that_appears_during_an_import_is_not_followed(roots: Path) -> None:
+    location = added(roots)
+    parent, away = roots / "project/1.15.30", roots / "project/away"
+    outside = roots.parent / "outside/1.15.30"
+    outcomes: set[str] = set()
+    with flipped(parent, away, outside):
         for _ in range(2_000):
             if len(outcomes) > 2 and "None" in outcomes:
                 break
@@ -180,9 +192,6 @@ def test_a_link_that_appears_during_an_import_is_not_followed(roots: Path) -> No
                 except OSError:
                     continue
             outcomes.add(str(import_location(location).read_error))
-    finally:
-        is_over.set()
-        flipping.join()
     assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
     assert not location.problems.filter(source_key__contains=SECRET).exists()
     assert not location.checkpoints.exclude(state="present").exists()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from viewer.jobs.execution.starting.environment import MARKER
-from viewer.models import Job, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILDREN = Path(__file__).resolve().parent / "fake_runners"
@@ -45,6 +45,21 @@ def location(transactional_db: None, tmp_path: Path, project: Project) -> Locati
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     return Location.objects.create(path=str(folder), store_kind=Location.StoreKind.JSON, project=project)
+
+
+@pytest.fixture
+def checkpoint(location: Location) -> Checkpoint:
+    """A checkpoint of a crew, as a row. Its location holds no file of it."""
+    run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article")
+    return Checkpoint.objects.create(
+        location=location,
+        run=run,
+        source_key="main/20261121T001329_8069945e_p-none.json",
+        fingerprint="1",
+        checkpoint_id="20261121T001329_8069945e",
+        branch="main",
+        entity="crew",
+    )
 
 
 @pytest.fixture

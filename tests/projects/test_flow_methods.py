@@ -25,10 +25,7 @@ def test_a_loop_is_read_with_its_routes() -> None:
     )
 
 
-def test_conditions_aliases_and_enumerations_are_read(tmp_path: Path) -> None:
-    found = methods_of(
-        tmp_path,
-        """
+CONDITIONS = """
 from enum import Enum
 from crewai.flow.flow import Flow, and_, listen as on, or_, router, start
 class Way(str, Enum):
@@ -59,8 +56,11 @@ class A(Base):
     @human_feedback(message="?", emit=["ok", "again"])
     def ask(self): ...
     def helper(self): ...
-""",
-    )
+"""
+
+
+def test_conditions_aliases_and_enumerations_are_read(tmp_path: Path) -> None:
+    found = methods_of(tmp_path, CONDITIONS)
     assert list(found) == ["begin", "both", "turn", "go", "other", "told", "free", "ask"]
     assert found["both"].listens_to == Condition(("begin", Condition(("x", "stop"))), needs_all=True)
     assert found["go"].listens_to == Condition(("left",))

@@ -99,20 +99,22 @@ def _jobs(apps: Any, project: Any) -> None:
         )
 
 
+PLAN = [
+    {
+        "unit": "one",
+        "position": 1,
+        "title": "Collect the facts",
+        "agent": "Reporter",
+        "action": "kept",
+        "reason": "finished",
+        "stale": [],
+    }
+]
+
+
 def _job(apps: Any, project: Any, number: int, status: str, **values: Any) -> Any:
     checkpoint = _checkpoint(apps)
     has_started, has_ended = status != "queued", number > 3
-    plan = [
-        {
-            "unit": "one",
-            "position": 1,
-            "title": "Collect the facts",
-            "agent": "Reporter",
-            "action": "kept",
-            "reason": "finished",
-            "stale": [],
-        }
-    ]
     request = {
         "kind": "fork",
         "branch": f"what-if-{number}",
@@ -129,7 +131,7 @@ def _job(apps: Any, project: Any, number: int, status: str, **values: Any) -> An
         project=project,
         branch=f"what-if-{number}",
         request=request,
-        plan=plan,
+        plan=PLAN,
         status=status,
         created_at=AT + timedelta(minutes=number),
         started_at=AT + timedelta(minutes=number) if has_started else None,

@@ -1,6 +1,7 @@
 """What can be read at each width, from a phone to a large screen, in both themes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -110,29 +111,23 @@ def test_every_row_says_what_it_is(open_page: Open, run: Run, width: int, theme:
 @pytest.fixture
 def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
     """The address of each screen, with something long on each of them."""
-    job = Job.objects.create(
-        kind=Job.Kind.FORK,
-        location=location,
-        project=location.project,
-        run=checkpoint.run,
-        checkpoint=checkpoint,
-        branch=LONG * 3,
-        status=Job.Status.RUNNING,
-        started_at=timezone.now(),
-        plan=[{"unit": "a", "title": SUBJECT, "agent": "Researcher", "action": "runs"}],
-    )
-    failed = Job.objects.create(
-        kind=Job.Kind.FORK,
-        location=location,
-        project=location.project,
-        run=checkpoint.run,
-        checkpoint=checkpoint,
-        branch=LONG,
-        status=Job.Status.FAILED,
-        ended_at=timezone.now(),
-        error="RuntimeError: " + "x" * 300,
-        traceback="Traceback " + "y" * 300,
-    )
+
+    def made(branch: str, status: Job.Status, **values: Any) -> Job:
+        return Job.objects.create(
+            kind=Job.Kind.FORK,
+            location=location,
+            project=location.project,
+            run=checkpoint.run,
+            checkpoint=checkpoint,
+            branch=branch,
+            status=status,
+            **values,
+        )
+
+    plan = [{"unit": "a", "title": SUBJECT, "agent": "Researcher", "action": "runs"}]
+    job = made(LONG * 3, Job.Status.RUNNING, started_at=timezone.now(), plan=plan)
+    error, traceback = "RuntimeError: " + "x" * 300, "Traceback " + "y" * 300
+    failed = made(LONG, Job.Status.FAILED, ended_at=timezone.now(), error=error, traceback=traceback)
     Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which of them? " * 30)
     return {
         "locations": reverse("locations"),

@@ -16,17 +16,9 @@ from tests.jobs.conftest import ROOT
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
 from viewer.launching.sweep import Planned, start_variations
-from viewer.models import Checkpoint, Job, Location, Project, Run, Sweep
+from viewer.models import Checkpoint, Job, Project, Sweep
 
 ROUNDS, AT_ONCE = 60, 8
-
-
-@pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    run = Run.objects.create(location=location, key="kickoff", entity="crew")
-    return Checkpoint.objects.create(
-        location=location, run=run, source_key="a", checkpoint_id="a", branch="main", entity="crew"
-    )
 
 
 def started(checkpoint: Checkpoint, kind: Job.Kind, branch: str) -> str:

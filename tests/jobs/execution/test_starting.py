@@ -16,7 +16,7 @@ from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.queue.tasks import run_job
 from viewer.jobs.workers import worker_is_up
 from viewer.launching.enqueue import run_here, start_job
-from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.models import Checkpoint, Job, Project
 
 CLAIM = """
 import sys, django
@@ -37,20 +37,6 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 """
-
-
-@pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article")
-    return Checkpoint.objects.create(
-        location=location,
-        run=run,
-        source_key="main/20261121T001329_8069945e_p-none.json",
-        fingerprint="1",
-        checkpoint_id="20261121T001329_8069945e",
-        branch="main",
-        entity="crew",
-    )
 
 
 def ask(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:

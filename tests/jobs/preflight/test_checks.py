@@ -17,23 +17,19 @@ from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.preflight.run import run_check
 from viewer.jobs.spool import REQUEST
 from viewer.jobs.storage import storage_of
-from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
+from viewer.models import Checkpoint, PreflightCheck, Project
 
 KEY = "sk-canary0123456789abcdefghij"
 
 
-@pytest.fixture
-def checkpoint(location: Location, project: Project, settings: Settings) -> Checkpoint:
-    """One whose look is made by a tiny child, with a key in the project's environment."""
+@pytest.fixture(autouse=True)
+def tiny_runner(project: Project, settings: Settings) -> None:
+    """A tiny runner makes the checks, with a key in the project's environment."""
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
     file = Path(project.folder) / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     project.environment_file = str(file)
     project.save()
-    run = Run.objects.create(location=location, key="r", entity="crew", name="news")
-    return Checkpoint.objects.create(
-        location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
-    )
 
 
 def ended(look: PreflightCheck) -> PreflightCheck:
@@ -195,7 +191,7 @@ def test_a_check_whose_runner_fails_says_why(
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
     look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert look.status == PreflightCheck.Status.FAILED
-    assert "exit status 3" in str(look.error)
+    assert "exited with status 3" in str(look.error)
 
 
 def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: Project) -> None:

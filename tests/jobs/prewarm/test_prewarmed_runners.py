@@ -80,7 +80,7 @@ def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, w
     job = make_job("exits.py")
     wait_warm()
     carried(job)
-    assert (job.status, "exit status 3" in str(job.error)) == ("failed", True)
+    assert (job.status, "exited with status 3" in str(job.error)) == ("failed", True)
     assert job.log_end == "about to leave\n"
 
 

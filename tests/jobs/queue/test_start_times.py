@@ -9,7 +9,6 @@ from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from tests.jobs.execution.test_starting import checkpoint  # noqa: F401
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.queue.scheduling import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
@@ -128,7 +127,7 @@ def test_jobs_wait_for_a_slot_of_a_full_worker(make_job: MakeJob, start_worker: 
     assert wait.words == "for a free slot: 4 of 4 are busy"
 
 
-def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -> None:  # noqa: F811
+def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -> None:
     request = {
         "inputs": {"topic": "a private matter"},
         "outputs": {"task-1": {"text": "mine"}},

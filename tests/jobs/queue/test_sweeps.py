@@ -9,16 +9,10 @@ from django_tasks_db.models import DBTaskResult
 from viewer.jobs.queue.scheduling import requeue_missing
 from viewer.launching.options import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
-from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run, Sweep
+from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.waiting import wait_of
 
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
-
-
-@pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    run = Run.objects.create(location=location, uid=uuid.uuid4())
-    return Checkpoint.objects.create(location=location, run=run, source_key="one", checkpoint_id="one")
 
 
 def offered() -> list[str]:

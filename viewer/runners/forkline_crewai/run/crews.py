@@ -37,15 +37,7 @@ def prepare(
             components.of_restored_crew(saved, events, tools.may_import), request, reporter
         )
     crew = project_crew(saved, request, reporter) if live else state.root[0]
-    crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
-    for agent in crew.agents:
-        agent.checkpoint = None  # the crew's settings hold for all
-    # Without it the engine would start from the beginning.
-    crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
-    crew.checkpoint_inputs = _inputs(saved, events) or None
-    crew.stream = False
-    if any(task.output for task in crew.tasks):
-        crew.planning = False  # the tasks' texts contain the plan already
+    _set_up(crew, saved, events, request)
     restoring.attach(state, crew)
     crew._restore_runtime()
     models.choose_for_crew(crew, saved, request)
@@ -64,6 +56,19 @@ def prepare(
     kickoff_hooks.adapt(crew, request, reporter)
     cache_warmup.before_first_task(crew, request, reporter)
     return crew
+
+
+def _set_up(crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request) -> None:
+    """Have the crew continue from the checkpoint, and write its own."""
+    crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
+    for agent in crew.agents:
+        agent.checkpoint = None  # the crew's settings hold for all
+    # Without it the engine would start from the beginning.
+    crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+    crew.checkpoint_inputs = _inputs(saved, events) or None
+    crew.stream = False
+    if any(task.output for task in crew.tasks):
+        crew.planning = False  # the tasks' texts contain the plan already
 
 
 def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
