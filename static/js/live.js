@@ -51,12 +51,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (hasEnded() && event.detail.elt.matches('[hx-trigger*="every"], [hx-trigger*="location-changed"]')) event.preventDefault();
 });
 
-// A part that follows its location fetches itself again. What changes meanwhile is told when it is there.
+// A part that follows its location fetches itself again. Changes are dispatched once it has loaded.
 const FETCHED_AGAIN = '[hx-trigger*="location-changed"]';
 const SETTLED_MILLISECONDS = 60;
 const RETRY_MILLISECONDS = 1000;
 const fetching = new Set();
-let told = shownState();
+let knownState = shownState();
 
 /** What the page knows of its location: how often it changed, and how many of its jobs have ended. */
 function shownState() {
@@ -64,10 +64,10 @@ function shownState() {
   return `${revision} ${ended}`;
 }
 
-function tellOfChanges() {
+function dispatchChanges() {
   const latest = shownState();
-  if (latest === told || fetching.size) return;
-  told = latest;
+  if (latest === knownState || fetching.size) return;
+  knownState = latest;
   document.body.dispatchEvent(new CustomEvent("location-changed"));
 }
 
@@ -90,7 +90,7 @@ showTitle();
 
 document.addEventListener("htmx:wsAfterMessage", () => {
   showTitle();
-  tellOfChanges();
+  dispatchChanges();
   keepEndInView();
 });
 document.addEventListener("htmx:beforeRequest", ({ detail }) => {
@@ -99,11 +99,11 @@ document.addEventListener("htmx:beforeRequest", ({ detail }) => {
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
   // What could not be fetched, as while the server starts again, is asked for once more.
   if (fetching.has(detail.xhr) && !detail.successful) {
-    told = "";
-    setTimeout(tellOfChanges, RETRY_MILLISECONDS);
+    knownState = "";
+    setTimeout(dispatchChanges, RETRY_MILLISECONDS);
   }
   // htmx listens on what it has put in place a moment later.
-  setTimeout(() => fetching.delete(detail.xhr) && tellOfChanges(), SETTLED_MILLISECONDS);
+  setTimeout(() => fetching.delete(detail.xhr) && dispatchChanges(), SETTLED_MILLISECONDS);
 });
 
 // A list of events that was read to its end stays at its end.

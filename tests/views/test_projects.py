@@ -191,7 +191,7 @@ def test_a_project_that_stands_elsewhere_shows_what_its_own_source_defines(
     client.post(page, filled(folder, entry_points=[], other_entry_points="crew:build"))
     text = client.get(page).content.decode()
     assert TICKED in text
-    assert "No flow or crew was found" not in text
+    assert "No entry point was found" not in text
 
 
 def test_script_in_a_path_is_escaped(client: Client, page: str, folder: Path) -> None:

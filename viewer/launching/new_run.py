@@ -1,4 +1,4 @@
-"""Starts a run from its beginning: a crew, a flow or an agent of a project."""
+"""Starts new runs of a project's entry points."""
 
 from dataclasses import dataclass
 

@@ -48,7 +48,7 @@ class LaunchRequest:
     checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
     options: LaunchOptions = field(default_factory=LaunchOptions)
     accepted: Accepted = field(default_factory=Accepted)
-    # Which of the project's tasks and agents the saved ones are, by the saved one's id.
+    # The matches of stored components in the project, by the stored one's id.
     answers: Mapping[str, str] = field(default_factory=dict)
     key: UUID = field(default_factory=uuid4)
     requested_by: AbstractBaseUser | None = None
@@ -103,7 +103,7 @@ class ResumeRequest(ForkRequest):
 class Dimension:
     """One thing that the forks of a sweep differ in, with a value for each.
 
-    ``group`` is input, state, output or model; ``key`` is the name, task or role in it. The value None of
+    ``group`` is input, state, output or model; ``key`` is the name, unit or role in it. The value None of
     an output is the stored one.
     """
 

@@ -1,6 +1,6 @@
 """Updates for an open page of a job: its own partials, with each event once and in order.
 
-Pages that know the same are told the same next. So a message is made once, for as many as watch the job.
+Pages in the same state receive the same message, which is rendered once.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class JobFeed:
     progress: Progress = field(default_factory=Progress)
     timeline: Timeline = field(default_factory=Timeline)
     # The last state that was sent.
-    told: tuple[Any, ...] | None = None
+    sent_state: tuple[Any, ...] | None = None
     has_begun: bool = False
     # The last message was full, or cached for another page: more may follow.
     has_more: bool = False
@@ -47,7 +47,7 @@ class JobFeed:
     @property
     def has_ended(self) -> bool:
         """Whether everything was sent and nothing follows."""
-        return self.told is not None and self.told[0] in Job.ENDED
+        return self.sent_state is not None and self.sent_state[0] in Job.ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ def next_message(feed: JobFeed) -> str | None:
     if not feed.has_begun:
         begin(feed)
     state, last = present[:-1], present[-1] or 0
-    if state == feed.told and last <= feed.progress.seq:
+    if state == feed.sent_state and last <= feed.progress.seq:
         return None
     page = (feed.pk, feed.whole, feed.can_run, get_language())
-    known = (*page, feed.progress.seq, repr(feed.told), repr(state))
+    known = (*page, feed.progress.seq, repr(feed.sent_state), repr(state))
     with _making:
         made = _made.get(known) or make(feed)
         if made is None:
@@ -116,7 +116,7 @@ def next_message(feed: JobFeed) -> str | None:
         while len(_made) > MAX_MADE:
             del _made[next(iter(_made))]
     feed.progress, feed.timeline = made.feed.progress, made.feed.timeline
-    feed.told, feed.has_more = made.feed.told, made.feed.has_more or made.feed.progress.seq < last
+    feed.sent_state, feed.has_more = made.feed.sent_state, made.feed.has_more or made.feed.progress.seq < last
     return made.message
 
 
@@ -130,7 +130,7 @@ def make(known: JobFeed) -> Made | None:
     state = tuple(getattr(job, name) for name in STATE)
     has_more = len(events) == MAX_EVENTS
     # The end is sent last.
-    is_news = state != known.told and not has_more
+    is_news = state != known.sent_state and not has_more
     if not events and not is_news:
         return None
     timeline = replace(known.timeline, rows=[])
@@ -142,7 +142,7 @@ def make(known: JobFeed) -> Made | None:
     moving = ("steps", *(f"{subject}_" for subject in unit_subjects()))
     moved = is_news or any(event.kind.startswith(moving) or event.kind in ASKING for event in events)
     if is_news:
-        feed.told = state
+        feed.sent_state = state
         if job.has_ended:
             halt(feed.progress, job.status == Job.Status.FAILED)
     context = {

@@ -19,7 +19,7 @@ class LocationFeed:
     # Whether the user may cancel them.
     can_run: bool = False
     # The last revision and number of ended jobs that were sent.
-    told: tuple[int, int] | None = None
+    sent_state: tuple[int, int] | None = None
 
 
 def feed_for(uid: UUID, shown: Collection[str], *, can_run: bool = False) -> LocationFeed:
@@ -35,9 +35,9 @@ def next_message(feed: LocationFeed) -> str | None:
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     new = [job for job in unfinished.order_by("created_at") if str(job.pk) not in feed.jobs]
     ended = Job.objects.ended().filter(location=location).count()
-    if (location.revision, ended) == feed.told and not new:
+    if (location.revision, ended) == feed.sent_state and not new:
         return None
-    feed.told = (location.revision, ended)
+    feed.sent_state = (location.revision, ended)
     feed.jobs |= {str(job.pk) for job in new}
     context = {
         "location": location,

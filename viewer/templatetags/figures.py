@@ -56,7 +56,7 @@ def short_size(value: int) -> str:
 @register.filter
 @lru_cache(maxsize=1000)
 def bar_marks(bars: tuple[str, ...]) -> SafeString:
-    """Return a bar for each task of a line. Cached: a page has hundreds, and few differ."""
+    """Return a bar for each unit of a row. Cached: a page has hundreds, and few differ."""
     return format_html_join("", '<i class="bar {}"></i>', ((bar,) for bar in bars))
 
 

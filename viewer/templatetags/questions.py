@@ -26,7 +26,7 @@ def html_mark(question: Question) -> str:
 
 @register.filter
 def asker(question: Question) -> str:
-    """Return who asks: a task and its agent, a flow's method, or the run."""
+    """Return who asks: a unit and its agent, or the run."""
     about = question.context
     words = ""
     if about.get("position"):
@@ -41,9 +41,9 @@ def asker(question: Question) -> str:
 def answer_hint(question: Question) -> str:
     """Return what the person who answers should do, as a sentence."""
     if question.kind == Question.Kind.HUMAN_INPUT:
-        return _("Review the output. Describe what to improve and the task runs again, or accept it.")
+        return _("Review the output. Describe what to improve to have it redone, or accept it.")
     if question.kind == Question.Kind.FLOW_INPUT:
-        return _("The flow asks for text input.")
+        return _("The run asks for text input.")
     if question.kind == Question.Kind.PROGRAM_INPUT:
         return _("The program waits for a line of input, as in a terminal.")
     if question.choices:

@@ -119,16 +119,16 @@ def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents:
 
 def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
     """Return one page of the timeline, by default without internal events."""
-    told = [event for event in events if not event.is_internal]
+    external = [event for event in events if not event.is_internal]
     shows_internal = request.GET.get("internal") == "1"
-    shown = list(events) if shows_internal else told
+    shown = list(events) if shows_internal else external
     first = number_in(request.GET.get("event", "")) or 0
     return {
         "events": shown[first : first + EVENTS_A_PAGE],
         "began_at": events[0].at if events else None,
         "earlier": max(first - EVENTS_A_PAGE, 0) if first else None,
         "later": first + EVENTS_A_PAGE if first + EVENTS_A_PAGE < len(shown) else None,
-        "internal_count": len(events) - len(told),
+        "internal_count": len(events) - len(external),
         "shows_internal": shows_internal,
         "event_total": len(shown),
     }

@@ -15,7 +15,7 @@ from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
 
-# The answer that a saved task or agent is no longer in the project (see Options in spool.py).
+# The answer that a stored component is no longer in the project (see Options in spool.py).
 GONE = "-"
 MAX_NAME = 120
 
@@ -33,7 +33,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Question:
-    """Which of the project's tasks or agents a saved one is. ``error`` is set until it is answered."""
+    """The match of a stored component in the project. ``error`` is set until it is answered."""
 
     kind: str
     saved: str
@@ -231,7 +231,7 @@ def _choice(kind: str, value: str, title: str) -> str:
 
 
 def _refuse_repeated_answers(questions: Sequence[Question]) -> None:
-    """A task or agent of the project can be the answer to one question only."""
+    """A component of the project can be the answer to one question only."""
     given = [(one.kind, one.answer) for one in questions]
     for one in questions:
         if one.answer not in ("", GONE) and given.count((one.kind, one.answer)) > 1:

@@ -15,7 +15,7 @@ from django.utils.translation import get_language
 from viewer.models import Checkpoint, Job
 from viewer.presentation.run.triggers import is_failure, source_of, written_words
 
-# More tasks than this are one bar, not a bar each.
+# With more units than this, one bar represents all of them.
 MAX_BARS = 12
 
 
@@ -44,14 +44,14 @@ class RowView:
     checkpoint: Checkpoint
     colour: int
     words: str
-    # The task or method that it is about; empty where the words say it all.
+    # The unit that it is about, or empty.
     subject: str
     failed: bool
     running: bool
     selected: bool
     progress: str
     moment: Moment | None
-    # One entry for each task; None where there are too many for that.
+    # One entry per unit; None if there are too many.
     bars: tuple[str, ...] | None
     # What its engine calls the reason for the step, if it counts steps.
     source: str = ""
@@ -86,7 +86,7 @@ def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView
 
 
 def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
-    """Return one CSS class for each task: is-done, is-running or empty."""
+    """Return one CSS class for each unit: is-done, is-running or empty."""
     done = min(done, total)
     rest = total - done
     return (
