@@ -17,6 +17,7 @@ from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
+from tests.engine_runs.graphs import record_all_threads
 from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
 from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
@@ -92,6 +93,12 @@ def graph_python() -> Path:
     python = Path(named) if named else ROOT / "demo/support/.venv/bin/python"
     assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_GRAPH_PYTHON"
     return python
+
+
+@pytest.fixture(scope="session")
+def recorded_threads(graph_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of threads, written by LangGraph once for all tests."""
+    return made_once(tmp_path_factory, "graph_threads", partial(record_all_threads, python=graph_python))
 
 
 @pytest.fixture(scope="session")

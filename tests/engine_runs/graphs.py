@@ -20,6 +20,10 @@ PROJECT = Path(__file__).resolve().parent / "projects/graphs"
 # The file that nodes add their names to, and the store.
 NODES, STORE = "nodes", "threads.sqlite"
 
+# Thread: its graph.
+THREADS = {"fan": "fan", "failed": "fan", "approval": "approval", "nested": "nested"}
+TICKET = {"number": 1, "title": "printer"}
+
 
 def environment(folder: Path) -> dict[str, str]:
     """What a project's environment file and a worker give a runner."""
@@ -43,6 +47,17 @@ def record(python: Path, folder: Path, graph: str, thread: str, given: Any) -> N
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def record_all_threads(folder: Path, python: Path) -> None:
+    """Run each graph up to its end, its failure or its question."""
+    for thread, graph in THREADS.items():
+        failing = folder / "fail-right"
+        if thread == "failed":
+            failing.touch()
+        record(python, folder, graph, thread, {"topic": "cats", "ticket": TICKET})
+        failing.unlink(missing_ok=True)
+    (folder / NODES).unlink()
 
 
 def checkpoints(folder: Path, thread: str, namespace: str = "") -> list[str]:
@@ -98,7 +113,7 @@ class Graphs:
             "job": str(uuid.uuid4()),
             "kind": kind,
             "checkpoint": chosen,
-            "location": {"path": str(self.store), "provider": "sqlite"},
+            "location": {"path": str(self.store), "store_kind": "sqlite"},
             "entity": "graph",
             "name": graph,
             "branch": "what-if",

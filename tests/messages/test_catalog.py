@@ -18,7 +18,8 @@ FILES = [
     if "migrations" not in path.parts and "catalog" not in path.parts
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
-CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.[a-z_]{{3,}}")
+# No file's name, such as langgraph.json.
+CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!json$)[a-z_]{{3,}}")
 PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
 

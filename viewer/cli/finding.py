@@ -86,7 +86,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
     if is_indexed(location):
         key, slash, identifier = identifier.rpartition("/")
         if not slash:
-            raise CommandError(_("Name a checkpoint of this location as LOCATION#THREAD/ID."))
+            raise CommandError(_("Name a checkpoint of this location as LOCATION#THREAD/CHECKPOINT."))
         rows = rows.filter(run=opened_run(location, key))
     found = list(rows.filter(checkpoint_id=identifier)) or list(
         rows.filter(checkpoint_id__startswith=identifier)

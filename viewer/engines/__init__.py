@@ -48,6 +48,11 @@ def kinds_that(holds: "Callable[[RootKind], bool]") -> "list[RootKind]":
     return [kind for engine in all_engines() for kind in engine.kinds.values() if holds(kind)]
 
 
+def engine_with(kind: "RootKind") -> str:
+    """The name of the engine that has this root kind; the default's if none has."""
+    return next((one.name for one in all_engines() if one.kinds.get(kind.name) is kind), DEFAULT)
+
+
 def unit_subjects() -> tuple[str, ...]:
     """What the runners of all engines call a unit in their events."""
     return tuple(dict.fromkeys(subject for engine in all_engines() for subject in engine.unit_subjects))

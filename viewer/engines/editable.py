@@ -40,6 +40,8 @@ class Editable:
     inputs: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
     outputs: tuple[EditableOutput, ...] = ()
+    # The units that an edit of the state can stand for.
+    as_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

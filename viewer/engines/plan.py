@@ -54,13 +54,21 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids."""
+    """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids.
+
+    Of engines whose state a reducer adds to: ``replace`` names the entries whose edited value replaces the
+    stored one, and ``as_node`` the unit that an edit of the state stands for. ``answers`` are to what the
+    checkpoint waits for, by its id, or under an empty one if it waits for one answer.
+    """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] | None = None
     again: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
+    replace: frozenset[str] = frozenset()
+    as_node: str = ""
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,11 @@ class Engine(Protocol[C]):
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point says about the steps that follow; None if it says nothing."""
 
-    def plan(self, contents: C, edits: Edits, source: Any = None) -> list[Step]:
-        """The steps of a fork with these edits; ``source`` is from ``read_source``. Raises EditRefused."""
+    def plan(self, contents: C, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
+        """The steps of a fork or resume with these edits; ``source`` is from ``read_source``.
+
+        Raises EditRefused.
+        """
 
     def outlook(self, contents: C, source: Any = None) -> Outlook:
         """What the plan leaves open."""

@@ -28,6 +28,16 @@ class RootKind:
     # A model can be chosen for each agent, and the prompt cache be warmed.
     has_models: bool = False
     can_warm_cache: bool = False
+    # Writes can be added to an entry of its state, so that an edit says whether it replaces the entry.
+    adds_to_state: bool = False
+    # Its runs read the checkpoint at its location: a stored copy is not enough.
+    needs_source: bool = False
+    # Its runs can write to a folder of JSON files.
+    writes_folders: bool = True
+    # Only the last checkpoint of a run can be resumed.
+    resumes_last_only: bool = False
+    # Its checkpoints name code that is imported even if the project's own code makes the root entity.
+    always_has_effects: bool = False
     # The outputs of finished units can be edited.
     can_edit_outputs: bool = False
     # A run is refused if it lacks an input that its source names.

@@ -69,8 +69,29 @@ class BranchForm(EntryPointForm):
 class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
+    as_node = forms.ChoiceField(
+        required=False, label=_("As node"), widget=forms.Select(attrs={"id": "as-node"})
+    )
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)
+
+    def __init__(
+        self,
+        data: Any,
+        entry_points: Sequence[str],
+        proposed: Mapping[str, str],
+        as_nodes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(data, entry_points, proposed)
+        field = self.fields["as_node"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("The last one that ran")), *((name, name) for name in as_nodes)]
+        self.has_nodes = bool(as_nodes)
+
+    @property
+    def chosen_node(self) -> str:
+        """The node that an edit of the state stands for; empty if the engine decides."""
+        return str(valid_values(self).get("as_node") or "")
 
     @property
     def units_again(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from viewer.importing.location_list.write_targets import (
     write_target_of,
 )
 from viewer.importing.reader import prepare_import
+from viewer.importing.scratch import import_scratch
 from viewer.importing.stored_copies.project_secrets import stored_key
 from viewer.importing.stored_copies.stored import (
     NotReadable,
@@ -34,6 +35,7 @@ __all__ = [
     "import_location",
     "import_one",
     "import_run",
+    "import_scratch",
     "is_indexed",
     "open_location",
     "open_write_target",

@@ -25,10 +25,10 @@ def import_location(location: Location) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again."""
     try:
         with import_lock(location):
-            if not _refresh(location):
+            if not refresh(location):
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: _update(location, reader))
-            _record(location, summary)
+            record(location, summary)
     except OSError as error:
         # The lock needs a descriptor and space on the disk.
         return ImportSummary(read_error=_system_error(error))
@@ -46,11 +46,11 @@ def import_run(run: Run) -> ImportSummary:
         return ImportSummary()
     try:
         with import_lock(location):
-            if not _refresh(location):
+            if not refresh(location):
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: update_run(run, reader))
             if summary.is_news or summary.read_error:
-                _record(location, summary)
+                record(location, summary)
     except OSError as error:
         return ImportSummary(read_error=_system_error(error))
     return summary
@@ -65,18 +65,18 @@ def import_one(location: Location, source: str) -> ImportSummary:
         return import_location(location)
     key = _key_of(location, source)
     with import_lock(location):
-        if not _refresh(location):
+        if not refresh(location):
             return ImportSummary()
         summary = _with_reader(location, lambda reader: update_one(location, reader, key))
         if not summary.read_error:
-            _record(location, summary)
+            record(location, summary)
     return summary
 
 
 def redact_stored(location: Location) -> None:
     """Redact the project's secrets in what is stored of a location, as its next import would."""
     with import_lock(location):
-        _refresh(location)
+        refresh(location)
 
 
 def is_indexed(location: Location) -> bool:
@@ -87,7 +87,7 @@ def is_indexed(location: Location) -> bool:
     )
 
 
-def _refresh(location: Location) -> bool:
+def refresh(location: Location) -> bool:
     """Whether the location is still listed. If so, load it again and redact secrets that are newly known."""
     if not location.refresh_if_exists():
         return False
@@ -137,7 +137,7 @@ def _key_of(location: Location, source: str) -> str:
     return source
 
 
-def _record(location: Location, summary: ImportSummary) -> None:
+def record(location: Location, summary: ImportSummary) -> None:
     """Record an import on its location, if it brought news or the last record is old."""
     now = timezone.now()
     if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):

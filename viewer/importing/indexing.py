@@ -92,7 +92,8 @@ def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
 def _mark_gone(pks: Sequence[int]) -> None:
     """Delete runs that are gone, unless something of theirs is stored: its checkpoints are pruned."""
     for some in in_slices(pks):
-        Checkpoint.objects.filter(run__in=some).update(state=Checkpoint.State.PRUNED)
+        source = Checkpoint.objects.exclude(source_key__startswith=Checkpoint.SCRATCH)
+        source.filter(run__in=some).update(state=Checkpoint.State.PRUNED)
         Run.objects.filter(pk__in=some, checkpoints=None, jobs=None).delete()
 
 
@@ -132,19 +133,21 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
 
     Raises LocationUnreadable.
     """
-    top = _top(run)
+    top = top_of(run)
     summary, mark = ImportSummary(), reader.mark
     if top.indexed_fingerprint == mark:
         return summary
     index = reader.index(top.key)
     packed = [Packed(one, b"", b"", []) for one in index.snapshots]
-    known = known_rows(run.location, runs=[top.pk, *_called(top)])
+    known = known_rows(run.location, runs=[top.pk, *called_runs(top)])
     due = [
         one
         for one in packed
         if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
     ]
-    gone = [key for key in known if key not in {one.key for one in packed}]
+    listed = {one.key for one in packed}
+    # What forks wrote to scratch stores is in no location.
+    gone = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
     with transaction.atomic():
         if due:
             reconcile(run.location, due)
@@ -156,19 +159,24 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     return summary
 
 
-def _top(run: Run) -> Run:
+def top_of(run: Run) -> Run:
     """The run that no other called."""
     while run.parent is not None:
         run = run.parent
     return run
 
 
-def _called(run: Run) -> list[int]:
+def called_runs(run: Run) -> list[int]:
     """The keys of the runs that it called, directly or not."""
     found, level = list[int](), [run.pk]
     while level := list(Run.objects.filter(parent__in=level).order_by().values_list("pk", flat=True)):
         found += level
     return found
+
+
+def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
+    """Store what a scratch store says of the runs that were called there."""
+    _store_runs(location, runs, "")
 
 
 def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:

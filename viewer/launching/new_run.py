@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from viewer.engines import engine_with
+from viewer.engines.root_kinds import RootKind
 from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
 from viewer.jobs.execution.starting.request import request_for_run
 from viewer.jobs.execution.starting.start import JobRefused
@@ -46,9 +48,23 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
             preview.target = write_target_at(request.target, request.project, request.roots)
     except UnknownLocation as error:
         preview.checks.append(Refusal(Code.TARGET, translate(error), "place", _("New location")))
+    if preview.target:
+        preview.checks += _target_refusals(preview.target, kind)
     if request.preflight:
         preview.findings = read_findings(request.preflight, {}, "")
     return preview
+
+
+def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
+    """Why runs of this kind cannot write there: it is a store of another engine, or a folder."""
+    message = ""
+    if Location.objects.filter(path=target.path).exclude(engine=engine_with(kind)).exists():
+        message = _("This location has checkpoints of another engine.")
+    elif target.store_kind == Location.StoreKind.JSON and not kind.writes_folders:
+        message = _("A %(kind)s writes to a SQLite file: name one that ends with .db.") % {
+            "kind": _(kind.label)
+        }
+    return [Refusal(Code.TARGET, message, "place", _("New location"))] if message else []
 
 
 def new_run(request: NewRunRequest) -> Job:
@@ -60,6 +76,8 @@ def new_run(request: NewRunRequest) -> Job:
     options = request.run_options
     if not request.preflight:
         options.update(unchecked_options(request))
+    if request.thread:
+        options["thread"] = request.thread
     asked = request_for_run(
         LocationTarget(path=target.path, store_kind="sqlite" if target.store_kind == "sqlite" else "json"),
         request.kind.name,
@@ -74,7 +92,7 @@ def new_run(request: NewRunRequest) -> Job:
     if earlier:
         raise AlreadyStarted
     try:
-        location = open_write_target(target, project)
+        location = open_write_target(target, project, engine_with(request.kind))
         return start_run(location, project, asked, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
         raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused

@@ -72,12 +72,15 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
             "Choose another one."
         )
         found.append(Refusal(Code.CHECKPOINT, message))
-    if checkpoint.state == Checkpoint.State.PRUNED and not entry_point:
+    if checkpoint.state == Checkpoint.State.PRUNED and not entry_point and not kind.needs_source:
         message = _(
             "This checkpoint was pruned at its location, and its stored copy lacks what was redacted. A run "
             "needs the project's own code, which has its keys and components: name it under “Entry point”, "
             "or add it to the project."
         )
+        found.append(Refusal(Code.CHECKPOINT, message))
+    if checkpoint.state == Checkpoint.State.PRUNED and kind.needs_source:
+        message = _("This checkpoint was pruned at its location, so no run can start from it.")
         found.append(Refusal(Code.CHECKPOINT, message))
     if kind.needs_entry_point and not entry_point:
         message = _(kind.needs_entry_point)

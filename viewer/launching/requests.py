@@ -127,11 +127,12 @@ class NewRunRequest(LaunchRequest):
     """A run from its start.
 
     It writes to ``target``: a location, or the path of a new one, which must be in one of the ``roots``; None
-    allows any path.
+    allows any path. ``thread`` is the conversation that it continues; a new one if it is empty.
     """
 
     kind: RootKind
     name: str
     inputs: Mapping[str, Any]
     target: Location | str
+    thread: str = ""
     roots: Sequence[Path] | None = None

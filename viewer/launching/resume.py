@@ -1,6 +1,11 @@
 """Resumes a checkpoint: runs on from it on its own branch."""
 
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
 from viewer.launching.preview.launch_preview import LaunchPreview, preview_launch
+from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ResumeRequest
 from viewer.launching.start import start
 from viewer.models import Job
@@ -8,7 +13,12 @@ from viewer.models import Job
 
 def preview_resume(request: ResumeRequest) -> LaunchPreview:
     """The plan of the resume, what refuses it, and its warnings."""
-    return preview_launch(request)
+    preview = preview_launch(request)
+    checkpoint, kind = request.checkpoint, kind_of(engine_of(request.contents), request.contents.kind)
+    if kind.resumes_last_only and not checkpoint.is_head_of_run:
+        message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
+        preview.checks.append(Refusal(Code.CHECKPOINT, message))
+    return preview
 
 
 def resume(request: ResumeRequest) -> Job:

@@ -32,6 +32,7 @@ class Question(models.Model):
         HUMAN_FEEDBACK = "human_feedback", _("feedback")
         FLOW_INPUT = "flow_input", _("input")
         PROGRAM_INPUT = "program_input", _("input for the project's code")
+        INTERRUPT = "interrupt", _("interrupt of a graph")
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
     # Counts from 1 in each job. The runner identifies its questions by it.

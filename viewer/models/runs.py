@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
@@ -14,6 +15,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location
+
+# In a job's folder (viewer/runners/forkline_langgraph/scratch_store.py).
+SCRATCH_STORE = "threads.sqlite"
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -107,6 +111,11 @@ def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
     return uuid.uuid5(location_uid, key)
 
 
+def scratch_store_of(job: object) -> Path:
+    """Return the path of the store that a fork writes to if it leaves its location as it is."""
+    return Path(settings.DATA_DIR) / "jobs" / str(job) / SCRATCH_STORE
+
+
 class Checkpoint(models.Model):
     """One checkpoint: what its row in the list shows, and its position in the lineage."""
 
@@ -121,6 +130,9 @@ class Checkpoint(models.Model):
         PRUNED = "pruned", _("pruned at its source")
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken since")
+
+    # Begins the key of a checkpoint that a fork wrote to its job's scratch store.
+    SCRATCH = "scratch/"
 
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="checkpoints")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
@@ -202,8 +214,21 @@ class Checkpoint(models.Model):
         return f"{self.units_done}/{total}"
 
     @property
+    def is_scratch(self) -> bool:
+        """Whether a fork wrote it to its job's scratch store, and not to the location."""
+        return self.source_key.startswith(self.SCRATCH)
+
+    @property
+    def is_head_of_run(self) -> bool:
+        """Whether the engine would continue its run from here, if its location is indexed by runs."""
+        return self.run.parent_id is None and self.checkpoint_id == self.run.head
+
+    @property
     def source(self) -> str:
         """The name by which the engine reads it: a file's path, or ``store.db#id``."""
+        if self.is_scratch:
+            _scratch, job, key = self.source_key.split("/", 2)
+            return f"{scratch_store_of(job)}#{key}"
         if self.location.store_kind == Location.StoreKind.SQLITE:
             # A key with a slash names the run as well.
             key = self.source_key if "/" in self.source_key else self.checkpoint_id

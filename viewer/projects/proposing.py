@@ -11,6 +11,7 @@ from viewer.projects.import_folders import import_folder
 # The walk upwards is bounded: a location may stand anywhere.
 MAX_FOLDERS_UP = 12
 MAX_FOLDERS_UP_FOR_ENVIRONMENT = 3
+PROJECT_FILES = ("pyproject.toml", "langgraph.json")
 INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
 
 
@@ -38,13 +39,13 @@ def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProje
 
 
 def project_folder(location_path: Path) -> Path:
-    """The nearest folder upwards with a pyproject.toml, else with an environment, else the one around.
+    """The nearest folder upwards with a file of PROJECT_FILES, else with an environment, else the one around.
 
     Never the location itself: what is in it came with the checkpoints.
     """
     start = location_path.absolute()
     upwards = [folder for folder in start.parents[:MAX_FOLDERS_UP] if folder.parent != folder]
-    for marks in (("pyproject.toml",), INTERPRETERS):
+    for marks in (PROJECT_FILES, INTERPRETERS):
         for folder in upwards:
             if any(_is_file(folder / mark) for mark in marks):
                 return folder

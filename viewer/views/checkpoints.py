@@ -91,7 +91,11 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(engine, context["tab"], checkpoint, contents)}
-    context["is_runnable"] = kind_of(engine, checkpoint.entity).is_runnable
+    kind = kind_of(engine, checkpoint.entity)
+    # A called run continues only within its caller.
+    context["is_runnable"] = kind.is_runnable and run.parent_id is None
+    context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_head_of_run
+    context["is_sweepable"] = not kind.adds_to_state
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]

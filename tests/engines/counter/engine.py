@@ -75,7 +75,7 @@ def units_of(contents: Contents) -> list[Unit]:
     ]
 
 
-def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
+def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     units = units_of(contents)
     known = {unit.id for unit in units}
     for name in (*edits.outputs, *edits.again, *edits.keep):

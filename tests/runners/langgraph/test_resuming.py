@@ -1,6 +1,7 @@
 """Resuming LangGraph's threads in the user's store, and new runs there."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,13 @@ def test_a_location_that_became_a_link_is_not_written_to(graphs: Graphs, tmp_pat
     graphs.store.rename(moved)
     graphs.store.symlink_to(moved)
     assert "is a link now" in graphs.run(request).end["error"] and graphs.nodes() == []
+
+
+def test_a_database_of_something_else_is_not_written_to(graphs: Graphs) -> None:
+    request = graphs.request("run", "fan", inputs={"topic": "mice"})
+    graphs.store.unlink()
+    with sqlite3.connect(graphs.store) as connection:
+        connection.execute("CREATE TABLE checkpoints (id TEXT)")
+    before = graphs.store.read_bytes()
+    assert "without LangGraph's tables" in graphs.run(request).end["error"]
+    assert graphs.store.read_bytes() == before and graphs.nodes() == []

@@ -1,7 +1,8 @@
 """Edits, from the arguments of ``fork`` and ``resume``."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.values import same_value
 
+# The id of an interrupt.
+INTERRUPT = re.compile("[0-9a-f]{32}")
+
 
 def add_edit_arguments(parser: CommandParser) -> None:
-    """Add --input, --output, --state, --again and --keep."""
+    """Add --input, --output, --state and the choices that go with them."""
     parser.add_argument(
         "--input", action="append", default=[], metavar="KEY=JSON", help=_("A kickoff input.")
     )
@@ -27,6 +31,23 @@ def add_edit_arguments(parser: CommandParser) -> None:
         help=_("A finished task's output. TASK is its id, or its number from 1."),
     )
     parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of the state."))
+    parser.add_argument(
+        "--replace",
+        action="append",
+        default=[],
+        metavar="CHANNEL",
+        help=_("Of LangGraph: --state replaces this channel's value; else a reducer adds to it."),
+    )
+    parser.add_argument(
+        "--as-node", default="", metavar="NODE", help=_("Of LangGraph: the node that --state stands for.")
+    )
+    parser.add_argument(
+        "--answer",
+        action="append",
+        default=[],
+        metavar="JSON|ID=JSON",
+        help=_("Of LangGraph: the answer to an interrupt, by its id if several wait."),
+    )
     parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
     parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
 
@@ -51,7 +72,20 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
         state=None if options["state"] is None else state_of(options["state"]),
         again=frozenset(unit_named(contents, name) for name in options["again"]),
         keep=frozenset(unit_named(contents, name) for name in options["keep"]),
+        replace=frozenset(options["replace"]),
+        as_node=options["as_node"],
+        answers=answers_of(options["answer"]),
     )
+
+
+def answers_of(texts: Sequence[str]) -> dict[str, Any]:
+    """The answers by an interrupt's id; one without an id is under an empty one. Raises CommandError."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        identifier, mark, value = text.partition("=")
+        has_id = bool(mark) and INTERRUPT.fullmatch(identifier) is not None
+        found[identifier if has_id else ""] = _json_or_text(value if has_id else text, "--answer")
+    return found
 
 
 def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:

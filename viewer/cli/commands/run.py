@@ -45,6 +45,9 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--state", metavar="JSON|@FILE", help=_("The state that it starts with, as one object.")
     )
+    parser.add_argument(
+        "--thread", default="", metavar="ID", help=_("Of LangGraph: the thread to continue; else a new one.")
+    )
     add_choice_arguments(parser)
     add_checkpoint_arguments(parser)
     add_launch_arguments(parser)
@@ -71,6 +74,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         name=engine.entry_point_title(entry_point),
         inputs=inputs,
         target=str(path),
+        thread=options["thread"],
         models=choices.get("models", {}),
         cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpointing,

@@ -5,13 +5,37 @@ from typing import Any
 
 from viewer.engines.editable import Editable, HiddenPlace
 from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.super_steps import mapping
 from viewer.engines.plan import Edits, Step
 from viewer.messages.message import UserMessage
 
+OPAQUE = "__opaque__"
+# Nodes of the engine itself.
+_OWN_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
+
 
 def editable(contents: Contents) -> Editable:
-    """Nothing."""
-    return Editable()
+    """The channels of a thread's state, with their types, and the nodes that have run."""
+    if contents.namespace or contents.opaque:
+        return Editable()
+    state = {name: value for name, value in contents.channels.items() if not _is_opaque(value)}
+    seen = mapping(contents.checkpoint.get("versions_seen"))
+    return Editable(state=state, as_nodes=tuple(node for node in seen if node not in _OWN_NODES))
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a part of a value is not decoded, so that it cannot be written again."""
+    level = [value]
+    while level:
+        if any(isinstance(item, dict) and OPAQUE in item for item in level):
+            return True
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return False
 
 
 def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
@@ -20,12 +44,12 @@ def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
 
 
 def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
-    """The values that a run reads from the checkpoint and no edit replaces."""
+    """No values: a run reads the checkpoint at its location, where nothing is redacted."""
     return iter(())
 
 
 def missing_code(contents: Contents) -> UserMessage | None:
-    """What a run without the project's code would lack."""
+    """What a run without the project's code would lack: it does not start without."""
     return None
 
 
@@ -36,4 +60,5 @@ def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
     """What a run was started with, from its first checkpoint."""
-    return contents.inputs
+    values = mapping(contents.checkpoint.get("channel_values")).get("__start__")
+    return mapping(values)

@@ -25,7 +25,12 @@ class LangGraph:
     tab_order = ORDER
     runs_template = "engines/langgraph/_threads.html"
     distribution = "langgraph"
-    runner = Runner(program=RUNNERS / "langgraph_runner.py", prewarm_module="forkline_langgraph.prewarm")
+    runner = Runner(
+        program=RUNNERS / "langgraph_runner.py",
+        prewarm_module="forkline_langgraph.prewarm",
+        # Read once, when the engine is imported: it loads only what is allowed.
+        environment={"LANGGRAPH_STRICT_MSGPACK": "true"},
+    )
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(planning.units_of)
@@ -40,7 +45,7 @@ class LangGraph:
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
     event_labels = triggers.EVENT_LABELS
-    event_details: dict[str, str] = {}
+    event_details = triggers.EVENT_DETAILS
     event_groups: dict[str, GroupTraits] = {}
     checkpoint_events = staticmethod(projects.checkpoint_events)
 

@@ -11,7 +11,12 @@ GRAPH = RootKind(
     has_state=True,
     can_add_inputs=False,
     needs_entry_point=_("A graph needs its own code to continue: choose the graph, or add its project."),
-    no_steps=_("The checkpoint does not say which nodes run next."),
-    is_runnable=False,
+    no_steps=_("The graph decides which nodes run next."),
+    adds_to_state=True,
+    needs_source=True,
+    writes_folders=False,
+    resumes_last_only=True,
+    always_has_effects=True,
+    new_run=_("The graph runs from its start, on a thread of its own."),
 )
 KINDS = {kind.name: kind for kind in (GRAPH,)}

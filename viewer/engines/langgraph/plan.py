@@ -1,12 +1,14 @@
-"""The plan of a fork of LangGraph's checkpoints."""
+"""The plan of a fork or resume of LangGraph's checkpoints: the nodes that run next."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from viewer.engines.langgraph import super_steps
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.outlook import Outlook
-from viewer.engines.plan import EditRefused, Edits, Step, Unit
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.messages.message import UserMessage
 
 
 def units_of(contents: Contents) -> list[Unit]:
@@ -15,22 +17,58 @@ def units_of(contents: Contents) -> list[Unit]:
 
 
 def read_source(folder: Path, entry_point: str, kind: str) -> Any:
-    """What the source of an entry point says about the steps that follow."""
+    """What the source of an entry point says about the steps that follow: the graph is asked before a run."""
     return None
 
 
-def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
-    """The steps of a fork with these edits. Raises EditRefused."""
-    if edits != Edits():
-        raise EditRefused("langgraph.not_editable")
-    return []
+def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
+    """The nodes that run next, as far as the checkpoint says. Raises EditRefused.
+
+    A fork runs all of them; a resume uses what those that have finished wrote. After an update as a node,
+    only the graph knows.
+    """
+    _check(contents, edits, is_fork)
+    if edits.as_node:
+        return []
+    following = super_steps.next_nodes(contents.checkpoint)
+    finished = [] if is_fork else [task.node for task in contents.tasks if task.status == "done"]
+    steps = []
+    for position, (unit, node) in enumerate(_numbered(following), 1):
+        is_finished = node in finished
+        if is_finished:
+            finished.remove(node)
+        action = (Action.KEPT, Reason.FINISHED) if is_finished else (Action.RUNS, Reason.UNFINISHED)
+        steps.append(Step(unit, position, unit, "", *action))
+    return steps
+
+
+def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
+    for what in ("inputs", "outputs", "again", "keep"):
+        if getattr(edits, what):
+            raise EditRefused("langgraph.only_state", what=what)
+    if contents.namespace:
+        raise EditRefused("langgraph.subgraph_not_forkable")
+    if not is_fork and (edits.state or edits.as_node):
+        raise EditRefused("langgraph.resume_has_no_edits")
+    if edits.answers and (edits.state or edits.as_node):
+        raise EditRefused("langgraph.answer_and_edit")
+    if edits.answers and not any(task.interrupts for task in contents.tasks):
+        raise EditRefused("langgraph.no_interrupt")
+
+
+def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each node with its unit: one that runs several times is numbered from the second on."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[node] = counts.get(node, 0) + 1
+        yield (node if counts[node] == 1 else f"{node} {counts[node]}"), node
 
 
 def outlook(contents: Contents, source: Any = None) -> Outlook:
-    """What the plan leaves open."""
-    return Outlook()
+    """That an edited state may lead elsewhere."""
+    return Outlook(notes=() if contents.namespace else (UserMessage("langgraph.other_nodes"),))
 
 
 def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-    """The model calls and tokens that these steps used before."""
+    """The model calls and tokens that these steps used before: LangGraph does not record them."""
     return 0, 0

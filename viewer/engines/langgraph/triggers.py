@@ -24,7 +24,10 @@ EVENT_LABELS = {
     "node_started": _("%(node)s started"),
     "node_completed": _("%(node)s completed"),
     "node_failed": _("%(node)s failed"),
+    "node_interrupted": _("%(node)s waits for an answer"),
+    "custom": _("A node reported progress"),
 }
+EVENT_DETAILS = {"node_completed": "output", "custom": "value"}
 
 
 def is_start(trigger: str) -> bool:

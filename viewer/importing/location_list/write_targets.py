@@ -8,6 +8,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from viewer.engines import DEFAULT
 from viewer.importing.limits import address_at
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.importing.location_list.locations import UnknownLocation, is_same, permitted_path
@@ -67,8 +68,10 @@ def write_target_of(location: Location, project: Project) -> WriteTarget:
     return target
 
 
-def open_write_target(target: WriteTarget, project: Project) -> Location:
+def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAULT) -> Location:
     """The location of a write target, created and added if it is new. Raises UnknownLocation.
+
+    ``engine`` is the one that a new location records.
 
     A new SQLite file is empty until its first checkpoint.
     """
@@ -90,7 +93,13 @@ def open_write_target(target: WriteTarget, project: Project) -> Location:
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
     location, is_new = Location.objects.get_or_create(
-        path=target.path, defaults={"store_kind": target.store_kind, "project": project, "identity": identity}
+        path=target.path,
+        defaults={
+            "store_kind": target.store_kind,
+            "project": project,
+            "identity": identity,
+            "engine": engine,
+        },
     )
     if not is_new and location.identity and not is_same(location.identity, identity):
         if existed:

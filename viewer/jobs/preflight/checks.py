@@ -13,6 +13,8 @@ components          what, name, task (position), agent (role), fate: restored, p
 questions           kind (task, agent), saved (its id), position, title, reason, choices
 blocks              why the run cannot start, in English; block_words are the same as stored messages
 notes               what (such as unwritten), detail
+next                the nodes that a graph runs next; also nodes (all of them) and reducers (the channels
+                    that writes are added to)
 ==================  =====================================================================================
 """
 
@@ -92,7 +94,8 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
 
     The runner imports nothing. Raises JobRefused if the effects cannot be listed.
     """
-    if entry_point or kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_entry_point:
+    kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
+    if not kind.always_has_effects and (entry_point or kind.needs_entry_point):
         return []
     check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
     storage = storage_of(check)

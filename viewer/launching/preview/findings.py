@@ -259,6 +259,8 @@ def _note(note: Mapping[str, Any]) -> str:
             "This version of CrewAI writes no checkpoint of such a crew (%(detail)s) unless Forkline runs "
             "it. Runs that are started here do write them; values that cannot be stored appear by their name."
         ) % {"detail": detail}
+    if note.get("what") == "next":
+        return _("Next in the graph: %(nodes)s") % {"nodes": detail or _("nothing")}
     if note.get("what") == "untyped":
         return _(
             "The checkpoint does not record the class of what the method %(method)s returned: methods that "

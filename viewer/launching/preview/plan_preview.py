@@ -85,7 +85,7 @@ def preview_plan(
     preview, engine = PlanPreview(), engine_of(contents)
     kind = kind_of(engine, contents.kind)
     try:
-        preview.steps = engine.plan(contents, edits, source)
+        preview.steps = engine.plan(contents, edits, source, is_fork=is_fork)
     except EditRefused as refused:
         preview.refusals.append(translate(refused))
         preview.steps = _plan_without_conflicts(contents, edits)

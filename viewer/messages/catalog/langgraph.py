@@ -1,11 +1,23 @@
-"""What can be wrong with a checkpoint store of LangGraph."""
+"""What can be wrong with a store or an edit of LangGraph's checkpoints."""
 
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
+    "langgraph.answer_and_edit": _(
+        "A fork can either answer an interrupt or change the state: with a changed state the node asks again."
+    ),
     "langgraph.columns_missing": _("Its table “%(table)s” lacks columns that LangGraph writes."),
+    "langgraph.no_interrupt": _("No interrupt waits for an answer at this checkpoint."),
     "langgraph.not_a_checkpoint": _("It is not a checkpoint of LangGraph."),
-    "langgraph.not_editable": _("Checkpoints of LangGraph cannot be edited."),
+    "langgraph.only_state": _("Only the state of a graph can be edited, not %(what)s."),
+    "langgraph.other_nodes": _(
+        "With an edited state, conditional edges decide again, so other nodes may run than the checkpoint "
+        "says."
+    ),
+    "langgraph.resume_has_no_edits": _("A resume changes nothing in the thread. Fork it to edit its state."),
+    "langgraph.subgraph_not_forkable": _(
+        "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."
+    ),
     "langgraph.thread_unreadable": _("The thread's id cannot be shown."),
     "langgraph.too_deep": _("A value is nested too deeply."),
     "langgraph.value_invalid": _("A value is not valid %(kind)s."),

@@ -7,10 +7,6 @@ def _(text: str) -> str:
 
 
 MESSAGES = {
-    "langgraph.answer_and_edit": _(
-        "A fork can either answer an interrupt or change the state: a change of the state makes the node ask "
-        "again."
-    ),
     "langgraph.answers_do_not_fit": _(
         "The answers do not fit what waits. Give one answer for each of these interrupts: %(ids)s"
     ),
@@ -61,8 +57,11 @@ MESSAGES = {
     "langgraph.state_unreadable": _("The graph cannot read the checkpoint: %(kind)s: %(error)s"),
     "langgraph.stopped_before": _("The run stopped at a breakpoint of the graph, before: %(nodes)s"),
     "langgraph.store_unreadable": _("The store %(path)s cannot be read: %(error)s"),
-    "langgraph.subgraph_not_forkable": _(
+    "langgraph.called_by_graph": _(
         "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."
+    ),
+    "langgraph.edit_and_answer": _(
+        "A fork can either answer an interrupt or change the state: with a changed state the node asks again."
     ),
     "langgraph.type_not_editable": _("A value of the type %(type)s cannot be made from what was typed."),
     "langgraph.value_encrypted": _(

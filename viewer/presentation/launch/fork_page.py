@@ -35,6 +35,8 @@ class ForkParts:
     outputs: list[OutputView]
     outputs_form: OutputsForm
     options: OptionParts
+    # An edited value replaces the stored one, where the engine would add it.
+    replaces: bool = False
 
     @property
     def values(self) -> list[ValuesPart]:
@@ -45,12 +47,15 @@ class ForkParts:
     def edits(self) -> Edits:
         """The values that a person changed."""
         target = self.target
+        state = self.state.form.changes if self.state else {}
         return Edits(
             inputs=self.inputs.form.changes if self.inputs else {},
             outputs=self.outputs_form.changes,
-            state=(self.state.form.changes if self.state else {}) or None,
+            state=state or None,
             again=target.units_again if isinstance(target, ForkForm) else frozenset(),
             keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
+            replace=frozenset(state if self.replaces else ()),
+            as_node=target.chosen_node if isinstance(target, ForkForm) else "",
         )
 
     @property
@@ -151,16 +156,19 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
     engine = engine_of(contents)
     is_fork, edited = type_.kind == Job.Kind.FORK, engine.editable(contents)
     edits = data if is_fork else None
-    target = (ForkForm if is_fork else EntryPointForm)(data, source.entry_points, source.proposed)
+    kind = kind_of(engine, contents.kind)
+    target: EntryPointForm = EntryPointForm(data, source.entry_points, source.proposed)
+    if is_fork:
+        target = ForkForm(data, source.entry_points, source.proposed, edited.as_nodes)
     inputs = state = None
     if edited.inputs is not None:
-        can_add = kind_of(engine, contents.kind).can_add_inputs
-        inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=can_add))
+        inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))
     if edited.state is not None:
         state = values_part(ValuesForm(edits, "state", edited.state))
     outputs = OutputsForm(edits, edited.outputs)
     options = source.options(models_form(contents, edits), data)
-    return ForkParts(target, inputs, state, output_views(outputs, edited.outputs), outputs, options)
+    views = output_views(outputs, edited.outputs)
+    return ForkParts(target, inputs, state, views, outputs, options, replaces=kind.adds_to_state)
 
 
 def _retry(type_: type[ForkRequest], source: Source, job: Job) -> Retry:

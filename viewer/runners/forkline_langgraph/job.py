@@ -54,10 +54,10 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
 def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run on a copy in a scratch store: the thread in the user's store stays as it is."""
     project.enter(request["folder"])
-    with source_store.opened(Path(request["location"]["path"]), scratch) as source:
+    with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
         if address.namespace:
-            raise Refused("langgraph.subgraph_not_forkable")
+            raise Refused("langgraph.called_by_graph")
         loadable = checked(request, values_to_load(source, address))
         store = scratch.parent / scratch_store.STORE
         with closing(scratch_store.created(store)) as target, graph_of(request, address.thread) as graph:
@@ -87,7 +87,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
     )
     if values or as_node:
         if answers:
-            raise Refused("langgraph.answer_and_edit")
+            raise Refused("langgraph.edit_and_answer")
         edits.apply(running, values, set(options.get("replace") or []), as_node)
     following = list(running.state().next)
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
@@ -140,9 +140,12 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
     path = Path(request["location"]["path"])
     is_new = request["kind"] == "run"
     wanted = str((request.get("options") or {}).get("thread") or "")
-    if is_new and (not wanted or not path.exists() or not path.stat().st_size):
+    if is_new and (not path.exists() or not path.stat().st_size):
         return wanted or str(uuid.uuid4()), []
+    # Refuses a database of something else: the engine would add its tables to it.
     with source_store.opened(path, scratch) as source:
+        if is_new and not wanted:
+            return str(uuid.uuid4()), []
         if is_new:
             head = source_store.head_of(source, wanted)
             return wanted, values_to_load(source, Address(wanted, "", head)) if head else []

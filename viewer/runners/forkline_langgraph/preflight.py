@@ -70,7 +70,7 @@ def _check(report: Report, request: Request, scratch: Path) -> None:
         _check_graph(report, request, scratch, None, Loadable(request))
         return
     job.refuse_other_location(request)
-    with source_store.opened(Path(request["location"]["path"]), scratch) as source:
+    with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
         loadable = Loadable(request)
         found = loadable.effects_in(job.values_to_load(source, address))
@@ -98,6 +98,7 @@ def _check_graph(
             ][:MAX_NAMES]
             if address:
                 report["next"] = _next(graph, request, scratch, address, loadable)
+                report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
     finally:
         names = sorted(name for name in set(sys.modules) - known if _is_in_project(name))
         report["imports"] = names[:MAX_NAMES]
@@ -109,7 +110,7 @@ def _next(graph: Any, request: Request, scratch: Path, address: Address, loadabl
     scratch.mkdir(mode=0o700, exist_ok=True)
     store = scratch / scratch_store.STORE
     with (
-        source_store.opened(Path(request["location"]["path"]), scratch) as source,
+        source_store.opened(source_store.path_of(request), scratch) as source,
         closing(scratch_store.created(store)) as target,
     ):
         made = saver.saver_on(target, store, loadable, None, "")

@@ -95,6 +95,11 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
         raise Refused("langgraph.foreign_database", path=path)
 
 
+def path_of(request: Request) -> Path:
+    """The store that a request's checkpoint is in: its location, or the scratch store of an earlier fork."""
+    return Path(request["checkpoint"]["source"].rpartition("#")[0])
+
+
 def address_of(connection: sqlite3.Connection, request: Request) -> Address:
     """The checkpoint that a request names. Raises Refused if the store does not have it."""
     key = request["checkpoint"]["source"].rpartition("#")[2]

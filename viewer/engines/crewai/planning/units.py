@@ -11,7 +11,7 @@ from viewer.engines.crewai.planning.plan import plan_of
 from viewer.engines.crewai.planning.stale_inputs import inputs_used
 from viewer.engines.crewai.source.flow_methods import flow_methods
 from viewer.engines.outlook import Decision, Outlook, Route
-from viewer.engines.plan import Action, Edits, Step, Unit
+from viewer.engines.plan import Action, EditRefused, Edits, Step, Unit
 from viewer.messages.message import UserMessage
 
 # A router's answer is a label; a longer text is not one.
@@ -54,8 +54,10 @@ def following_of(contents: Contents, methods: Sequence[FlowMethod] | None) -> Fo
     return following(methods, counts, results)
 
 
-def plan(contents: Contents, edits: Edits, source: Any = None) -> list[Step]:
-    """The steps of a fork with these edits; ``source`` is from ``read_source``. Raises EditRefused."""
+def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
+    """The steps of a fork or resume; ``source`` is from ``read_source``. Raises EditRefused."""
+    if edits.as_node or edits.replace or edits.answers:
+        raise EditRefused("edit.only_of_graphs")
     return plan_of(contents.kind, units_of(contents), edits, following_of(contents, source))
 
 

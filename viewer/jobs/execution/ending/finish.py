@@ -4,7 +4,7 @@ import logging
 
 from django.db import connection
 
-from viewer.importing import import_location, import_one
+from viewer.importing import import_location, import_one, import_run, import_scratch, is_indexed
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.ending.clean_up import clean_up
 from viewer.jobs.execution.ending.completion import mark_complete
@@ -15,6 +15,7 @@ from viewer.jobs.execution.following.run_link import link_run
 from viewer.jobs.human_input.questions import redact_answers
 from viewer.messages.message import redacted_message
 from viewer.models import Job
+from viewer.models.runs import scratch_store_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,9 @@ def import_and_log(job: Job, source: str = "") -> None:
     Errors are logged and do not end the following: a later import tries again.
     """
     try:
-        if source:
+        if is_indexed(job.location):
+            _import_run(job)
+        elif source:
             import_one(job.location, source)
         else:
             import_location(job.location)
@@ -69,3 +72,17 @@ def import_and_log(job: Job, source: str = "") -> None:
         logger.exception("importing %s while a job writes there", job.location)
     finally:
         connection.close()
+
+
+def _import_run(job: Job) -> None:
+    """Import what the job wrote: to its scratch store, or to a run of its location."""
+    store = scratch_store_of(job.pk)
+    if job.kind == Job.Kind.FORK:
+        if job.run and store.exists():
+            import_scratch(job.run, store, str(job.pk), job.branch)
+        return
+    import_location(job.location)
+    threads = job.events.filter(kind="checkpoint").values_list("data__thread", flat=True)
+    run = job.run or job.location.runs.filter(key=threads.first() or "").first()
+    if run is not None:
+        import_run(run)

@@ -39,6 +39,13 @@ def request_for(
     ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
     """
     location = checkpoint.location
+    options = Options(**(options or {}))
+    if edits.as_node:
+        options["as_node"] = edits.as_node
+    if edits.replace:
+        options["replace"] = sorted(edits.replace)
+    if edits.answers:
+        options["answers"] = dict(edits.answers)
     source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
     if checkpoint.state == Checkpoint.State.PRUNED:
         source["stored"] = True
@@ -59,7 +66,7 @@ def request_for(
         steps=[StepRequest(task=step.unit, action=step.action.value) for step in steps],
         folder="",
         entry_point=entry_point,
-        options={} if options is None else options,
+        options=options,
     )
 
 

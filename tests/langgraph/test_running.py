@@ -1,0 +1,171 @@
+"""LangGraph's threads are forked, answered, resumed and run through the worker, as people do it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
+from tests.jobs.conftest import ROOT, wait_until
+from viewer.access.login_links import teammate
+from viewer.importing import import_location, import_run, open_location, stored_contents
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Question, Run
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def threads(recorded_threads: Path, graph_python: Path, transactional_db: None, tmp_path: Path) -> Location:
+    """A location with threads that LangGraph wrote, and their confirmed project."""
+    folder = Path(shutil.copytree(recorded_threads, tmp_path / "threads"))
+    environment = tmp_path / "project.env"
+    environment.write_text(f"NODES_FILE={folder / NODES}\n")
+    location = open_location(folder / STORE)
+    location.project = Project.objects.create(
+        folder=str(PROJECT),
+        interpreter=str(graph_python),
+        environment_file=str(environment),
+        entry_points=["graphs:fan", "graphs:approval"],
+        confirmed_at=timezone.now(),
+    )
+    location.save()
+    import_location(location)
+    return location
+
+
+def rows(location: Location, thread: str) -> list[Checkpoint]:
+    """The checkpoints of a thread, oldest first."""
+    run = Run.objects.select_related("location").get(location=location, key=thread, parent=None)
+    import_run(run)
+    return list(run.checkpoints.select_related("location", "run", "parent").order_by("checkpoint_id"))
+
+
+def ran(location: Location) -> list[str]:
+    """The nodes that have run."""
+    path = Path(location.path).with_name(NODES)
+    return sorted(path.read_text().split()) if path.exists() else []
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    call_command("checkpoints", *arguments, "--json")
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def address(row: Checkpoint) -> str:
+    return f"{row.location.path}#{row.run.key}/{row.checkpoint_id}"
+
+
+@pytest.fixture
+def worker(threads: Location) -> Iterator[None]:
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    process = subprocess.Popen([sys.executable, "manage.py", "worker"], cwd=ROOT, env=environment)
+    yield
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_a_fork_appears_in_the_lineage_and_leaves_the_store_as_it_was(
+    threads: Location, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, start = digests(Path(threads.path).parent), rows(threads, "fan")[2]
+    arguments = ("--state", json.dumps({"topic": "dogs"}), "--branch", "dogs", "--wait")
+    done = command(capsys, "fork", address(start), "--entrypoint", "graphs:fan", *arguments)
+    assert done["status"] == "succeeded", done["error"]
+    assert ran(threads) == ["end", "left", "right"]
+    assert digests(Path(threads.path).parent) == before
+    forked = [row for row in rows(threads, "fan") if row.is_scratch]
+    assert [row.trigger.partition("_")[0] for row in forked] == ["update", "loop", "loop"]
+    assert forked[0].parent == start and {row.branch for row in forked} == {"dogs"}
+    assert [one["id"] for one in done["checkpoints"]] == [row.checkpoint_id for row in forked]
+    assert stored_contents(forked[-1]).channels["notes"][-1] == "end on dogs"  # type: ignore[attr-defined]
+    assert all(row.state == Checkpoint.State.PRESENT for row in rows(threads, "fan"))
+
+
+def test_a_fork_of_a_fork_continues_the_scratch_store(
+    threads: Location, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = ("--entrypoint", "graphs:fan", "--branch", "dogs", "--wait")
+    command(capsys, "fork", address(rows(threads, "fan")[2]), *first)
+    scratch = next(row for row in rows(threads, "fan") if row.is_scratch)
+    second = ("--entrypoint", "graphs:fan", "--branch", "mice", "--state", '{"topic": "mice"}')
+    done = command(capsys, "fork", address(scratch), *second, "--as-node", "end", "--wait")
+    assert done["status"] == "succeeded", done["error"]
+    assert {row.branch for row in rows(threads, "fan") if row.is_scratch} == {"dogs", "mice"}
+
+
+def test_two_answers_to_one_question_are_two_branches_of_the_lineage(
+    worker: None, threads: Location, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = rows(threads, "approval")[-1]
+    for answer in ("yes", "no"):
+        chosen = ("--entrypoint", "graphs:approval", "--branch", f"say-{answer}", "--answer", answer)
+        forked = command(capsys, "fork", address(start), *chosen)
+        job = Job.objects.get(pk=forked["job"])
+        wait_until(lambda job=job: Job.objects.get(pk=job.pk).has_ended)  # type: ignore[misc]
+    assert ran(threads) == ["approve", "approve", "drop", "publish"]
+    children = {row.branch for row in rows(threads, "approval") if row.parent == start}
+    assert children == {"say-yes", "say-no"}
+
+
+def test_an_interrupt_is_a_question_of_the_inbox(worker: None, threads: Location, client: Client) -> None:
+    client.force_login(teammate("runner", "run"))
+    start = rows(threads, "approval")[-1]
+    page = client.get(reverse("fork", args=[start.pk])).content.decode()
+    assert 'name="state:topic"' in page and 'name="as_node"' in page
+    sent = {"branch": "asked", "entry_point": "graphs:approval", "key": str(uuid.uuid4())}
+    client.post(reverse("fork-plan", args=[start.pk]), {**sent, "check": "1"})
+    wait_until(lambda: PreflightCheck.objects.ended().exists())
+    response = client.post(reverse("fork", args=[start.pk]), sent)
+    assert response.status_code == 302, response.content.decode()
+    wait_until(lambda: Question.objects.exists())
+    question = Question.objects.get()
+    assert (question.kind, question.prompt, question.choices) == ("interrupt", "Publish cats?", ["yes", "no"])
+    answer = reverse("question-answer", args=[question.job_id, question.number])
+    client.post(answer, {"choice": "no"})
+    wait_until(lambda: Job.objects.get().has_ended)
+    assert ran(threads) == ["approve", "drop"]
+
+
+def test_resuming_continues_the_thread_itself(threads: Location, capsys: pytest.CaptureFixture[str]) -> None:
+    head = rows(threads, "failed")[-1]
+    done = command(capsys, "resume", address(head), "--entrypoint", "graphs:fan", "--wait")
+    assert done["status"] == "succeeded", done["error"]
+    assert [(step["unit"], step["action"]) for step in done["plan"]] == [("left", "kept"), ("right", "runs")]
+    assert ran(threads) == ["end", "right"]
+    assert not any(row.is_scratch for row in rows(threads, "failed"))
+
+
+def test_only_the_last_checkpoint_offers_to_be_resumed(
+    threads: Location, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.force_login(teammate("runner", "run"))
+    first, *_others, last = rows(threads, "failed")
+    for row, offered in ((first, False), (last, True)):
+        page = client.get(row.get_absolute_url()).content.decode()
+        assert (reverse("resume", args=[row.pk]) in page) is offered
+        assert reverse("fork", args=[row.pk]) in page
+    with pytest.raises(SystemExit):
+        command(capsys, "resume", address(first), "--entrypoint", "graphs:fan")
+    assert '"status": "refused"' in capsys.readouterr().out and not Job.objects.exists()
+
+
+def test_a_new_turn_runs_on_the_thread(threads: Location, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ("--entrypoint", "graphs:fan", "--thread", "fan")
+    done = command(capsys, "run", threads.path, *place, "--input", 'topic="mice"', "--wait")
+    assert done["status"] == "succeeded", done["error"]
+    assert ran(threads) == ["end", "left", "right", "start"]
+    assert rows(threads, "fan")[-1].turn == 2

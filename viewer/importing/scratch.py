@@ -1,0 +1,71 @@
+"""Import what a fork wrote to its scratch store: a copy of each new checkpoint, below the one that it forked.
+
+The scratch store is a source of the same run as the user's store. What it has beyond a copy of the forked
+checkpoint becomes rows of that run, with stored copies.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from django.db import transaction
+
+from viewer.importing.import_lock import import_lock
+from viewer.importing.importing import record, refresh
+from viewer.importing.indexing import called_runs, store_called, top_of
+from viewer.importing.limits import limits
+from viewer.importing.reconciling.reconcile import reconcile
+from viewer.importing.reconciling.rows import known_rows
+from viewer.importing.stored_copies.project_secrets import secrets_for
+from viewer.importing.updating import ImportSummary
+from viewer.models import Checkpoint, Run
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.location_reader import LocationAddress, LocationReader, open_reader
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, Snapshot
+
+
+def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummary:
+    """Import the new checkpoints of a job's scratch store into the run that the job forked."""
+    location = run.location
+    with import_lock(location):
+        if not refresh(location):
+            return ImportSummary()
+        secrets = secrets_for(location.project)
+        address = LocationAddress(store, limits(), [store.parent], None, secrets, location.engine)
+        try:
+            with open_reader(address) as reader:
+                summary = _import(top_of(run), reader, f"{Checkpoint.SCRATCH}{job}/", branch)
+        except LocationUnreadable as error:
+            return ImportSummary(read_error=error.message)
+        if summary.is_news:
+            record(location, summary)
+    return summary
+
+
+def _import(run: Run, reader: LocationReader, prefix: str, branch: str) -> ImportSummary:
+    location, index = run.location, reader.index(run.key)
+    runs = [run.pk, *called_runs(run)]
+    stored = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=prefix)
+    others = set(stored.values_list("checkpoint_id", flat=True))
+    known = known_rows(location, runs=runs)
+    new = [one for one in index.snapshots if one.checkpoint_id not in others]
+    due = {
+        one.key: replace(one, key=f"{prefix}{one.key}", branch=branch)
+        for one in new
+        if (before := known.get(f"{prefix}{one.key}")) is None or before.fingerprint != one.fingerprint
+    }
+    if not due:
+        return ImportSummary()
+    packed = _read(reader, due)
+    listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
+    with transaction.atomic():
+        reconcile(location, packed)
+        store_called(location, [one for one in index.runs if one.key not in listed])
+    return ImportSummary(added=len(packed), is_news=bool(packed))
+
+
+def _read(reader: LocationReader, due: dict[str, Snapshot]) -> list[Packed]:
+    """The stored copies of these snapshots, by the key that they have in their store."""
+    entries = [Entry(key, one.fingerprint, one.size) for key, one in due.items()]
+    found = [one for one in reader.read_all(entries, 1) if isinstance(one, Packed)]
+    return [Packed(due[one.key], one.data, b"", []) for one in found]
