@@ -8,6 +8,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/stores": {
         "apsw",
         "msgspec",
+        "psycopg",
         "viewer.engines",
         "viewer.messages.message",
         "viewer.redaction",

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -21,10 +20,22 @@ from viewer.redaction.marker import MARKER
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, RunIndex, RunList
+from viewer.stores.postgresql.address import ServerAddress
+from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, RunIndex, RunList, StoreKind
 from viewer.stores.reader.pool import Readers, readers_on
 from viewer.stores.reader.reading import Reading, answered
-from viewer.stores.reader.wire import Answer, Details, Find, Identify, Index, List, ListRuns, Open, Question
+from viewer.stores.reader.wire import (
+    Answer,
+    Details,
+    Find,
+    Identify,
+    Index,
+    List,
+    ListRuns,
+    Mark,
+    Open,
+    Question,
+)
 from viewer.stores.redacted_keys import with_redacted_key
 from viewer.stores.safe_open import Found, Identity, found_at
 from viewer.stores.sqlite_header import check_is_sqlite
@@ -37,9 +48,9 @@ MIN_ENTRIES_FOR_SEVERAL = 300
 class LocationAddress:
     """Where a location is, and how it is read.
 
-    ``identity`` is what the path has to lead to, if that is recorded. ``secrets`` are redacted in all texts.
-    ``engine`` is the name of the engine that wrote it; without one, each entry is read by the first that
-    recognises it.
+    ``path`` leads to a folder or file, unless the location is a database of a ``server``. ``identity`` is
+    what the path has to lead to, if that is recorded. ``secrets`` are redacted in all texts. ``engine`` is
+    the name of the engine that wrote it; without one, each entry is read by the first that recognises it.
     """
 
     path: Path
@@ -48,20 +59,27 @@ class LocationAddress:
     identity: Identity | None = None
     secrets: tuple[str, ...] = ()
     engine: str = ""
+    server: ServerAddress | None = None
 
 
 class LocationReader:
     """An open location."""
 
-    def __init__(self, address: LocationAddress, found: Found, readers: Readers) -> None:
-        self.kind: Literal["json", "sqlite"] = "json" if found.is_folder else "sqlite"
-        self.identity = found.identity
+    def __init__(self, address: LocationAddress, found: Found | None, readers: Readers) -> None:
+        self.kind = _kind_of(found)
+        # None for a database of a server, whose name the settings determine.
+        self.identity = found.identity if found else None
         self._address, self._found, self._readers = address, found, readers
         self._known = known_secrets(address.secrets)
 
     @property
     def mark(self) -> str:
-        """A text that differs if a location that was refused might be readable now."""
+        """A text that differs if a location has changed, or if one that was refused might be readable now.
+
+        Raises LocationUnreadable.
+        """
+        if self._found is None:
+            return f"{self._answers(Mark())[-1].mark} {self._address.limits.mark}"
         marks = []
         for end in ("", "-wal") if self._found.name else ():
             try:
@@ -81,6 +99,8 @@ class LocationReader:
                 yield from (with_redacted_key(item, self._known) for item in folder.entries())
         else:
             yield from (with_redacted_key(item, self._known) for item in self._ask(List()))
+        if self.identity is None:
+            return
         with found_at(self._address.path, self._address.roots) as now:
             if not now.identity.matches(self.identity):
                 raise LocationUnreadable("store.disappeared")
@@ -99,7 +119,7 @@ class LocationReader:
 
     def check(self) -> None:
         """Raise LocationUnreadable if the location cannot be listed."""
-        if self.kind == "sqlite":
+        if self.kind != "json":
             self.engine()
 
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
@@ -111,6 +131,7 @@ class LocationReader:
         yield from reading.results()
 
     def _folder(self) -> JsonFolder:
+        assert self._found is not None, "It is a folder."
         return JsonFolder(self._found.folder, self._address.limits, ())
 
     def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
@@ -149,13 +170,18 @@ class LocationReader:
 @contextmanager
 def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
     """Open a location to list and read it. Raises LocationUnreadable."""
+    message = Open("", address.limits, secrets=address.secrets, engines=packages(address.engine))
+    if address.server is not None:
+        message = msgspec.structs.replace(message, server=address.server)
+        with readers_on(message, None) as readers:
+            yield LocationReader(address, None, readers)
+        return
     with ExitStack() as stack:
         found = stack.enter_context(found_at(address.path, address.roots))
         if address.identity is not None and not address.identity.matches(found.identity):
             replaced = LocationReplaced("store.replaced")
             replaced.identity = str(found.identity)
             raise replaced
-        message = Open("", address.limits, secrets=address.secrets, engines=packages(address.engine))
         if not found.is_folder:
             check_is_sqlite(found)
             # A reader that is killed leaves its copy of the file here.
@@ -167,3 +193,9 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
             )
         readers = stack.enter_context(readers_on(message, found.folder))
         yield LocationReader(address, found, readers)
+
+
+def _kind_of(found: Found | None) -> StoreKind:
+    if found is None:
+        return "postgresql"
+    return "json" if found.is_folder else "sqlite"

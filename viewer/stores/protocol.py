@@ -1,7 +1,7 @@
 """What a store and an engine's store format provide, and the values that they exchange.
 
-A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, later a
-connection. It is open as a context manager, within a reader process if its bytes have to be parsed, and never
+A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, a PostgreSQL
+database. It is open as a context manager, within a reader process if its bytes have to be parsed, and never
 writes. A store
 
 - lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
@@ -29,7 +29,10 @@ from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import ProblemKind
 
 if TYPE_CHECKING:
+    from viewer.stores.postgresql.address import ServerAddress
     from viewer.stores.readonly_sqlite import DatabaseFile
+
+StoreKind = Literal["json", "sqlite", "postgresql"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Limits:
     max_memory: int = 448 * 1024 * 1024
     # How long to wait for a writer that holds the store locked.
     lock_seconds: float = 5
+    # How long a server may take for one statement.
+    statement_seconds: int = 10
 
     @property
     def mark(self) -> str:
@@ -209,12 +214,12 @@ class StoreFormat(Protocol):
 
     def indexed_store(
         self,
-        file: "Path | DatabaseFile",
+        database: "Path | DatabaseFile | ServerAddress",
         limits: Limits,
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,
     ) -> "IndexedStore | None":
-        """The engine's own tables in a database; None if its databases are plain ``SqliteStore``s.
+        """The engine's own tables in a database; None if it has none in any such database.
 
         ``known`` are redacted in what it lists.
         """
@@ -231,7 +236,7 @@ class Store(Protocol):
     """An open store, as the docstring of this module describes."""
 
     @property
-    def kind(self) -> Literal["json", "sqlite"]:
+    def kind(self) -> StoreKind:
         """What rows record as the kind of the store."""
 
     @property
@@ -269,6 +274,12 @@ class IndexedStore(Store, Protocol):
     @property
     def engine(self) -> str:
         """The name of the engine that wrote it."""
+
+    def mark(self) -> str:
+        """A text that differs whenever it may have changed; empty if that shows at its file.
+
+        Raises LocationUnreadable.
+        """
 
     def runs(self, most: int | None = None) -> RunList:
         """The newest runs, or all of them. Raises LocationUnreadable."""

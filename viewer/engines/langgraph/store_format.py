@@ -10,9 +10,11 @@ from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import Foreign
+from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, Limits, RecordedIds, Snapshot, StoreFormat
 
 if TYPE_CHECKING:
+    from viewer.engines.langgraph.tables.protocol import Tables
     from viewer.stores.readonly_sqlite import DatabaseFile
 
 
@@ -47,13 +49,16 @@ class LangGraphFormat:
         return RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
 
     def indexed_store(
-        self, file: "Path | DatabaseFile", limits: Limits, formats: Sequence[StoreFormat], known: KnownSecrets
+        self,
+        database: "Path | DatabaseFile | ServerAddress",
+        limits: Limits,
+        formats: Sequence[StoreFormat],
+        known: KnownSecrets,
     ) -> IndexedStore:
-        """The tables of a checkpoint saver in a file."""
-        # It loads a second SQLite library, which only a reader process may do.
+        """The tables of a checkpoint saver in a database."""
         from viewer.engines.langgraph.threads import LangGraphStore
 
-        return LangGraphStore(file, limits, formats, known)
+        return LangGraphStore(_tables_in(database, limits), formats, known)
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
@@ -87,6 +92,17 @@ class LangGraphFormat:
             engine=ENGINE,
             step=metadata.step,
         )
+
+
+def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: Limits) -> "Tables":
+    """The tables of a checkpoint saver. Imports the library that reads them, as only a reader process may."""
+    if isinstance(database, ServerAddress):
+        from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
+
+        return PostgresqlTables(database, limits)
+    from viewer.engines.langgraph.tables.sqlite import SqliteTables
+
+    return SqliteTables(database, limits)
 
 
 STORE_FORMAT: StoreFormat = LangGraphFormat()

@@ -82,10 +82,10 @@ class ReaderProcess:
         """Whether it is alive and has answered everything."""
         return self._child.poll() is None and not self.unanswered
 
-    def open(self, message: Open, folder: int) -> None:
+    def open(self, message: Open, folder: int | None) -> None:
         """Have it read from this store. Raises OSError if it has ended."""
         frame = framed(message)
-        socket.send_fds(self._requests, [frame[:4]], [folder])
+        socket.send_fds(self._requests, [frame[:4]], [] if folder is None else [folder])
         self._requests.sendall(frame[4:])
         self.limits = message.limits
 
@@ -159,7 +159,7 @@ def _idle_or_new(count: int, limits: Limits | None) -> list[ReaderProcess]:
 class Readers:
     """The readers of one import, all with the same store."""
 
-    def __init__(self, message: Open, folder: int) -> None:
+    def __init__(self, message: Open, folder: int | None) -> None:
         self._message, self._folder = message, folder
         self.all: list[ReaderProcess] = []
 
@@ -198,7 +198,7 @@ class Readers:
 
 
 @contextmanager
-def readers_on(message: Open, folder: int) -> Iterator[Readers]:
+def readers_on(message: Open, folder: int | None) -> Iterator[Readers]:
     """Readers of this store, each started when it is first needed."""
     readers = Readers(message, folder)
     try:

@@ -17,6 +17,7 @@ from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.errors import LocationRefused, LocationUnreadable, ProblemKind
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed, peak_memory, problem_with, read_packed
+from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadProblem, Store, StoreFormat
 from viewer.stores.reader.wire import (
     Answer,
@@ -28,6 +29,7 @@ from viewer.stores.reader.wire import (
     Index,
     List,
     ListRuns,
+    Mark,
     Message,
     Open,
     Question,
@@ -73,11 +75,10 @@ class Reader:
         """Write the answers to a message."""
         match message:
             case Open():
-                assert folder is not None, "The folder's descriptor comes with the message."
                 self._close()
-                self._opened, self._folder = message, folder
+                self._opened, self._folder = message, -1 if folder is None else folder
                 _limit_memory(message.limits.max_memory)
-            case List() | Find() | Identify() | ListRuns() | Details() | Index():
+            case List() | Find() | Identify() | Mark() | ListRuns() | Details() | Index():
                 self._answer(message)
             case Batch(entries):
                 for entry in entries:
@@ -103,7 +104,9 @@ class Reader:
         if self._store is None:
             message = self._open_message()
             formats = [store_format_in(package) for package in message.engines]
-            if message.name:
+            if message.server is not None:
+                self._store = self._opened_database(message.server, message, formats)
+            elif message.name:
                 self._store = self._opened_file(message, formats)
             else:
                 self._store = JsonFolder(self._folder, message.limits, formats).__enter__()
@@ -113,17 +116,29 @@ class Reader:
         """The tables of the first engine that has its own in this file, or else the plain table."""
         identity = Identity.parse(message.identity)
         file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
-        known = known_secrets(message.secrets)
-        for store_format in formats:
-            self._indexed = store_format.indexed_store(file, message.limits, formats, known)
-            if self._indexed is not None:
-                try:
-                    return self._indexed.__enter__()
-                except LocationUnreadable:
-                    self._indexed = None
-                    if len(formats) == 1:
-                        raise
+        try:
+            return self._opened_database(file, message, formats)
+        except LocationUnreadable:
+            if len(formats) == 1 and formats[0].is_indexed:
+                raise
         return SqliteStore(file, message.limits, formats).__enter__()
+
+    def _opened_database(
+        self, database: DatabaseFile | ServerAddress, message: Open, formats: list[StoreFormat]
+    ) -> Store:
+        """The tables of the first engine that has its own in this database. Raises LocationUnreadable."""
+        known = known_secrets(message.secrets)
+        reason = LocationUnreadable("store.no_table")
+        for store_format in formats:
+            indexed = store_format.indexed_store(database, message.limits, formats, known)
+            if indexed is not None:
+                try:
+                    self._indexed = indexed.__enter__()
+                except LocationUnreadable as error:
+                    reason = error
+                else:
+                    return self._indexed
+        raise reason
 
     def _answer(self, question: Question) -> None:
         """Write the parts of the answer to a question."""
@@ -150,6 +165,8 @@ class Reader:
                 items = list(store.entries())
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
+            case Mark():
+                return Answer(mark=indexed.mark())
             case ListRuns(most):
                 listed = indexed.runs(most)
                 return Answer(runs=listed.runs, problems=listed.problems)
@@ -229,4 +246,4 @@ def _parts_of(answer: Answer) -> Iterator[Answer]:
     longest = max(len(getattr(answer, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):
         yield Answer(**{name: getattr(answer, name)[at : at + LIST_CHUNK] for name in names})
-    yield Answer(engine=answer.engine, is_last=True)
+    yield Answer(engine=answer.engine, mark=answer.mark, is_last=True)

@@ -12,6 +12,7 @@ import msgspec
 
 from viewer.messages.message import UserMessage
 from viewer.stores.packing import Packed
+from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, Snapshot
 
 # Bytes of answers that are read at once.
@@ -23,7 +24,8 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
 
     ``name`` is that of an SQLite file in the folder, and empty for a folder of JSON files. ``identity`` is
     that of the file. ``scratch`` is a folder for a copy of it. ``secrets`` are redacted in all texts, and
-    never written to disk. ``engines`` are the packages whose store formats are tried, in order.
+    never written to disk. ``engines`` are the packages whose store formats are tried, in order. ``server``
+    is a database of a server instead: how to connect to it is never written to disk or logged.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     scratch: str = ""
     secrets: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
+    server: ServerAddress | None = None
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):
@@ -46,6 +49,10 @@ class Find(msgspec.Struct, array_like=True, tag="find"):
 
 class Identify(msgspec.Struct, array_like=True, tag="identify"):
     """Find the engine whose own tables the store has."""
+
+
+class Mark(msgspec.Struct, array_like=True, tag="mark"):
+    """Find out whether an indexed store may have changed."""
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
@@ -76,14 +83,15 @@ class Close(msgspec.Struct, array_like=True, tag="close"):
     """Close the store."""
 
 
-Question = List | Find | Identify | ListRuns | Details | Index
+Question = List | Find | Identify | Mark | ListRuns | Details | Index
 Message = Open | Question | Batch | Close
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``engine`` answers ``Identify``, ``runs`` and ``snapshots`` what is asked of an indexed store.
+    ``engine`` answers ``Identify``, and ``mark``, ``runs`` and ``snapshots`` what is asked of an indexed
+    store.
 
     ``unreadable`` says why nothing could be listed; ``is_refused`` if it exceeds the limits.
     """
@@ -93,6 +101,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     entries: list[Entry] = []
     problems: list[ReadProblem] = []
     engine: str = ""
+    mark: str = ""
     runs: list[IndexedRun] = []
     snapshots: list[Snapshot] = []
     is_last: bool = False

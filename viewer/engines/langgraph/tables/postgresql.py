@@ -1,0 +1,194 @@
+"""LangGraph's tables in a PostgreSQL database, as ``PostgresSaver`` and ``AsyncPostgresSaver`` write them.
+
+The shallow savers store only the newest checkpoint of each namespace, without its id in a column. Imported
+only in a reader process, since it loads libpq.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from viewer.engines.langgraph.decoding import decoded_value, opaque
+from viewer.engines.langgraph.super_steps import mapping
+from viewer.engines.langgraph.tables.protocol import (
+    CHECKPOINT_COLUMNS,
+    MAX_METADATA_BYTES,
+    MAX_ROWS,
+    MAX_WRITES,
+    WRITE_COLUMNS,
+    CheckpointRow,
+    Key,
+    StoredCheckpoint,
+    ThreadRow,
+    WriteRow,
+)
+from viewer.stores.errors import LocationUnreadable, Unavailable, Unreadable
+from viewer.stores.postgresql.database import PostgresqlDatabase
+from viewer.stores.snapshots import too_large
+
+_TABLES = ("checkpoints", "checkpoint_writes", "checkpoint_blobs")
+_WRITE_COLUMNS = WRITE_COLUMNS | {"blob"}
+_BLOB_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "channel", "type", "blob"})
+_NEEDED = (CHECKPOINT_COLUMNS, _WRITE_COLUMNS, _BLOB_COLUMNS)
+MAX_BLOBS = 10_000
+# Longer ids cannot be shown.
+MAX_ID_BYTES = 4096
+# The type of a channel without a value.
+_EMPTY = "empty"
+# Each step is one search in the primary key, however many checkpoints a thread has.
+_THREADS = """
+    WITH RECURSIVE thread(id) AS (
+        (SELECT min(thread_id) FROM {checkpoints})
+        UNION ALL
+        SELECT (SELECT min(thread_id) FROM {checkpoints} WHERE thread_id > thread.id) FROM thread
+        WHERE thread.id IS NOT NULL
+    )
+    SELECT CASE WHEN octet_length(id) <= %s THEN id END, (
+        SELECT max({id}) FROM {checkpoints} WHERE thread_id = thread.id AND checkpoint_ns = ''
+    ) FROM thread WHERE id IS NOT NULL
+"""
+# The same step twice means that two checkpoints follow the same one.
+_HEAD = """
+    SELECT max({id}), count(*), count(DISTINCT substr({id}, 20, 4))
+    FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = ''
+"""
+_HEAD_WRITES = """
+    SELECT task_id, idx FROM {checkpoint_writes}
+    WHERE thread_id = %s AND checkpoint_ns = '' AND checkpoint_id = %s LIMIT 1000
+"""
+_CHECKPOINTS = """
+    SELECT checkpoint_ns, {id}, {parent}, pg_column_size(checkpoint), xmin::text,
+        CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
+    FROM {checkpoints} WHERE thread_id = %s ORDER BY {id} DESC LIMIT %s
+"""
+_TASKS = """
+    SELECT checkpoint_ns, checkpoint_id, task_id, {path}, idx FROM {checkpoint_writes}
+    WHERE thread_id = %s ORDER BY checkpoint_ns, checkpoint_id, task_id, idx
+"""
+_SIZE = """
+    SELECT pg_column_size(checkpoint) FROM {checkpoints}
+    WHERE thread_id = %s AND checkpoint_ns = %s AND {id} = %s
+"""
+_CHECKPOINT = """
+    SELECT {parent}, octet_length(checkpoint::text),
+        CASE WHEN octet_length(checkpoint::text) <= %s THEN checkpoint::text END,
+        CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
+    FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = %s AND {id} = %s
+"""
+# Small values first, as many as fit.
+_BLOBS = """
+    SELECT b.channel, b.type, octet_length(b.blob),
+        CASE WHEN sum(octet_length(b.blob)) OVER (ORDER BY octet_length(b.blob), b.channel) <= %s
+            THEN b.blob END
+    FROM {checkpoint_blobs} b
+    JOIN unnest(%s::text[], %s::text[]) AS wanted(channel, version)
+        ON wanted.channel = b.channel AND wanted.version = {version}
+    WHERE b.thread_id = %s AND b.checkpoint_ns = %s LIMIT %s
+"""
+_WRITES = """
+    SELECT task_id, {path}, idx, channel, coalesce(type, ''), octet_length(blob),
+        CASE WHEN octet_length(blob) <= %s THEN blob END
+    FROM {checkpoint_writes} WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s
+    ORDER BY task_id, idx LIMIT %s
+"""
+
+
+class PostgresqlTables(PostgresqlDatabase):
+    """The tables ``checkpoints``, ``checkpoint_blobs`` and ``checkpoint_writes`` of a database."""
+
+    def read_schema(self) -> None:
+        """Find the tables and check their columns. Raises LocationUnreadable."""
+        self.find_tables(_TABLES)
+        columns = {table: self.columns_of(table) for table in _TABLES}
+        for table, needed in zip(_TABLES, _NEEDED, strict=True):
+            if not columns[table] >= needed:
+                raise LocationUnreadable("langgraph.columns_missing", table=table)
+        has_ids = "checkpoint_id" in columns["checkpoints"]
+        self.expressions = {
+            "id": "checkpoint_id" if has_ids else "(checkpoint ->> 'id')",
+            "parent": "parent_checkpoint_id" if has_ids else "NULL::text",
+            "path": "task_path" if "task_path" in columns["checkpoint_writes"] else "''",
+            "version": "b.version" if "version" in columns["checkpoint_blobs"] else "wanted.version",
+        }
+
+    def threads(self) -> Iterable[ThreadRow]:
+        """Every thread."""
+        for thread, head in self.query(_THREADS, MAX_ID_BYTES):
+            yield ThreadRow(thread or "", "text", head or "")
+
+    def has_thread(self, thread: str) -> bool:
+        """Whether there is a thread with this id."""
+        return bool(self.query("SELECT 1 FROM {checkpoints} WHERE thread_id = %s LIMIT 1", _text(thread)))
+
+    def head(self, thread: str) -> tuple[str, int, int]:
+        """The newest checkpoint of a thread, how many it has, and how many different steps."""
+        head, count, steps = self.query(_HEAD, _text(thread))[0]
+        return head or "", count, steps
+
+    def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
+        """The task and index of each write of a thread's checkpoint."""
+        return [(task, index) for task, index in self.query(_HEAD_WRITES, _text(thread), _text(head))]
+
+    def checkpoints(self, thread: str) -> Iterable[CheckpointRow]:
+        """The newest checkpoints of a thread."""
+        found = self.query(_CHECKPOINTS, MAX_METADATA_BYTES, _text(thread), MAX_ROWS)
+        for namespace, own_id, parent_id, size, written_by, metadata in found:
+            mark, encoded = f"{size}:{written_by}", (metadata or "").encode()
+            yield CheckpointRow(namespace, own_id or "", parent_id, size, mark, encoded)
+
+    def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
+        """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
+        rows = self.query(_TASKS, _text(thread))
+        return [(namespace, own_id, task, path, index) for namespace, own_id, task, path, index in rows]
+
+    def size_of(self, key: Key) -> int | None:
+        """The size of a checkpoint in bytes, without values in other tables; None if there is none."""
+        rows = self.query(_SIZE, *map(_text, key))
+        return rows[0][0] if rows else None
+
+    def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
+        """A checkpoint with the values of its channels from both tables. Raises Unreadable."""
+        rows = self.query(_CHECKPOINT, max_bytes, MAX_METADATA_BYTES, *map(_text, key))
+        if not rows:
+            raise Unavailable("store.row_vanished")
+        parent_id, size, text, metadata = rows[0]
+        if text is None:
+            raise too_large(size, self.limits)
+        body = decoded_value("json", text.encode(), self.limits.max_depth)
+        if isinstance(body, dict):
+            values, size_of_values = self._values(
+                key, mapping(body.get("channel_versions")), max_bytes - size
+            )
+            # Small values are in the checkpoint itself since 0.6.
+            body["channel_values"] = {**values, **mapping(body.get("channel_values"))}
+            size += size_of_values
+        return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
+
+    def _values(self, key: Key, versions: Mapping[str, Any], budget: int) -> tuple[dict[str, Any], int]:
+        """The values of channels in the other table, and their bytes. Beyond the budget they are opaque."""
+        wanted = [_text(name) for name in versions], [_text(str(version)) for version in versions.values()]
+        at = _text(key.thread), _text(key.namespace)
+        values, total = dict[str, Any](), 0
+        for channel, kind, size, blob in self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS):
+            if kind != _EMPTY:
+                values[channel] = self._value(kind, size or 0, blob)
+                total += len(blob or b"")
+        return values, total
+
+    def _value(self, kind: str, size: int, blob: bytes | None) -> Any:
+        """A decoded value; what it is instead if it cannot be decoded."""
+        if blob is None and size:
+            return opaque("too large", size)
+        try:
+            return decoded_value(kind, blob, self.limits.max_depth)
+        except Unreadable:
+            return opaque(kind, size)
+
+    def writes(self, key: Key, budget: int) -> Iterable[WriteRow]:
+        """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""
+        for row in self.query(_WRITES, max(budget, 0), *map(_text, key), MAX_WRITES):
+            yield WriteRow(*row)
+
+
+def _text(text: str) -> str:
+    """The text as a server accepts it. One that PostgreSQL cannot store equals none of its texts."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

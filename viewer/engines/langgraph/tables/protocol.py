@@ -1,0 +1,127 @@
+"""What each kind of database provides of the tables that a checkpoint saver writes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+
+from viewer.stores.protocol import Limits
+
+Result = TypeVar("Result")
+# Rows of one thread that are indexed: the newest.
+MAX_ROWS = 50_000
+MAX_WRITES = 10_000
+MAX_METADATA_BYTES = 1024 * 1024
+CHECKPOINT_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "type", "checkpoint", "metadata"})
+WRITE_COLUMNS = frozenset(
+    {"thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type"}
+)
+
+
+class Key(NamedTuple):
+    """What identifies a checkpoint in its tables."""
+
+    thread: str
+    namespace: str
+    checkpoint_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """A thread and its newest checkpoint. ``kind`` is the type of its id, which is empty if it is no text."""
+
+    id: str
+    kind: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A checkpoint without its body. ``mark`` changes with its bytes; ``size`` is in bytes."""
+
+    namespace: str
+    checkpoint_id: str
+    parent_id: str | None
+    size: int
+    mark: str
+    metadata: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A checkpoint with its values, decoded and unredacted."""
+
+    parent_id: str | None
+    size: int
+    values: Any = field(repr=False)
+    metadata: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRow:
+    """A write of a task. ``value`` is None if it is larger than what may be read."""
+
+    task_id: str
+    task_path: str
+    index: int
+    channel: str
+    kind: str
+    size: int
+    value: bytes | None = field(repr=False)
+
+
+class Tables(Protocol):
+    """The open tables of a database, which are only read.
+
+    All methods but ``retried`` and ``mark`` are called within ``retried``. They raise what ``retried``
+    turns into LocationUnreadable.
+    """
+
+    @property
+    def kind(self) -> Literal["sqlite", "postgresql"]:
+        """What rows record as the kind of the store."""
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds that it enforces."""
+
+    def __enter__(self) -> Self:
+        """Open the database, and check its tables. Raises LocationUnreadable."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the database."""
+
+    def retried(self, read: Callable[[], Result]) -> Result:
+        """What ``read`` returns of one state of the database. Raises LocationUnreadable."""
+
+    def mark(self) -> str:
+        """What ``IndexedStore.mark`` returns. Raises LocationUnreadable."""
+
+    def threads(self) -> Iterable[ThreadRow]:
+        """Every thread."""
+
+    def has_thread(self, thread: str) -> bool:
+        """Whether there is a thread with this id."""
+
+    def head(self, thread: str) -> tuple[str, int, int]:
+        """The newest checkpoint of a thread, how many it has, and how many different steps."""
+
+    def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
+        """The task and index of each write of a thread's checkpoint."""
+
+    def checkpoints(self, thread: str) -> Iterable[CheckpointRow]:
+        """The newest checkpoints of a thread."""
+
+    def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
+        """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
+
+    def size_of(self, key: Key) -> int | None:
+        """The size of a checkpoint in bytes; None if there is none."""
+
+    def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
+        """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable."""
+
+    def writes(self, key: Key, budget: int) -> Iterable[WriteRow]:
+        """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""

@@ -1,0 +1,44 @@
+"""How a PostgreSQL database is named and reached, without connecting to it."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# What the path of a location begins with, before the name that the setting gives its database.
+PREFIX = "postgresql:"
+_URI = re.compile(r"\s*postgres(ql)?://", re.IGNORECASE)
+# libpq's own variables, and what finds its files in the home folder.
+_PASSED_VARIABLES = re.compile(r"PG[A-Z]+|HOME|KRB5\w+|SSL_CERT_\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """A database of a server: the name that people see, and what libpq needs to connect.
+
+    Only ``name`` may be shown, stored or logged. ``environment`` may hold a password.
+    """
+
+    name: str
+    conninfo: str = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
+
+
+def path_of_database(name: str) -> str:
+    """The path of the location with this name."""
+    return f"{PREFIX}{name}"
+
+
+def name_in(path: str) -> str:
+    """The name in the path of a PostgreSQL location; empty for any other path."""
+    return path.removeprefix(PREFIX) if path.startswith(PREFIX) and not is_uri(path) else ""
+
+
+def is_uri(text: str) -> bool:
+    """Whether a text is a connection URI, which may hold a password."""
+    return bool(_URI.match(text))
+
+
+def libpq_environment() -> dict[str, str]:
+    """The variables of this process that libpq reads: for passwords, service files and TLS."""
+    return {name: value for name, value in os.environ.items() if _PASSED_VARIABLES.fullmatch(name)}

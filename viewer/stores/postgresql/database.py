@@ -1,0 +1,167 @@
+"""A PostgreSQL database of which only tables are read, in read-only transactions with a time limit.
+
+Imported only in a reader process, since it loads libpq and connects to a server.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel, sql
+
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.postgresql.address import ServerAddress
+from viewer.stores.postgresql.errors import connection_error, is_lost, location_error
+from viewer.stores.protocol import Limits
+
+CONNECT_SECONDS = 5
+_Result = TypeVar("_Result")
+_TIMEOUTS = "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true)"
+# Others may write to the schemas of a search path, so tables are named with their schema.
+_SAFE_PATH = "SELECT set_config('search_path', 'pg_catalog', true)"
+# That of the connection, in which people place their tables.
+_OWN_PATH = "SELECT set_config(name, reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'search_path'"
+_SEARCHED = """
+    SELECT c.relname::text, n.nspname::text, c.relkind::text FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid IN (SELECT pg_catalog.to_regclass(name) FROM pg_catalog.unnest(%s::text[]) name)
+"""
+# Tables and partitioned tables.
+_PLAIN = ("r", "p")
+_COLUMNS = """
+    SELECT a.attname::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+
+
+class PostgresqlDatabase:
+    """One database. Each call of ``retried`` is one transaction, and none stays open after it."""
+
+    kind: Literal["postgresql"] = "postgresql"
+
+    def __init__(self, address: ServerAddress, limits: Limits) -> None:
+        self.limits = limits
+        self._address = address
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        # Constant SQL that differs between versions of the tables.
+        self.expressions: Mapping[str, str] = {}
+        # The schema of each table that was found.
+        self._schemas: dict[str, str] = {}
+
+    def read_schema(self) -> None:
+        """Check that the database has the expected tables. Raises LocationUnreadable."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.retried(self.read_schema)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def retried(self, read: Callable[[], _Result]) -> _Result:
+        """What ``read`` returns of one state of the database, on a new connection if the first is lost."""
+        for is_last in (False, True):
+            is_new = self._connection is None
+            try:
+                with self._transaction():
+                    return read()
+            except (psycopg.Error, UnicodeError, MemoryError) as error:
+                was_lost = is_lost(error)
+                self._close()
+                if is_last or is_new or not was_lost:
+                    raise location_error(error, self.limits) from None
+        raise LocationUnreadable("postgresql.connection_lost")
+
+    def mark(self) -> str:
+        """A text that differs whenever a transaction of the server has ended. Raises LocationUnreadable."""
+        ((snapshot,),) = self.retried(lambda: self.query("SELECT txid_current_snapshot()::text"))
+        # It lists every open transaction.
+        return hashlib.sha256(snapshot.encode()).hexdigest()[:32]
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement, in which ``{name}`` stands for a table or an expression of this name.
+
+        Raises psycopg.Error.
+        """
+        assert self._connection is not None, "It is open within a transaction."
+        parts: dict[str, sql.Composable] = {
+            **{name: sql.Identifier(schema, name) for name, schema in self._schemas.items()},
+            **{name: sql.SQL(expression) for name, expression in self.expressions.items()},
+        }
+        composed = sql.SQL(statement).format(**parts)
+        # As binary, bytes take half the memory.
+        return self._connection.execute(composed, values, binary=True).fetchall()
+
+    def find_tables(self, names: Sequence[str]) -> None:
+        """Find the schema of each plain table. Raises LocationUnreadable if one is missing."""
+        self.query(_OWN_PATH)
+        found = {name: (schema, kind) for name, schema, kind in self.query(_SEARCHED, list(names))}
+        self.query(_SAFE_PATH)
+        for name in names:
+            if name not in found:
+                raise LocationUnreadable("postgresql.no_table", table=name)
+            if found[name][1] not in _PLAIN:
+                raise LocationUnreadable("store.table_not_plain", table=name)
+        self._schemas = {name: found[name][0] for name in names}
+
+    def columns_of(self, table: str) -> frozenset[str]:
+        """The columns of a table that was found."""
+        return frozenset(name for (name,) in self.query(_COLUMNS, self._schemas[table], table))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._connection is None:
+            self._connection = self._connected()
+        milliseconds = str(1000 * self.limits.statement_seconds)
+        with self._connection.transaction():
+            self.query(_TIMEOUTS, milliseconds, milliseconds)
+            self.query(_SAFE_PATH)
+            yield
+
+    def _connected(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection that only reads. Raises LocationUnreadable."""
+        try:
+            with _variables(self._address.environment):
+                connection = psycopg.connect(
+                    self._address.conninfo,
+                    autocommit=True,
+                    # A pooler may give each transaction another connection.
+                    prepare_threshold=None,
+                    fallback_application_name="forkline",
+                    client_encoding="utf8",
+                )
+        except (psycopg.Error, OSError, UnicodeError) as error:
+            raise connection_error(error, self._address.environment) from None
+        connection.read_only = True
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        return connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def _variables(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that libpq reads, only while it connects: this process reads other locations as well."""
+    former = dict(os.environ)
+    os.environ.update({"PGCONNECT_TIMEOUT": str(CONNECT_SECONDS), **variables})
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - former.keys():
+            del os.environ[name]
+        os.environ.update(former)
