@@ -23,7 +23,7 @@ from tests.views.forking import CREW, filled, looked, looked_before_new_run, pag
 from viewer.jobs.queue.tasks import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Sweep
 
-CLICKS = 100
+CLICKS = 200
 AT_ONCE = 16
 
 
