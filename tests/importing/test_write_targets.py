@@ -57,7 +57,6 @@ def test_existing_files_are_not_changed(project: Project) -> None:
     Path(project.folder, "notes.txt").write_text("not a store")
     with closing(sqlite3.connect(Path(project.folder, "theirs.db"))) as connection, connection:
         connection.execute("CREATE TABLE customers (name)")
-    open_location(Path(project.folder, "theirs.db"))
     for text in ("notes.txt", "notes.txt/below", "theirs.db"):
         with pytest.raises(UnknownLocation):
             write_target_at(text, project)
