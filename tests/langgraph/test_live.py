@@ -49,7 +49,7 @@ def test_a_growing_thread_is_followed_while_it_is_written(
 ) -> None:
     location, writer = written
     assert writer.stdout
-    counts = []
+    counts: list[int] = []
     deadline = time.monotonic() + 60
     while len(counts) < 4 and time.monotonic() < deadline:
         # Whatever was reported before an import is in it.
@@ -60,6 +60,7 @@ def test_a_growing_thread_is_followed_while_it_is_written(
         if not counts or run.checkpoint_count > counts[-1]:
             counts.append(run.checkpoint_count)
         newest = run.checkpoints.latest("row")
+        assert newest.step is not None
         assert body_of(newest)["checkpoint"]["channel_values"]["value"] == newest.step + 1
     assert len(counts) == 4
 
