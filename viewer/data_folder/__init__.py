@@ -1,4 +1,4 @@
-"""The folder that holds all that is ours, made ready by whoever comes first."""
+"""The data folder. The first process that uses it creates and upgrades it."""
 
 import sqlite3
 import sys
@@ -20,7 +20,7 @@ from viewer.data_folder.use import use
 from viewer.data_folder.versions import version_number
 from viewer.locks import lock_named
 
-# The folders of former versions, and their names now.
+# Renamed folders: the former name, and the name.
 RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
 
 __all__ = ["DataFolderFailure", "failure_words", "make_ready"]
@@ -38,14 +38,14 @@ def make_ready() -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     say_restricted(folder, restrict(folder))
     use()
-    # Others wait meanwhile.
+    # Other processes wait for the lock.
     with lock_named("making_ready").held(wait=True):
         bring_up_to_date(folder)
     identity.remember()
 
 
 def bring_up_to_date(folder: Path) -> None:
-    """Apply what the database lacks, after a copy of it was made. Raises DataFolderFailure."""
+    """Apply the missing migrations, after copying the database. Raises DataFolderFailure."""
     rename_folders(folder)
     path = database_path()
     try:
@@ -76,7 +76,7 @@ def rename_folders(folder: Path) -> None:
 
 
 def note_version(found: Inspected) -> None:
-    """Keep in the database's head that it is ours, and which version was the newest to use it."""
+    """Record in the database's header that it is Forkline's, and the newest version that has used it."""
     ours = version_number(settings.VERSION)
     if found.version < ours:
         with connection.cursor() as cursor:
@@ -84,7 +84,7 @@ def note_version(found: Inspected) -> None:
 
 
 def say_restricted(folder: Path, found: Restricted) -> None:
-    """Say on stderr how much was open to others. The next time, nothing is."""
+    """Report on stderr how many files were open to other users."""
     if found.paths:
         words = ngettext(
             "%(count)d file or folder in %(folder)s was open to other users. Now only its owner can read it.",

@@ -1,4 +1,4 @@
-"""Copies of the database that are whole, also of one that is being written."""
+"""Consistent copies of the database, also while it is being written."""
 
 import os
 import sqlite3
@@ -12,13 +12,13 @@ from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_words
 from viewer.data_folder.inspection import opened_to_read
 
-# So many of those from before an upgrade, and of those that a restore has replaced, are kept.
+# How many copies from before upgrades, and of databases that a restore replaced, are kept.
 KEPT = 3
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 def copy_database(database: Path, copy: Path) -> None:
-    """Make a whole copy that needs no other file, for its owner alone. Others may write meanwhile.
+    """Copy the database to one file that only its owner can read. Other processes may write meanwhile.
 
     Raises DataFolderFailure where the copy is there already, or cannot be made; then nothing is left of it.
     """
@@ -42,26 +42,26 @@ def copy_database(database: Path, copy: Path) -> None:
 
 
 def copy_failed(copy: Path, error: BaseException) -> str:
-    """Why no copy was made."""
+    """Why no copy was created."""
     words = _("No copy was created at %(path)s: %(reason)s")
     return words % {"path": copy, "reason": failure_words(error) or str(error)}
 
 
 def refuse_damaged(database: sqlite3.Connection, path: Path) -> None:
-    """Raises DataFolderFailure where SQLite finds a fault in it."""
+    """Raises DataFolderFailure if SQLite finds an error in it."""
     if fault := sqlite_pragmas.first_fault(database):
         raise DataFolderFailure(_("%(path)s is damaged: %(fault)s") % {"path": path, "fault": fault})
 
 
 def kept_copy(folder: Path, why: str) -> Path:
-    """The path of a new copy beside the database, by the reason that it is made for."""
+    """The path of a new copy for this reason."""
     backups = folder / "backups"
     backups.mkdir(exist_ok=True, mode=0o700)
     return backups / f"forkline-{why}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.sqlite3"
 
 
 def prune_copies(folder: Path, why: str) -> None:
-    """Delete all but the latest of those that were made for this reason."""
+    """Delete all but the latest copies for this reason."""
     for old in sorted((folder / "backups").glob(f"forkline-{why}-*.sqlite3"))[:-KEPT]:
         for path in (old, *(Path(f"{old}{side}") for side in SIDE_FILES)):
             with suppress(FileNotFoundError):

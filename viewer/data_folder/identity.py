@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.failures import database_path
 
-# For the processes that ``up`` starts: which data folder it serves.
+# The data folder that ``up`` serves, for the processes that it starts.
 SERVED = "FORKLINE_SERVED"
 
 
@@ -29,7 +29,7 @@ _opened: Opened | None = None
 
 
 def remember() -> None:
-    """Hold on to what is there now; where ``up`` has started this process, to what was there then."""
+    """Record the current data folder, or the one that ``up`` passed to this process."""
     global _opened  # noqa: PLW0603
     if _opened is None:
         folder, database = Path(settings.DATA_DIR), database_path()
@@ -38,7 +38,7 @@ def remember() -> None:
 
 
 def forget() -> None:
-    """Compare with nothing, until something is remembered."""
+    """Discard the recorded data folder."""
     global _opened  # noqa: PLW0603
     if _opened:
         for descriptor in _opened.held:
@@ -52,7 +52,7 @@ def is_remembered() -> bool:
 
 
 def hand_on() -> None:
-    """Have the processes that this one starts refuse any other data folder."""
+    """Pass the data folder's identity to child processes, which refuse any other one."""
     remember()
     if _opened:
         os.environ[SERVED] = f"{settings.DATA_DIR}|{_opened.folder}|{_opened.database}"
@@ -65,7 +65,7 @@ def _from_parent() -> Opened | None:
 
 
 def mark_of(path: Path) -> str:
-    """Device and inode; empty where nothing is there."""
+    """Device and inode; empty if nothing is there."""
     try:
         found = path.stat()
     except OSError:
@@ -74,7 +74,7 @@ def mark_of(path: Path) -> str:
 
 
 def what_changed() -> str:
-    """Why the data folder is not the one that was opened, in a sentence; empty where it is."""
+    """Why the data folder is not the one that was opened, as a sentence; empty if it is."""
     expected = _opened or _from_parent()
     if expected is None:
         return ""

@@ -1,4 +1,4 @@
-"""Restricts what is ours in the data folder to its owner. Nothing else there is touched."""
+"""Restricts Forkline's files in the data folder to their owner. Other files are not changed."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-# What is ours, by its path below the data folder. Whatever else lies there belongs to somebody else.
+# The paths of Forkline's files below the data folder. All others belong to somebody else.
 OURS = re.compile(
     rf"forkline\.sqlite3(-wal|-shm|-journal)?|secret_key(\.[0-9a-f]{{16}})?|(making_ready|worker|in_use)\.lock"
     rf"|backups(/forkline-[^/]+\.sqlite3(-wal|-shm|-journal)?)?"
@@ -22,14 +22,14 @@ OURS = re.compile(
 
 @dataclass(slots=True)
 class Restricted:
-    """``paths`` were open to others and are no more, ``left`` still are; both below the data folder."""
+    """``paths`` were open to other users and were restricted; ``left`` are still open. Both are relative."""
 
     paths: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
 
 def restrict(folder: Path, thorough: bool = False) -> Restricted:
-    """Take from everybody else what they may do with what is ours. Links are never followed.
+    """Remove other users' permissions on Forkline's files. Links are never followed.
 
     What lies below our own folders is looked through where others could get there, or where ``thorough``.
     """
@@ -43,14 +43,14 @@ def restrict(folder: Path, thorough: bool = False) -> Restricted:
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether a folder is one that others need: nobody's data folder, though somebody chose it as such."""
+    """Whether other users need the folder, so that its permissions must not change."""
     found = folder.stat()
     is_ours = found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX
     return not is_ours or folder == Path.home() or folder == folder.parent or folder.parent == Path("/")
 
 
 def _is_open_inside(folder: Path) -> bool:
-    """Whether anything of ours directly below the folder is open to others."""
+    """Whether one of Forkline's files directly in the folder is open to other users."""
     with os.scandir(folder) as entries:
         return any(
             OURS.fullmatch(entry.name) and stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) & 0o077
@@ -60,7 +60,7 @@ def _is_open_inside(folder: Path) -> bool:
 
 
 def _ours_below(folder: Path, below: str) -> Iterator[tuple[str, Path]]:
-    """Each file and folder of ours, by its name below the data folder; a folder before what it holds."""
+    """Yield Forkline's files and folders with their relative paths, each folder before its contents."""
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -77,7 +77,7 @@ def _ours_below(folder: Path, below: str) -> Iterator[tuple[str, Path]]:
 
 
 def _holds_only_ours(folder: "os.DirEntry[str]") -> bool:
-    """Whether a folder such as ``jobs`` is ours, and not somebody else's of the same name."""
+    """Whether a folder such as ``jobs`` contains only Forkline's files."""
     try:
         return all(OURS.fullmatch(f"{folder.name}/{name}") for name in os.listdir(folder))  # noqa: PTH208
     except OSError:
@@ -92,12 +92,12 @@ def _restrict(path: Path, name: str, found: Restricted, leave: bool = False) -> 
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # it is gone
+        return  # it was deleted
     try:
         state = os.fstat(descriptor)
         mode = stat.S_IMODE(state.st_mode)
         is_folder = stat.S_ISDIR(state.st_mode)
-        # Another name of the same file may be somebody else's.
+        # Another hard link to the file may belong to somebody else.
         is_ours = is_folder or state.st_nlink == 1
         if stat.S_ISLNK(state.st_mode) or not mode & 0o077:
             return

@@ -1,4 +1,4 @@
-"""Who uses the data folder: each process of ours holds a shared lock on it for as long as it lives."""
+"""The lock on the data folder: each of Forkline's processes holds it, shared, until it exits."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +14,7 @@ _held: dict[str, ExitStack] = {}
 
 
 def use() -> None:
-    """Hold it for the rest of this process. Waits while a restore replaces the database."""
+    """Hold the lock until this process exits. Waits while a restore replaces the database."""
     folder = str(settings.DATA_DIR)
     if folder not in _held:
         held = ExitStack()
@@ -24,7 +24,7 @@ def use() -> None:
 
 @contextmanager
 def nobody_else() -> Iterator[None]:
-    """Keep everybody out meanwhile. Raises DataFolderFailure where somebody uses it."""
+    """Hold the lock exclusively. Raises DataFolderFailure if another process uses the folder."""
     with _lock().held() as is_held:
         if not is_held:
             words = _(
