@@ -1,0 +1,64 @@
+"""Projects of LangGraph are found by reading ``langgraph.json`` and source files."""
+
+import json
+from pathlib import Path
+
+from tests.engine_runs.graphs import PROJECT
+from viewer.engines.entry_points import InputName
+from viewer.engines.langgraph.projects import find_entry_points, input_names, is_entry_point
+from viewer.projects.proposing import propose_project
+
+SUPPORT = Path(__file__).resolve().parents[2] / "demo/support"
+
+
+def test_the_graphs_of_its_configuration_are_entry_points() -> None:
+    assert [point.name for point in find_entry_points(SUPPORT)] == ["support.graph:graph"]
+    assert [point.name for point in find_entry_points(PROJECT)][:2] == ["graphs:fan", "graphs:approval"]
+
+
+def test_a_location_below_a_configuration_belongs_to_its_project(tmp_path: Path) -> None:
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"one": "./agent.py:graph"}}')
+    (tmp_path / "agent.py").write_text("graph = 1 / 0")
+    proposed = propose_project(tmp_path / "data" / "threads.db", "langgraph")
+    assert proposed.folder == tmp_path and proposed.entry_points[0].name == "agent:graph"
+
+
+def test_what_cannot_be_imported_by_a_name_is_no_entry_point(tmp_path: Path) -> None:
+    paths = [
+        "./my-agent/agent.py:graph",
+        "../other.py:graph",
+        "agent:make()",
+        7,
+        {"path": "./src/a/b.py:make"},
+    ]
+    graphs = {str(number): path for number, path in enumerate(paths)}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs}))
+    assert [point.name for point in find_entry_points(tmp_path)] == ["a.b:make"]
+    assert is_entry_point("a.b:make") and not is_entry_point("crew.jsonc")
+
+
+def test_a_broken_configuration_has_no_entry_points(tmp_path: Path) -> None:
+    for text in ("", "[]", "{", '{"graphs": 3}', "[" * 100_000):
+        (tmp_path / "langgraph.json").write_text(text)
+        assert find_entry_points(tmp_path) == ()
+
+
+def test_the_inputs_are_the_fields_of_the_state() -> None:
+    assert input_names(SUPPORT, "support.graph:graph", "graph")[:4] == (
+        InputName("messages", list),
+        InputName("order", str),
+        InputName("topic", str),
+        InputName("facts", list),
+    )
+
+
+def test_the_inputs_of_a_state_with_a_base_are_those_of_both(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text("class Base:\n    name: str\n")
+    source = (
+        "from base import Base\nclass State(Base):\n    count: int\n"
+        "graph = StateGraph(state_schema=State).compile()\n"
+    )
+    (tmp_path / "agent.py").write_text(source)
+    assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["name", "count"]
+    (tmp_path / "agent.py").write_text("graph = StateGraph(Elsewhere)")
+    assert input_names(tmp_path, "agent:graph", "graph") == ()
