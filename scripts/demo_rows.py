@@ -4,13 +4,14 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
 # Everything that the demo creates in its folder.
-MADE = {".env", "newsroom", "logs", "draft.md", "finished"}
+MADE = {".env", "newsroom", "support", "logs", "draft.md", "finished"}
 ENTRY_POINTS = ["newsroom.crew:Newsroom", "newsroom.flow:DigestFlow", "newsroom.interviewer:interviewer"]
 
 
@@ -22,12 +23,18 @@ def import_store(path: Path) -> None:
     call_command("import_checkpoints", str(path), stdout=io.StringIO())
 
 
-def record_project(stores: Path, project: Path, python: Path, environment_file: Path) -> None:
-    """Record the demo's project. It is confirmed, because a person ran ``make demo``."""
+def record_project(
+    stores: Path,
+    project: Path,
+    python: Path,
+    environment_file: Path,
+    entry_points: Sequence[str] = ENTRY_POINTS,
+) -> None:
+    """Record a project of the demo. It is confirmed, because a person ran ``make demo``."""
     from viewer.access.login_links import owner
     from viewer.models import Location, Project
 
-    values = {"interpreter": str(python), "entry_points": ENTRY_POINTS}
+    values = {"interpreter": str(python), "entry_points": list(entry_points)}
     recorded, _ = Project.objects.update_or_create(
         folder=str(project), environment_file=str(environment_file), defaults=values
     )

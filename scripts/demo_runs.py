@@ -1,4 +1,4 @@
-"""Runs the demo: the newsroom's crew, flow and agent, then two forks and a resume of the crew."""
+"""Runs the demo: the newsroom's crew, flow and agent, two forks and a resume, then the support agent."""
 
 import json
 import os
@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scripts import demo_rows
+from scripts import demo_rows, demo_support
 from viewer.supervision.lifeline import signal_at_parents_end
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,6 +83,12 @@ def run_everything(folder: Path, lifeline: int | None = None) -> None:
     continue_run(folder, lifeline, "fork", after_research, "--branch", "year-2030", "--input", "year=2030")
     say("Resuming the article in the database from its third task …")
     continue_run(folder, lifeline, "resume", f"{database}#{checkpoint_after(database, 3)}")
+    say("Running a support agent with LangGraph, and forking the thread that waits …")
+    demo_support.run(
+        folder,
+        partial(run_program, read_environment(folder), lifeline),
+        partial(checkpoints_command, lifeline=lifeline),
+    )
     (folder / "finished").touch()
     say("The demo is complete.")
 
@@ -129,6 +135,23 @@ def start_program(
             # They would continue without the demo and its model.
             preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
         )
+
+
+def run_program(
+    environment: dict[str, str], lifeline: int | None, arguments: Sequence[str], folder: Path
+) -> None:
+    """Run a program of the demo in a folder, to its end. Exit if it fails."""
+    child = subprocess.Popen(
+        arguments,
+        cwd=folder,
+        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
+    )
+    wait_until(lambda: False, [child], lifeline)
+    if child.returncode:
+        sys.exit(f"{' '.join(arguments)} failed")
 
 
 def wait_until(

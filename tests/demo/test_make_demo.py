@@ -125,6 +125,13 @@ def test_the_flow_and_the_agent_have_one_run_each(demo_site: ServedDemo) -> None
     assert [found["name"] for found in interview] == ["Interviewer", "Interviewer"]
 
 
+def test_the_waiting_thread_was_forked_with_both_answers(demo_site: ServedDemo) -> None:
+    place = str(demo_site.data_folder / "demo/support/threads.db")
+    document = json.loads(python(demo_site, "manage.py", "checkpoints", "list", place, "--json"))
+    branches = {found["branch"] for run in document["runs"] for found in run["checkpoints"]}
+    assert branches == {"main", "approved", "rejected"}
+
+
 def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
     article = demo_site.data_folder / "demo/newsroom/article"
     texts = {
