@@ -22,6 +22,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/messages/translation.py": DJANGO | {"viewer.messages.message"},
     "viewer/lineage": {"viewer.messages.message"},
     "viewer/lineage/drawing.py": {"graphviz", "viewer.lineage", "viewer.messages.message"},
+    "viewer/lineage/unit_graph.py": {"graphviz", "viewer.lineage.drawing"},
     "viewer/projects": {"dotenv", "viewer.engines", "viewer.redaction"},
     "viewer/engines": {"viewer.messages.message", "viewer.stores.protocol"},
     "viewer/engines/crewai": {

@@ -29,3 +29,5 @@ class Tab:
     template: str
     compares_with: Literal["origin", "parent"] = "origin"
     shows_lineage: bool = False
+    # It shows which unit of the run ran after which.
+    shows_unit_graph: bool = False

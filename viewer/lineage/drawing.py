@@ -226,10 +226,10 @@ def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Draw
         graph.node(f"n{number}")
         if chain.parent is not None:
             graph.edge(f"n{chain.parent}", f"n{number}")
-    return _drawn(chains, _ask_dot(str(graph.source), seconds))
+    return _drawn(chains, ask_dot(str(graph.source), seconds))
 
 
-def _ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
+def ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
     """The lines of dot's plain output, split into words."""
     program = shutil.which("dot")
     if program is None:
@@ -256,19 +256,19 @@ def _drawn(chains: Sequence[Chain], words: Iterable[list[str]]) -> Drawing:
     dots: list[Dot] = []
     for line in words:
         if line[0] == "graph":
-            width, height = _inches(line[2]), _inches(line[3])
+            width, height = inches(line[2]), inches(line[3])
         elif line[0] == "node":
             chain = chains[int(line[1][1:])]
-            at = (_inches(line[2]), _inches(line[3]))
+            at = (inches(line[2]), inches(line[3]))
             dots.append(Dot(chain.keys[-1], *at, chain.colour, chain.shape, chain.running))
         elif line[0] == "edge":
             chain = chains[int(line[2][1:])]
-            points = [_inches(word) for word in line[4 : 4 + 2 * int(line[3])]]
+            points = [inches(word) for word in line[4 : 4 + 2 * int(line[3])]]
             pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
             lines.append(GraphEdge(f"M{pairs[0]}C{' '.join(pairs[1:])}", chain.colour, chain.edge))
     return Drawing(width, height, tuple(lines), tuple(dots))
 
 
-def _inches(word: str) -> float:
+def inches(word: str) -> float:
     """An amount of inches, in pixels."""
     return round(float(word) * POINTS_AN_INCH, 1)

@@ -17,10 +17,12 @@ from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
+from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
+from viewer.presentation.run.unit_graph import unit_graph_of
 
 # The tabs that engines share.
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
@@ -117,7 +119,12 @@ def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents:
         return {}
     compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
     before = engine.contents_of(stored_body(compared)) if compared else None
-    shown = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
+    shown: dict[str, Any] = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
+    if own.shows_unit_graph:
+        try:
+            shown["unit_graph"] = unit_graph_of(checkpoint.run, checkpoint)
+        except NoLayout as error:
+            shown["no_layout"] = error.message
     return {**shown, **engine.tab_context(tab, contents, before)}
 
 

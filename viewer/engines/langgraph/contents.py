@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewer.engines.contents import Agent
-from viewer.engines.langgraph import identifiers, super_steps
-from viewer.engines.langgraph.rows import ENGINE, KIND, SOURCES, named_attempts, parents_in
-from viewer.engines.langgraph.super_steps import Attempt, fields_of, mapping, sequence
+from viewer.engines.langgraph import super_steps
+from viewer.engines.langgraph.naming import hints, interrupt_fields, named_attempts
+from viewer.engines.langgraph.rows import ENGINE, KIND, SOURCES, parents_in
+from viewer.engines.langgraph.super_steps import Attempt, mapping, sequence
 
 # The newest layout of checkpoints that is known.
 NEWEST_VERSION = 4
@@ -177,25 +178,10 @@ def tasks_in(body: Mapping[str, Any]) -> list[Task]:
         )
         for task_id, writes in grouped.items()
     ]
-    named = named_attempts(attempts, mapping(body.get("checkpoint")), _hints(grouped))
+    named = named_attempts(attempts, mapping(body.get("checkpoint")), hints(grouped))
     tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
     order = ("waiting", "failed", "scheduled", "done")
     return sorted(tasks, key=lambda task: (order.index(task.status), task.node, task.id))
-
-
-def _hints(grouped: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Nodes by task id, as far as what the tasks wrote names them."""
-    hints: dict[str, str] = {}
-    for task_id, writes in grouped.items():
-        for write in writes:
-            channel, value = _text(write.get("channel")), write.get("value")
-            if isinstance(value, str) and (channel.startswith("join:") or value == channel):
-                hints[task_id] = value
-            for interrupt in _interrupt_fields(value) if write["index"] == super_steps.INTERRUPT else ():
-                namespaces = sequence(interrupt.get("ns"))
-                if namespaces and isinstance(namespaces[-1], str):
-                    hints[task_id] = identifiers.node_of(namespaces[-1])
-    return hints
 
 
 def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:
@@ -212,17 +198,11 @@ def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> T
             Interrupt(_text(one.get("id")), one.get("value"))
             for write in writes
             if write["index"] == super_steps.INTERRUPT
-            for one in _interrupt_fields(write.get("value"))
+            for one in interrupt_fields(write.get("value"))
         ),
         answers=tuple(write.get("value") for write in writes if write["index"] == super_steps.RESUME),
         error=error if isinstance(error, str) else str(error),
     )
-
-
-def _interrupt_fields(value: Any) -> list[Mapping[str, Any]]:
-    """The fields of one or several interrupts."""
-    several = value if isinstance(value, list) else [value]
-    return [fields for one in several if (fields := mapping(fields_of(one, "Interrupt")))]
 
 
 def _text(value: Any) -> str:

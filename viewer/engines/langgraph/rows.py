@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from viewer.engines.langgraph import identifiers, super_steps
+from viewer.engines.langgraph.naming import named_attempts
 from viewer.engines.langgraph.super_steps import Attempt, mapping
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redact_text
@@ -101,10 +102,16 @@ class Indexer:
     thread: str
     known: KnownSecrets
     body: Body
+    # Nodes by the id of a task, where its path does not say.
+    nodes: dict[str, str] = field(default_factory=dict)
 
     def snapshots(self, rows: Sequence[Row]) -> list[Snapshot]:
         """The redacted columns of each row."""
         linked(rows)
+        # A namespace names the task that called it.
+        self.nodes.update(
+            (identifiers.task_of(row.namespace), identifiers.node_of(row.namespace)) for row in rows
+        )
         return [self._snapshot(row) for row in rows]
 
     def runs(self, rows: Sequence[Row]) -> list[IndexedRun]:
@@ -190,7 +197,7 @@ class Indexer:
     def _pending(self, row: Row) -> tuple[list[tuple[str, str]], str]:
         """The unfinished tasks of the newest checkpoint of a branch, or the nodes that are next."""
         checkpoint = self.body(row)
-        named = named_attempts(row.attempts, checkpoint)
+        named = named_attempts(row.attempts, checkpoint, self.nodes)
         pending = [(node, attempt.status) for attempt, node in named if attempt.status != "done"]
         status = status_of(row.attempts)
         if status:
@@ -205,27 +212,6 @@ def status_of(attempts: Sequence[Attempt]) -> str:
     """``failed`` or ``waiting`` if a task of the newest checkpoint is, else empty."""
     statuses = {attempt.status for attempt in attempts}
     return next((status for status in ("failed", "waiting") if status in statuses), "")
-
-
-def named_attempts(
-    attempts: Sequence[Attempt], checkpoint: Mapping[str, Any], hints: Mapping[str, str] | None = None
-) -> list[tuple[Attempt, str]]:
-    """Each task with its node; empty if nothing says which. ``hints`` are nodes by task id."""
-    sent = [node for node, _argument in super_steps.sends(checkpoint)]
-    hints = hints or {}
-    named = [
-        (attempt, super_steps.node_in_path(attempt.path, sent) or hints.get(attempt.task_id, ""))
-        for attempt in attempts
-    ]
-    open_nodes = super_steps.next_nodes(checkpoint)
-    for _attempt, node in named:
-        if node in open_nodes:
-            open_nodes.remove(node)
-    unnamed = [attempt for attempt, node in named if not node]
-    # The only node that is left is the only task's that is left.
-    if len(unnamed) == 1 and len(open_nodes) == 1:
-        named = [(attempt, node or open_nodes[0]) for attempt, node in named]
-    return named
 
 
 def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:

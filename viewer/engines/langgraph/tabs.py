@@ -14,10 +14,11 @@ TABS = (
     Tab("messages", _("Messages"), "engines/langgraph/_messages.html", compares_with="parent"),
     Tab("writes", _("Writes"), "engines/langgraph/_writes.html"),
     Tab("next", _("Next"), "engines/langgraph/_next.html"),
+    Tab("graph", _("Graph"), "engines/langgraph/_graph.html", shows_unit_graph=True),
     Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
 )
-ORDER = ("state", "messages", "writes", "next", "subgraphs", "metadata", "raw")
+ORDER = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
 # Characters of a value that a page shows, and of one that fits into a line.
 MAX_SHOWN, MAX_LINE = 4_000, 100
 

@@ -13,6 +13,7 @@ import msgspec
 
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.decoding import decoded_value, opaque
+from viewer.engines.langgraph.naming import hints
 from viewer.engines.langgraph.rows import ENGINE, Indexer, Row, metadata_of, status_of
 from viewer.engines.langgraph.super_steps import Attempt, mapping
 from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
@@ -122,7 +123,7 @@ class LangGraphStore:
         if thread is None:
             return RunIndex([], [])
         rows = self._rows(thread)
-        indexer = Indexer(thread, self.known, _Bodies(self, thread))
+        indexer = Indexer(thread, self.known, _Bodies(self, thread), self._hints(thread))
         return RunIndex(indexer.runs(rows), indexer.snapshots(rows))
 
     def _thread(self, key: str) -> str | None:
@@ -152,6 +153,14 @@ class LangGraphStore:
         for namespace, checkpoint_id, task, path, index in self._tables.tasks(thread):
             found[namespace, checkpoint_id].append((task, path, index))
         return {at: _grouped(writes) for at, writes in found.items()}
+
+    def _hints(self, thread: str) -> dict[str, str]:
+        """Nodes by the id of a task, as far as small values name them, if there are no paths of tasks."""
+        grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for write in self._tables.naming_writes(thread):
+            value = self._value(write.kind, write.value, write.size)
+            grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
+        return hints(grouped)
 
     def entries(self) -> Iterator[Entry | ReadProblem]:
         """Every checkpoint of every thread. Raises LocationUnreadable."""

@@ -140,6 +140,10 @@ class PostgresqlTables(PostgresqlDatabase):
         rows = self.query(_TASKS, _text(thread))
         return [(namespace, own_id, task, path, index) for namespace, own_id, task, path, index in rows]
 
+    def naming_writes(self, thread: str) -> Iterable[WriteRow]:
+        """None: nodes that no path names stay unnamed."""
+        return ()
+
     def size_of(self, key: Key) -> int | None:
         """The size of a checkpoint in bytes, without values in other tables; None if there is none."""
         rows = self.query(_SIZE, *map(_text, key))

@@ -11,6 +11,7 @@ Result = TypeVar("Result")
 # Rows of one thread that are indexed: the newest.
 MAX_ROWS = 50_000
 MAX_WRITES = 10_000
+MAX_NAMING_BYTES = 4_096
 MAX_METADATA_BYTES = 1024 * 1024
 CHECKPOINT_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "type", "checkpoint", "metadata"})
 WRITE_COLUMNS = frozenset(
@@ -116,6 +117,9 @@ class Tables(Protocol):
 
     def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
         """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
+
+    def naming_writes(self, thread: str) -> Iterable[WriteRow]:
+        """The small writes of a thread that name the nodes of tasks; none if tasks have paths."""
 
     def size_of(self, key: Key) -> int | None:
         """The size of a checkpoint in bytes; None if there is none."""

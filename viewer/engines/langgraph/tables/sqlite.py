@@ -12,6 +12,7 @@ from viewer.engines.langgraph.decoding import decoded_value
 from viewer.engines.langgraph.tables.protocol import (
     CHECKPOINT_COLUMNS,
     MAX_METADATA_BYTES,
+    MAX_NAMING_BYTES,
     MAX_ROWS,
     MAX_WRITES,
     WRITE_COLUMNS,
@@ -119,6 +120,22 @@ class SqliteTables(SqliteFile):
         ):
             at = text_of(namespace), text_of(checkpoint_id)
             yield (*at, text_of(task), text_of(task_path), _number(index))
+
+    def naming_writes(self, thread: str) -> Iterable[WriteRow]:
+        """The interrupts, and the writes to channels that join nodes, if tasks have no paths."""
+        if "task_path" in self._write_columns:
+            return
+        for task, index, channel, kind, value in self.query(
+            f"""
+            SELECT CAST(task_id AS BLOB), idx, CAST(channel AS BLOB),
+                {short_text("type", self._write_columns)}, CAST(value AS BLOB)
+            FROM writes WHERE thread_id = ? AND octet_length(value) <= {MAX_NAMING_BYTES}
+                AND (idx = -3 OR idx >= 0 AND channel GLOB 'join:*') LIMIT {MAX_ROWS}
+            """,  # noqa: S608
+            thread,
+        ):
+            own = text_of(task), "", _number(index), text_of(channel), text_of(kind)
+            yield WriteRow(*own, len(value or b""), value)
 
     def size_of(self, key: Key) -> int | None:
         """The size of a checkpoint in bytes; None if there is none."""
