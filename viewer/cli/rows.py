@@ -26,10 +26,13 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "tokens": row.tokens,
         "size": row.size,
         "state": row.state,
-        "step": row.step,
-        "turn": row.turn,
-        "units": row.units,
+        **_step(row),
     }
+
+
+def _step(row: Checkpoint) -> dict[str, Any]:
+    """The step, where the engine counts steps, and the units of it with their statuses."""
+    return {} if row.step is None else {"step": row.step, "turn": row.turn, "units": row.units}
 
 
 def _parent_id(row: Checkpoint) -> str | None:

@@ -56,7 +56,7 @@ def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
         "id": run.key,
         "entity": run.entity,
         "name": run.name,
-        "status": run.status,
+        **({"status": run.status} if run.status else {}),
         "checkpoints": [checkpoint_document(row) for row in checkpoints],
     }
 

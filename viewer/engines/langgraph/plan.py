@@ -12,8 +12,8 @@ from viewer.messages.message import UserMessage
 
 
 def units_of(contents: Contents) -> list[Unit]:
-    """No units: a checkpoint says which nodes come next, not which there are."""
-    return []
+    """The nodes that run next: a checkpoint says those, not which there are."""
+    return [Unit(unit, unit) for unit, _node in _numbered(super_steps.next_nodes(contents.checkpoint))]
 
 
 def read_source(folder: Path, entry_point: str, kind: str) -> Any:
