@@ -125,7 +125,9 @@ def test_an_interrupt_is_a_question_of_the_inbox(worker: None, threads: Location
     client.force_login(teammate("runner", "run"))
     start = rows(threads, "approval")[-1]
     page = client.get(reverse("fork", args=[start.pk])).content.decode()
-    assert 'name="state:topic"' in page and 'name="as_node"' in page
+    assert 'name="state:topic"' in page and 'name="as_node"' in page and "a scratch store, branch" in page
+    # What LangGraph does not offer.
+    assert 'name="checkpoint_events"' not in page and reverse("new-sweep", args=[start.pk]) not in page
     sent = {"branch": "asked", "entry_point": "graphs:approval", "key": str(uuid.uuid4())}
     client.post(reverse("fork-plan", args=[start.pk]), {**sent, "check": "1"})
     wait_until(lambda: PreflightCheck.objects.ended().exists())
@@ -169,3 +171,11 @@ def test_a_new_turn_runs_on_the_thread(threads: Location, capsys: pytest.Capture
     assert done["status"] == "succeeded", done["error"]
     assert ran(threads) == ["end", "left", "right", "start"]
     assert rows(threads, "fan")[-1].turn == 2
+
+
+def test_run_again_is_filled_with_the_first_input(threads: Location, client: Client) -> None:
+    client.force_login(teammate("runner", "run"))
+    run = rows(threads, "fan")[0].run
+    Project.objects.update(entry_points=["graphs:fan"])
+    page = client.get(reverse("run-again", args=[run.uid]), follow=True).content.decode()
+    assert 'value="cats"' in page or ">\ncats<" in page

@@ -30,6 +30,8 @@ class RootKind:
     can_warm_cache: bool = False
     # Writes can be added to an entry of its state, so that an edit says whether it replaces the entry.
     adds_to_state: bool = False
+    # A fork runs on a copy in a scratch store, so that the run at its location stays as it is.
+    forks_on_copy: bool = False
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
     # Its runs can write to a folder of JSON files.

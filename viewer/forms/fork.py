@@ -70,7 +70,9 @@ class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
     as_node = forms.ChoiceField(
-        required=False, label=_("As node"), widget=forms.Select(attrs={"id": "as-node"})
+        required=False,
+        label=_("As node"),
+        widget=forms.Select(attrs={"id": "as-node", "class": "input input-mono"}),
     )
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)

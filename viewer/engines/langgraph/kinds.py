@@ -13,6 +13,7 @@ GRAPH = RootKind(
     needs_entry_point=_("A graph needs its own code to continue: choose the graph, or add its project."),
     no_steps=_("The graph decides which nodes run next."),
     adds_to_state=True,
+    forks_on_copy=True,
     needs_source=True,
     writes_folders=False,
     resumes_last_only=True,

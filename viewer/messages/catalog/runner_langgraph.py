@@ -33,6 +33,9 @@ MESSAGES = {
     "langgraph.needs_entry_point": _(
         "A graph needs its own code to run: choose its entry point, or add it to the project."
     ),
+    "langgraph.no_checkpoint_choice": _(
+        "LangGraph writes a checkpoint after every step: which ones are written and kept cannot be chosen."
+    ),
     "langgraph.no_such_channel": _("The graph has no channels named %(channels)s."),
     "langgraph.no_such_node": _("The graph has no node named %(node)s."),
     "langgraph.not_installed": _(

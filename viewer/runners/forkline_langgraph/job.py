@@ -43,6 +43,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if not request["entry_point"]:
         raise Refused("langgraph.needs_entry_point")
     refuse_other_location(request)
+    if (request.get("options") or {}).get("checkpoints"):
+        raise Refused("langgraph.no_checkpoint_choice")
     try:
         if request["kind"] == "fork":
             return _fork(request, scratch, reporter)
