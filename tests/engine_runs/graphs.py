@@ -21,7 +21,16 @@ PROJECT = Path(__file__).resolve().parent / "projects/graphs"
 NODES, STORE = "nodes", "threads.sqlite"
 
 # Thread: its graph.
-THREADS = {"fan": "fan", "failed": "fan", "approval": "approval", "nested": "nested"}
+THREADS = {
+    "fan": "fan",
+    "failed": "fan",
+    "approval": "approval",
+    "nested": "nested",
+    "spread": "spread",
+    "several": "several",
+}
+# The node at which a thread fails.
+FAILING = {"failed": "right", "spread": "work-b"}
 TICKET = {"number": 1, "title": "printer"}
 
 
@@ -52,11 +61,10 @@ def record(python: Path, folder: Path, graph: str, thread: str, given: Any) -> N
 def record_all_threads(folder: Path, python: Path) -> None:
     """Run each graph up to its end, its failure or its question."""
     for thread, graph in THREADS.items():
-        failing = folder / "fail-right"
-        if thread == "failed":
-            failing.touch()
+        failing = folder / f"fail-{FAILING.get(thread)}"
+        failing.touch()
         record(python, folder, graph, thread, {"topic": "cats", "ticket": TICKET})
-        failing.unlink(missing_ok=True)
+        failing.unlink()
     (folder / NODES).unlink()
 
 

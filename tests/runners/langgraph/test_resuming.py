@@ -81,3 +81,28 @@ def test_a_database_of_something_else_is_not_written_to(graphs: Graphs) -> None:
     before = graphs.store.read_bytes()
     assert "without LangGraph's tables" in graphs.run(request).end["error"]
     assert graphs.store.read_bytes() == before and graphs.nodes() == []
+
+
+def test_only_the_failed_one_of_several_sends_runs_again(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("resume", "spread", "spread"))
+    assert graphs.nodes() == ["end", "work-b"]
+    assert json.loads(ended.end["result"])["notes"] == ["work-a on a", "work-b on b", "end on cats"]
+
+
+def test_a_fork_of_several_sends_runs_all_of_them(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("fork", "spread", "spread", steps=["work", "work 2"]))
+    assert ended.end["status"] == "succeeded", ended.end
+    assert graphs.nodes() == ["end", "work-a", "work-b"]
+    assert sorted(one["node"] for one in ended.of("node_completed")) == ["end", "work", "work 2"]
+
+
+def test_several_interrupts_are_answered_one_by_one(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("fork", "several", "several"), "one", "two")
+    assert [question["prompt"] for question in ended.of("question")] == ["first", "second"]
+    notes = json.loads(ended.end["result"])["notes"]
+    assert notes == ["first got one", "second got two", "end on cats"]
+    ids = [question["context"]["interrupt"] for question in ended.of("question")]
+    answers = dict(zip(ids, ("three", "four"), strict=True))
+    resumed = graphs.run(graphs.request("resume", "several", "several", answers=answers))
+    assert json.loads(resumed.end["result"])["notes"][:2] == ["first got three", "second got four"]
+    assert graphs.nodes() == ["end", "first", "second"]

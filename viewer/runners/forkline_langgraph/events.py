@@ -54,6 +54,8 @@ class Progress:
             self._reporter.write("node_interrupted", node=unit, id=task)
         else:
             result = payload.get("result")
+            # After an interrupt in the same step, it is streamed again without running again.
+            self._finished.add(str(task))
             self._reporter.write("node_completed", node=unit, id=task, output=shown(result))
 
     def _unit_of(self, namespace: Sequence[str], payload: Mapping[str, Any], step: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 
 
 @dataclass
@@ -88,6 +88,42 @@ def nested_graph() -> StateGraph:
     return graph
 
 
+def spread_graph() -> StateGraph:
+    """A ``work`` for each of two topics, side by side, then ``end``."""
+    graph = StateGraph(State)
+    graph.add_node("work", work)
+    graph.add_node("end", node("end"))
+    graph.add_conditional_edges(
+        START, lambda state: [Send("work", {"topic": topic}) for topic in "ab"], ["work"]
+    )
+    graph.add_edge("work", "end")
+    return graph
+
+
+def work(state: State) -> State:
+    topic = state["topic"]
+    return node(f"work-{topic}")(state)
+
+
+def several_graph() -> StateGraph:
+    """Two nodes that ask side by side, then ``end``."""
+    graph = StateGraph(State)
+    for name in ("first", "second"):
+        graph.add_node(name, asking(name))
+        graph.add_edge(START, name)
+    graph.add_node("end", node("end"))
+    graph.add_edge(["first", "second"], "end")
+    return graph
+
+
+def asking(name: str) -> Any:
+    def ask(state: State) -> State:
+        ran(name)
+        return {"notes": [f"{name} got {interrupt(name)}"]}
+
+    return ask
+
+
 async def wait(state: State) -> State:
     ran("wait")
     return {"notes": [f"wait on {state.get('topic')}"]}
@@ -104,6 +140,7 @@ def awaited_graph() -> StateGraph:
 
 builder = fan_graph()
 fan, approval = fan_graph().compile(), approval_graph().compile()
+spread, several = spread_graph().compile(), several_graph().compile()
 nested, awaited = nested_graph().compile(), awaited_graph().compile()
 
 
