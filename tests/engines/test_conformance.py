@@ -46,13 +46,13 @@ def sample(request: pytest.FixtureRequest, counter_engine: str, tmp_path: Path) 
     if request.param == "counter":
         for number in range(4):
             write_counts(tmp_path / "counts", number)
-        return Sample(engine, tmp_path / "counts", "def count_sheep(): ...\n", *packages("counter"))
+        return Sample(engine, tmp_path / "counts", "def count_sheep(): ...\n", packages("counter")[0])
     if request.param == "langgraph":
         source = "from langgraph.graph import StateGraph\ngraph = StateGraph(dict).compile()\n"
         files = {"langgraph.json": '{"graphs": {"agent": "./project.py:graph"}}'}
-        return Sample(engine, STORES / "langgraph/lg12.db", source, *packages("langgraph"), files)
+        return Sample(engine, STORES / "langgraph/lg12.db", source, packages("langgraph")[0], files)
     source = "from crewai import Crew\ndef build() -> Crew: ...\n"
-    return Sample(engine, STORES / "1.15.30/json", source, *packages("crewai"))
+    return Sample(engine, STORES / "1.15.30/json", source, packages("crewai")[0])
 
 
 def snapshots(sample: Sample) -> Iterator[Snapshot]:

@@ -9,10 +9,12 @@ from django.test import Client
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
 from viewer.importing import import_location, open_location
-from viewer.models import Checkpoint, Run
+from viewer.models import Checkpoint, Project, Run
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 PASSWORD = "correct-horse-battery"
+# No rule recognises it as a secret.
+VALUE = "blue whale (north)"
 
 
 @pytest.mark.django_db
@@ -45,3 +47,29 @@ def test_no_page_row_or_download_holds_a_key(tmp_path: Path, reader: Client) -> 
     everything = (shown + download.content).decode() + stored
     assert KEY not in everything and PASSWORD not in everything
     assert "[redacted]" in everything
+
+
+@pytest.mark.django_db
+def test_a_secret_that_becomes_known_later_disappears_from_the_index(tmp_path: Path, reader: Client) -> None:
+    database = Database(tmp_path / "threads.db")
+    for number in range(2):
+        database.add(number, packed({"value": VALUE}), thread_id=VALUE)
+    database.write(0, 0, "value", b"\x01", thread_id=VALUE, task_path=f"~__pregel_pull, {VALUE}")
+    location = open_location(database.path)
+    import_location(location)
+    opened(location, VALUE)
+    (tmp_path / ".env").write_text(f"SERVICE_TOKEN='{VALUE}'\n")
+    location.project = Project.objects.create(
+        folder=str(tmp_path), interpreter="/bin/true", environment_file=str(tmp_path / ".env")
+    )
+    location.save()
+    import_location(location)
+    run = opened(location, location.runs.get().key)
+    assert run.checkpoint_count == 2
+    pages = b"".join(
+        reader.get(run.get_absolute_url(), {"at": row.checkpoint_id, "tab": tab}).content
+        for row in run.checkpoints.all()
+        for tab in ("state", "writes", "metadata")
+    )
+    stored = repr([*Run.objects.values(), *Checkpoint.objects.values()])
+    assert VALUE not in pages.decode() + stored and "[redacted]" in stored

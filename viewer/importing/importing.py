@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from viewer.engines import engine_name, store_format_named
 from viewer.importing.import_lock import import_lock
-from viewer.importing.indexing import update_run, update_runs
+from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.limits import address_of
 from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_one
@@ -92,7 +92,10 @@ def refresh(location: Location) -> bool:
     if not location.refresh_if_exists():
         return False
     location.refresh_from_db(fields=["project", "secrets_digest"])
+    digest = location.secrets_digest
     redact_known_secrets(location)
+    if location.secrets_digest != digest and is_indexed(location):
+        forget_index(location)
     return True
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Case, When
+from django.db.models import Case, Q, When
 
 from viewer.importing.problems import Problems
 from viewer.importing.reconciling.reconcile import reconcile
@@ -177,6 +177,21 @@ def called_runs(run: Run) -> list[int]:
 def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
     """Store what a scratch store says of the runs that were called there."""
     _store_runs(location, runs, "")
+
+
+def forget_index(location: Location) -> None:
+    """Have the runs and checkpoints of a location listed anew, as their redacted keys may be others now.
+
+    What jobs or stored copies refer to stays.
+    """
+    with transaction.atomic():
+        referred = Q(body__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
+        kept = location.checkpoints.filter(referred).order_by().values("pk")
+        location.checkpoints.exclude(pk__in=kept).delete()
+        location.runs.filter(checkpoints=None, jobs=None).delete()
+        location.runs.update(indexed_fingerprint="", described_head="")
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
+    location.listed_fingerprint = ""
 
 
 def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:

@@ -23,7 +23,7 @@ class LangGraph:
     kinds = KINDS
     tabs = TABS
     tab_order = ORDER
-    runs_template = "engines/langgraph/_threads.html"
+    runs_template = "engines/langgraph/threads/_threads.html"
     distribution = "langgraph"
     runner = Runner(
         program=RUNNERS / "langgraph_runner.py",

@@ -14,7 +14,7 @@ TABS = (
     Tab("messages", _("Messages"), "engines/langgraph/_messages.html", compares_with="parent"),
     Tab("writes", _("Writes"), "engines/langgraph/_writes.html"),
     Tab("next", _("Next"), "engines/langgraph/_next.html"),
-    Tab("graph", _("Graph"), "engines/langgraph/_graph.html", shows_unit_graph=True),
+    Tab("graph", _("Graph"), "engines/langgraph/graph/_graph.html", shows_unit_graph=True),
     Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
 )

@@ -34,9 +34,10 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
             "trigger",
             "subject",
             "name",
+            "units",
         ),
     ),
-    Run: ("key", "name"),
+    Run: ("key", "name", "namespace", "called_from", "head", "described_head"),
     Problem: ("source_key", "reason"),
 }
 # The secrets of environment files when they could last be read.
@@ -105,9 +106,12 @@ def _redact_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: Kno
                     rows.model.objects.filter(pk=row.pk).update(**changes)
 
 
-def _redacted(row: models.Model, name: str, known: KnownSecrets) -> str | UserMessage | None:
-    """The redacted text or message of a field; None if it contains no secret."""
+def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
+    """The redacted text, message or list of a field; None if it contains no secret."""
     text = getattr(row, name)
+    if isinstance(text, list):
+        clean = redact(text, known)
+        return clean if clean != text else None
     if isinstance(text, UserMessage):
         hidden = redacted_message(text, lambda value: redact(value, known))
         return hidden if hidden != text else None

@@ -67,7 +67,10 @@ def _edges(run: Run) -> list[tuple[str, str]]:
     edges: dict[tuple[str, str], None] = {}
     for pk, parent, units, trigger in reversed(list(rows)):
         before = ran.get(parent or 0, [START])
-        edges.update(dict.fromkeys((first, name) for first in before for name, _status in units if name))
         done = [name for name, status in units if status == "done" and name]
+        pending = [name for name, status in units if status != "done" and name]
+        edges.update(dict.fromkeys((first, name) for first in before for name in done))
+        # What is pending follows what ran last.
+        edges.update(dict.fromkeys((first, name) for first in done or before for name in pending))
         ran[pk] = [START] if trigger.startswith("input") else done or before
     return list(edges)
