@@ -1,0 +1,59 @@
+"""The pages of threads in a real browser: nothing for axe to find, nothing wider than the screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from pytest_django.live_server_helper import LiveServer
+
+from tests.langgraph.conftest import copied, opened
+from tests.views.axe import findings
+from tests.views.browsing import Open, opening
+from viewer.importing import import_location, open_location
+from viewer.models import Location
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+TABS = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
+    with opening(browser, live_server.url) as open_in_browser:
+        yield open_in_browser
+
+
+@pytest.fixture
+def addresses(transactional_db: None, tmp_path: Path) -> dict[str, str]:
+    """The addresses of a location, of its threads, and of every tab of one."""
+    location = open_location(copied("lg12", tmp_path))
+    import_location(location)
+    threads = {
+        thread: opened(location, thread).get_absolute_url()
+        for thread in ("fan-failed", "fan-forked", "appr-done")
+    }
+    tabs = {tab: f"{threads['appr-done']}?tab={tab}" for tab in TABS}
+    called = opened(location, "map-sub-waiting").called_runs.get().get_absolute_url()
+    shown = Location.objects.get().get_absolute_url()
+    return {"location": shown, "none": f"{shown}?q=nothing", "called": called, **threads, **tabs}
+
+
+def test_axe_finds_nothing(open_page: Open, addresses: dict[str, str]) -> None:
+    page = open_page("/")
+    found = []
+    for name, address in addresses.items():
+        page.goto(address)
+        if wrong := findings(page):
+            found.append(f"{name}:\n{wrong}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_no_page_is_wider_than_the_screen(open_page: Open, addresses: dict[str, str], width: int) -> None:
+    page = open_page("/", viewport={"width": width, "height": 844})
+    wide = []
+    for name, address in addresses.items():
+        page.goto(address)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(name)
+    assert wide == []
