@@ -215,3 +215,19 @@ def test_nothing_connects(database: Database, reader: Client, monkeypatch: pytes
     monkeypatch.setattr(socket.socket, "connect", refuse)
     database.add(0, packed({"value": extension(5, "httpx", "get", {"url": "http://127.0.0.1:9"}, "get")}))
     pages(reader, location_of(database))
+
+
+def test_a_thread_that_takes_too_long_leaves_the_others_readable(
+    database: Database, reader: Client, settings: Any
+) -> None:
+    for number in range(3_000):
+        database.add(number, packed({"value": number}), thread_id="long")
+    database.add(3_001, packed({"value": "short"}))
+    location = location_of(database)
+    settings.CHECKPOINT_MAX_SECONDS = 0.02
+    html = reader.get(location.runs.get(key="long").get_absolute_url()).content.decode()
+    assert "cannot be read" in html
+    location.refresh_from_db()
+    assert location.read_error is None
+    settings.CHECKPOINT_MAX_SECONDS = 5
+    assert opened(location, "t").checkpoint_count == 1 and opened(location, "long").checkpoint_count == 3_000

@@ -40,7 +40,10 @@ def _update(location: Location, reader: LocationReader) -> ImportSummary:
 
 
 def import_run(run: Run) -> ImportSummary:
-    """Bring the checkpoints of a run up to date, if its location is only indexed."""
+    """Bring the checkpoints of a run up to date, if its location is only indexed.
+
+    Why it cannot be read is not recorded: the other runs of the location may well be readable.
+    """
     location = run.location
     if not is_indexed(location):
         return ImportSummary()
@@ -49,7 +52,7 @@ def import_run(run: Run) -> ImportSummary:
             if not refresh(location):
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: update_run(run, reader))
-            if summary.is_news or summary.read_error:
+            if summary.is_news and not summary.read_error:
                 record(location, summary)
     except OSError as error:
         return ImportSummary(read_error=_system_error(error))

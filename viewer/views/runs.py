@@ -54,8 +54,11 @@ def _imported(uid: UUID) -> Run:
     """Return the run, with its checkpoints up to date if its location is only indexed. Raises Http404."""
     runs = Run.objects.select_related("location__project", "parent")
     run = get_object_or_404(runs, uid=uid)
-    if import_run(run).is_news:
+    summary = import_run(run)
+    if summary.is_news:
         run = get_object_or_404(runs, uid=uid)
+    # Shown on this page only.
+    run.location.read_error = summary.read_error or run.location.read_error
     return run
 
 

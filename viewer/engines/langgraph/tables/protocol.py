@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 from viewer.stores.protocol import Limits
 
 Result = TypeVar("Result")
-# Rows of one thread that are indexed: the newest.
-MAX_ROWS = 50_000
+# Rows of one thread that are indexed: the newest. More might take longer than a reader process may.
+MAX_ROWS = 20_000
 MAX_WRITES = 10_000
 MAX_NAMING_BYTES = 4_096
 MAX_METADATA_BYTES = 1024 * 1024
