@@ -190,19 +190,25 @@ STORES: dict[str, Callable[[Path], None]] = {
 
 def looked_at(path: Path, healthy: int) -> Found:
     """Import the file twice and compare with the expected result."""
-    from viewer.importing import import_location, open_location
+    from viewer.importing import UnknownLocation, import_location, open_location
     from viewer.stores.reader.pool import end_idle_readers
 
     found = Found()
     end_idle_readers()
+    location = summary = None
     with Watch() as watch:
         started, before = time.monotonic(), worked()
-        location = open_location(path)
-        summary = import_location(location)
+        try:
+            location = open_location(path)
+            summary = import_location(location)
+        except UnknownLocation as error:
+            found.outcome = f"not added: {error}"
         end_idle_readers()
         found.seconds, found.worked = time.monotonic() - started, worked() - before
     found.megabytes = watch.peak / MEGABYTE
     found.worked -= watch.seconds
+    if location is None or summary is None:
+        return found
     kinds = sorted((problem.kind, str(problem.reason)) for problem in location.problems.all())
     started = time.monotonic()
     again = import_location(location)

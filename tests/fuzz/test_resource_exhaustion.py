@@ -75,9 +75,9 @@ def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, settings: Settings) -> None:
-    settings.CHECKPOINT_MAX_SECONDS = 0.002
     many_rows(20_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
+    settings.CHECKPOINT_MAX_SECONDS = 0.002
     first = import_location(location)
     assert first.refused_fingerprint and first.read_error
     location.refresh_from_db()

@@ -142,8 +142,8 @@ def test_a_stale_task_that_is_asked_for_runs_again_with_all_behind_it() -> None:
         (Edits(keep=frozenset({"9"})), "no task '9'"),
         (Edits(outputs={"3": "x"}), "Task 3 has not finished"),
         (Edits(keep=frozenset({"3"})), "Task 3 has not finished"),
-        (Edits(outputs={"1": "x"}, again=frozenset({"1"})), "Task 1 cannot run again"),
-        (Edits(keep=frozenset({"1"}), again=frozenset({"1"})), "Task 1 cannot run again"),
+        (Edits(outputs={"1": "x"}, again=frozenset({"1"})), "Task 1 cannot both run again and have"),
+        (Edits(keep=frozenset({"1"}), again=frozenset({"1"})), "Task 1 cannot both run again and be kept"),
         (Edits(state={"a": 1}), "no state"),
     ],
 )

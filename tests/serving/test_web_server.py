@@ -4,7 +4,9 @@ import asyncio
 import gc
 import signal
 import socket
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -19,6 +21,7 @@ from checkpoint_site.request_limits import MAX_BODY_BYTES
 from checkpoint_site.server import MAX_HEADER_BYTES, SOCKET_THREADS
 from tests.serving.conftest import WebServer
 from viewer.access.login_links import teammate
+from viewer.changes.commits import CommitChanges
 from viewer.importing.garbage_collection import MIN_CHECKPOINTS, only_new_garbage
 from viewer.live.tail import Tail, keep_waking
 from viewer.models import Job, Location
@@ -101,33 +104,22 @@ def session_cookie(port: int) -> str:
 
 
 async def test_the_change_watcher_closes_its_connection(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     opened = []
-    watched = "viewer.live.tail.watched_database"
 
-    class Watched:
-        is_closed = False
-
-        def execute(self, query: str) -> "Watched":
-            return self
-
-        def fetchone(self) -> tuple[int]:
-            return (1,)
-
-        def close(self) -> None:
-            self.is_closed = True
-
-    def make() -> Watched:
-        opened.append(Watched())
+    def opening() -> CommitChanges:
+        opened.append(CommitChanges(tmp_path / "db.sqlite3"))
         return opened[-1]
 
-    monkeypatch.setattr(watched, make)
+    monkeypatch.setattr("viewer.live.tail.changes_of_rows", opening)
     waking = asyncio.create_task(keep_waking(Tail()))
     await asyncio.sleep(0.05)
     waking.cancel()
     await asyncio.gather(waking, return_exceptions=True)
-    assert [one.is_closed for one in opened] == [True]
+    (changes,) = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        changes.wait()
 
 
 def test_a_small_import_does_not_disable_garbage_collection() -> None:

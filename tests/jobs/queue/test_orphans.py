@@ -89,7 +89,7 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
     ensure_finished(job)
     job.refresh_from_db()
     assert job.status == "interrupted"
-    assert "never started" in str(job.error)
+    assert "was not started" in str(job.error)
     assert marks(project) == []
 
 
