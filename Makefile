@@ -19,7 +19,7 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 	@exec .venv/bin/python manage.py up --parent $$PPID $(if $(LOCATION),"$(LOCATION)")
 
 test: setup development ## Run the whole test suite
-	@scripts/system-packages dot browser
+	@scripts/system-packages dot browser postgresql
 	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 check: development ## Lint, check formatting and types

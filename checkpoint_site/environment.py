@@ -1,6 +1,7 @@
 """Reads environment variables. An invalid value ends the program with a message instead of a traceback."""
 
 import os
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ class Setting:
     text: str
 
 
+# The names of PostgreSQL locations.
+DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Variables by their former names. Ignoring a limit that somebody has set would be worse than not starting.
 RENAMED = {
     "CHECKPOINT_MOST_BYTES": "CHECKPOINT_MAX_BYTES",
@@ -102,6 +105,38 @@ def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
         if not path.is_absolute():
             raise InvalidSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
     return [path.resolve() for path in paths]
+
+
+def env_databases(name: str, text: str) -> dict[str, str]:
+    """Return the variable's PostgreSQL connections by name: ``NAME=CONNECTION``, separated by ``;``.
+
+    Raise InvalidSetting for anything else, and for a connection with a password. No message quotes one.
+    """
+    found: dict[str, str] = {}
+    for part in filter(str.strip, re.split(r"[;\n]", env_text(name, "", text, "none"))):
+        own, _equals, connection = map(str.strip, part.partition("="))
+        if not DATABASE_NAME.fullmatch(own) or not connection or own in found:
+            raise InvalidSetting(f"{name} must hold NAME=CONNECTION, separated by ';', each name once.")
+        if error := connection_fault(connection):
+            raise InvalidSetting(f"{name}: the connection of {own} {error}")
+        found[own] = connection
+    return found
+
+
+def connection_fault(connection: str) -> str:
+    """Return what is wrong with a connection string for libpq, without quoting it; empty if nothing is."""
+    # It loads libpq, which only those need who have such a location.
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parameters = conninfo_to_dict(connection)
+    except ProgrammingError:
+        return "is not a connection string or URI as libpq reads it."
+    if any("password" in key or "secret" in key for key in parameters):
+        advice = "Use a password file (passfile=… or ~/.pgpass), a service file (service=…) or PGPASSWORD"
+        return f"has a password. {advice} instead."
+    return ""
 
 
 def env_zone(name: str, default: str, text: str) -> str:

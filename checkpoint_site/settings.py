@@ -6,6 +6,7 @@ from platformdirs import user_data_path
 
 from checkpoint_site.environment import (
     env_choice,
+    env_databases,
     env_flag,
     env_folder,
     env_number,
@@ -74,6 +75,17 @@ CHECKPOINT_MAX_BYTES = env_number(
 CHECKPOINT_MAX_DEPTH = env_number("CHECKPOINT_MAX_DEPTH", 200, "Maximum nesting of a checkpoint's JSON.")
 CHECKPOINT_MAX_SECONDS = env_number(
     "CHECKPOINT_MAX_SECONDS", 5, "Maximum processor time for reading one checkpoint, in seconds."
+)
+POSTGRESQL_LOCATIONS = env_databases(
+    "POSTGRESQL_LOCATIONS",
+    "PostgreSQL databases that can be added as locations, each as `NAME=CONNECTION` with a connection string"
+    " or URI for libpq, separated by `;`. No connection may have a password: use a service file, a password"
+    " file or `PGPASSWORD`.",
+)
+POSTGRESQL_STATEMENT_SECONDS = env_number(
+    "POSTGRESQL_STATEMENT_SECONDS",
+    10,
+    "Maximum time that a PostgreSQL server may take for one statement, in seconds.",
 )
 # The largest files may need several times their size.
 CHECKPOINT_MAX_MEMORY = env_number(

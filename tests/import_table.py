@@ -93,6 +93,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.launching",
         "viewer.models",
         "viewer.redaction",
+        "viewer.stores.postgresql.address",
     },
     "viewer/jobs/queue": DJANGO
     | {
@@ -222,6 +223,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.presentation.jobs",
         "viewer.projects",
+        "viewer.stores.postgresql.address",
     },
     "viewer/cli/safe_lines.py": set(),
     "viewer/management": DJANGO
@@ -234,6 +236,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.queue",
         "viewer.messages.translation",
         "viewer.models",
+        "viewer.stores.postgresql.address",
         "viewer.supervision",
     },
     "viewer/supervision": DJANGO | {"psutil"},

@@ -20,6 +20,7 @@ from viewer.importing import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Run
+from viewer.stores.postgresql.address import shown_path
 
 
 def imported_location(path: str | Path) -> Location:
@@ -27,7 +28,7 @@ def imported_location(path: str | Path) -> Location:
     try:
         location = open_location(path)
     except UnknownLocation as error:
-        raise CommandError(f"{path}: {error}") from None
+        raise CommandError(f"{shown_path(path)}: {error}") from None
     summary = import_location(location)
     if is_indexed(location) and not summary.read_error:
         # The first import lists only the newest runs.
@@ -51,7 +52,7 @@ def checkpoint_at(target: str) -> Checkpoint:
     file = typed_path(target).absolute()
     if not file.is_file():
         raise CommandError(
-            _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % target
+            _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % shown_path(target)
         )
     return _by_file(file.resolve())
 

@@ -4,6 +4,8 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from viewer.stores.postgresql.address import is_uri
+
 
 class LocationForm(forms.Form):
     """The import checks whether the path may be opened and what is there."""
@@ -20,6 +22,13 @@ class LocationForm(forms.Form):
             }
         ),
     )
+
+    def clean_path(self) -> str:
+        """The path. A connection URI may hold a password, and is not shown again."""
+        path = str(self.cleaned_data["path"])
+        if is_uri(path):
+            self.data = {**self.data, "path": ""}
+        return path
 
 
 def roots_in_words() -> str:

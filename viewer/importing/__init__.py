@@ -2,7 +2,7 @@
 
 from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
 from viewer.importing.location_list.file_urls import NotLocal, path_of
-from viewer.importing.location_list.locations import UnknownLocation, open_location
+from viewer.importing.location_list.locations import UnknownLocation, addable_databases, open_location
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.location_list.write_targets import (
     WriteTarget,
@@ -31,6 +31,7 @@ __all__ = [
     "UnredactedSource",
     "WouldBeLost",
     "WriteTarget",
+    "addable_databases",
     "body_of",
     "import_location",
     "import_one",

@@ -107,7 +107,7 @@ def _with_reader(location: Location, update: Callable[[LocationReader], ImportSu
     mark = ""
     try:
         with open_reader(address_of(location)) as reader:
-            if not location.identity:
+            if not location.identity and reader.identity is not None:
                 location.pin(str(reader.identity))
             mark = reader.mark
             if location.refused_fingerprint == mark:
@@ -130,7 +130,7 @@ def _system_error(error: OSError) -> UserMessage:
 
 def _key_of(location: Location, source: str) -> str:
     """The key of a source within its location."""
-    if location.store_kind == Location.StoreKind.SQLITE:
+    if location.store_kind != Location.StoreKind.JSON:
         return source.rpartition("#")[2]
     path = Path(source)
     if path.is_absolute():

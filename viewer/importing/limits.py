@@ -6,7 +6,9 @@ from django.conf import settings
 
 from viewer.importing.stored_copies.project_secrets import secrets_for
 from viewer.models import Location
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import LocationAddress
+from viewer.stores.postgresql.address import ServerAddress, libpq_environment, name_in, path_of_database
 from viewer.stores.protocol import Limits
 from viewer.stores.safe_open import Identity
 
@@ -18,18 +20,38 @@ def limits() -> Limits:
         max_depth=settings.CHECKPOINT_MAX_DEPTH,
         max_seconds=settings.CHECKPOINT_MAX_SECONDS,
         max_memory=settings.CHECKPOINT_MAX_MEMORY,
+        statement_seconds=settings.POSTGRESQL_STATEMENT_SECONDS,
     )
 
 
 def address_of(location: Location) -> LocationAddress:
-    """How to read a location: pinned to what was added, without links below the allowed folders."""
+    """How to read a location: pinned to what was added, without links below the allowed folders.
+
+    Raises LocationUnreadable for a database that is not in the settings.
+    """
     identity = Identity.parse(location.identity)
     secrets = secrets_for(location.project)
+    server = None
+    if location.store_kind == Location.StoreKind.POSTGRESQL:
+        server = server_address(name_in(location.path))
     return LocationAddress(
-        Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity, secrets, location.engine
+        Path(location.path), limits(), settings.CHECKPOINT_ROOTS, identity, secrets, location.engine, server
     )
+
+
+def server_address(name: str) -> ServerAddress:
+    """How to reach the database that the settings give this name. Raises LocationUnreadable without one."""
+    connection = settings.POSTGRESQL_LOCATIONS.get(name)
+    if connection is None:
+        raise LocationUnreadable("postgresql.not_configured")
+    return ServerAddress(name, connection, libpq_environment())
 
 
 def address_at(path: Path) -> LocationAddress:
     """How to read whatever is at a path now."""
     return LocationAddress(path, limits(), settings.CHECKPOINT_ROOTS)
+
+
+def address_of_database(name: str) -> LocationAddress:
+    """How to read the database with this name in the settings. Raises LocationUnreadable."""
+    return LocationAddress(Path(path_of_database(name)), limits(), server=server_address(name))

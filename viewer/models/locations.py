@@ -96,14 +96,16 @@ _CHANGED_BY_OTHERS = (
 
 
 class Location(models.Model):
-    """A folder or SQLite file of checkpoints that a person has added. Forkline only reads it."""
+    """A folder, SQLite file or PostgreSQL database that a person has added. Forkline only reads it."""
 
     class StoreKind(models.TextChoices):
         JSON = "json", _("JSON folder")
         SQLITE = "sqlite", _("SQLite file")
+        POSTGRESQL = "postgresql", _("PostgreSQL database")
 
     # Derived from the path, so that links stay valid with a new data folder.
     uid = models.UUIDField(unique=True, editable=False)
+    # ``postgresql:NAME`` for a database, whose connection is only in the settings.
     path = models.CharField(max_length=1000, unique=True)
     # The name of the engine that wrote it (a folder of viewer/engines).
     engine = models.CharField(max_length=50, default="crewai")
@@ -188,12 +190,19 @@ class Location(models.Model):
         return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
 
     @property
+    def accepts_runs(self) -> bool:
+        """Whether runs can continue from here and write here. Databases of a server are only read so far."""
+        return self.store_kind != self.StoreKind.POSTGRESQL
+
+    @property
     def name(self) -> str:
+        if self.store_kind == self.StoreKind.POSTGRESQL:
+            return self.path.partition(":")[2]
         return Path(self.path).name
 
     @property
     def parent_name(self) -> str:
-        return Path(self.path).parent.name
+        return "PostgreSQL" if self.store_kind == self.StoreKind.POSTGRESQL else Path(self.path).parent.name
 
 
 class Problem(models.Model):

@@ -229,7 +229,7 @@ class Checkpoint(models.Model):
         if self.is_scratch:
             _scratch, job, key = self.source_key.split("/", 2)
             return f"{scratch_store_of(job)}#{key}"
-        if self.location.store_kind == Location.StoreKind.SQLITE:
+        if self.location.store_kind != Location.StoreKind.JSON:
             # A key with a slash names the run as well.
             key = self.source_key if "/" in self.source_key else self.checkpoint_id
             return f"{self.location.path}#{key}"

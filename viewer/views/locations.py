@@ -18,6 +18,7 @@ from viewer.forms.location import LocationForm, roots_in_words
 from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
+    addable_databases,
     import_location,
     is_indexed,
     open_location,
@@ -59,7 +60,12 @@ def add(request: HttpRequest) -> HttpResponse:
 
 
 def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpResponse:
-    context = {"locations": Location.objects.with_counts(), "form": form, "roots": roots_in_words()}
+    context = {
+        "locations": Location.objects.with_counts(),
+        "form": form,
+        "roots": roots_in_words(),
+        "databases": addable_databases(),
+    }
     return render(request, "locations/list.html", context, status=status)
 
 
@@ -80,7 +86,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
         "runs_template": engine.runs_template,
-        "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
+        "is_runnable": location.accepts_runs and any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),

@@ -33,7 +33,7 @@ from viewer.views.limits import limits_of_project
 @require_http_methods(["GET", "POST"])
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
-    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    location = _location(uid)
     proposed = propose_project(Path(location.path))
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
@@ -51,7 +51,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
 @require_POST
 def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the daily limits of the location's project."""
-    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    location = _location(uid)
     project = location.project
     if project is None:
         raise Http404
@@ -62,6 +62,14 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
+
+
+def _location(uid: UUID) -> Location:
+    """The location, if runs can start from it. Raises Http404."""
+    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    if not location.accepts_runs:
+        raise Http404
+    return location
 
 
 def _page(

@@ -21,7 +21,10 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "location",
         metavar="LOCATION",
-        help=_("A folder of checkpoints, or an SQLite file. LOCATION#THREAD lists one thread's checkpoints."),
+        help=_(
+            "A folder of checkpoints, an SQLite file, or postgresql:NAME. LOCATION#THREAD lists one thread's "
+            "checkpoints."
+        ),
     )
 
 

@@ -25,6 +25,7 @@ from viewer.launching.new_run import new_run
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
+from viewer.stores.postgresql.address import is_uri, name_in
 
 HELP = gettext_lazy("Run a project's entry point from its start, and write its checkpoints here.")
 
@@ -60,6 +61,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 def answer(options: Mapping[str, Any]) -> Answer:
     """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
+    if name_in(options["location"]) or is_uri(options["location"]):
+        raise CommandError(_("Runs cannot write to a PostgreSQL location yet."))
     path = typed_path(options["location"]).expanduser().absolute()
     known = Location.objects.select_related("project").filter(path=str(path.resolve())).first()
     checkpointing, launch_options = checkpoint_settings_of(options), launch_options_of(options)

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
+from django.conf import settings
 from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT, ENGINES, store_format_named
-from viewer.importing.limits import address_at
+from viewer.importing.limits import address_at, address_of_database
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 from viewer.stores.packing import Packed
+from viewer.stores.postgresql.address import is_uri, name_in, path_of_database
 from viewer.stores.protocol import Entry
 from viewer.stores.safe_open import Identity
 
@@ -32,6 +34,8 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     Naming a path means what is there now, so the location is pinned again if it was replaced. Raises
     UnknownLocation.
     """
+    if name := _database_name(str(path)):
+        return _open_database(name)
     found = permitted_path(path, roots)
     known = Location.objects.filter(path=str(found)).first()
     if known is not None and not known.identity:
@@ -48,6 +52,40 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known.store_kind == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
+
+
+def addable_databases() -> list[str]:
+    """The paths of the databases in the settings that are not locations yet."""
+    paths = [path_of_database(name) for name in sorted(settings.POSTGRESQL_LOCATIONS)]
+    known = set(Location.objects.filter(path__in=paths).values_list("path", flat=True))
+    return [path for path in paths if path not in known]
+
+
+def _database_name(text: str) -> str:
+    """The name of the database that a person typed; empty for a path. Raises UnknownLocation for a URI."""
+    if is_uri(text):
+        raise UnknownLocation(
+            _(
+                "PostgreSQL databases are added by name, so that no password is stored: name the connection "
+                "in the setting POSTGRESQL_LOCATIONS, and add postgresql:NAME."
+            )
+        )
+    is_name = text in settings.POSTGRESQL_LOCATIONS and not Path(text).exists()
+    return text if is_name else name_in(text)
+
+
+def _open_database(name: str) -> Location:
+    """The location of a database that is in the settings, added if it is new. Raises UnknownLocation."""
+    path = path_of_database(name)
+    try:
+        address = address_of_database(name)
+        if known := Location.objects.filter(path=path).first():
+            return known
+        with open_reader(address) as reader:
+            defaults = {"store_kind": reader.kind, "engine": reader.engine()}
+    except LocationUnreadable as error:
+        raise UnknownLocation(translate(error)) from None
+    return Location.objects.get_or_create(path=path, defaults=defaults)[0]
 
 
 def what_is_at(path: Path) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
+from viewer.stores.postgresql.address import is_uri, name_in
 from viewer.stores.safe_open import found_at
 
 # The suffixes of new SQLite files. Any other path is a folder.
@@ -35,6 +36,8 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
 
     Without roots any path is allowed. Raises UnknownLocation if it cannot be written to.
     """
+    if is_uri(text) or name_in(text):
+        raise UnknownLocation(_("Runs cannot write to a PostgreSQL location yet."))
     try:
         named = path_of(text)
     except NotLocal as error:

@@ -31,7 +31,7 @@ def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
     if not isinstance(found, Entry):
         return UnredactedSource(checkpoint.checkpoint_id, checkpoint.source)
     key, store_format = found.real_key, store_format_named(engine_name(location))
-    if location.store_kind == Location.StoreKind.SQLITE:
+    if location.store_kind != Location.StoreKind.JSON:
         return UnredactedSource(
             store_format.ids_in_row(key, None, "").checkpoint_id, f"{location.path}#{key}"
         )

@@ -13,6 +13,7 @@ from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import OwnCommand
 from viewer.messages.translation import translate
+from viewer.stores.postgresql.address import shown_path
 
 
 class Command(OwnCommand):
@@ -20,7 +21,9 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "location", metavar="LOCATION", help=_("A folder of checkpoints, or an SQLite file.")
+            "location",
+            metavar="LOCATION",
+            help=_("A folder of checkpoints, an SQLite file, or postgresql:NAME."),
         )
         parser.add_argument("--json", action="store_true", help=_("Print one JSON document, nothing else."))
 
@@ -41,7 +44,7 @@ def _imported(path: str) -> dict[str, Any]:
     try:
         location = open_location(path)
     except UnknownLocation as error:
-        raise CommandError(f"{path}: {error}") from None
+        raise CommandError(f"{shown_path(path)}: {error}") from None
     summary = import_location(location)
     if summary.read_error:
         raise CommandError(f"{location.path}: {translate(summary.read_error)}")

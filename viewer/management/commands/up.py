@@ -19,6 +19,7 @@ from viewer.cli.output import one_line
 from viewer.data_folder import identity, make_ready
 from viewer.management.command import OwnCommand
 from viewer.models import Location
+from viewer.stores.postgresql.address import shown_path
 from viewer.supervision import programs
 from viewer.supervision.lifeline import end_with_parent
 from viewer.supervision.ports import holder_of, is_taken
@@ -37,7 +38,9 @@ class Command(OwnCommand):
         return True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("location", nargs="?", help=_("A folder or database of checkpoints to open."))
+        parser.add_argument(
+            "location", nargs="?", help=_("A folder or database of checkpoints to open, or postgresql:NAME.")
+        )
         parser.add_argument(
             "--parent",
             type=int,
@@ -101,7 +104,7 @@ def opened(path: str | None) -> Location | None:
     try:
         location = open_location(path)
     except UnknownLocation as error:
-        raise CommandError(f"{path}: {error}") from error
+        raise CommandError(f"{shown_path(path)}: {error}") from error
     import_location(location)
     return location
 
@@ -119,7 +122,7 @@ def programs_for(location: Location | None) -> list[Program]:
 def server_environment(location: Location | None) -> Mapping[str, str]:
     """The environment of the programs, with the location's folder among the allowed folders."""
     roots = list(settings.CHECKPOINT_ROOTS)
-    if location:
+    if location and location.accepts_runs:
         roots.append(Path(location.path).parent)
     return {**os.environ, "CHECKPOINT_ROOTS": os.pathsep.join(str(root) for root in roots)}
 

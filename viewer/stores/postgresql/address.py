@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 # What the path of a location begins with, before the name that the setting gives its database.
 PREFIX = "postgresql:"
-_URI = re.compile(r"\s*postgres(ql)?://", re.IGNORECASE)
+# With one slash, it is a URI that was taken for a path.
+_URI = re.compile(r"\s*postgres(ql)?:/", re.IGNORECASE)
 # libpq's own variables, and what finds its files in the home folder.
 _PASSED_VARIABLES = re.compile(r"PG[A-Z]+|HOME|KRB5\w+|SSL_CERT_\w+")
 
@@ -37,6 +38,11 @@ def name_in(path: str) -> str:
 def is_uri(text: str) -> bool:
     """Whether a text is a connection URI, which may hold a password."""
     return bool(_URI.match(text))
+
+
+def shown_path(path: object) -> str:
+    """A typed path as a message may quote it."""
+    return "postgresql://…" if is_uri(str(path)) else str(path)
 
 
 def libpq_environment() -> dict[str, str]:

@@ -26,7 +26,8 @@ def protected_paths(project: Project) -> list[str]:
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
     found = {*_both(Path(settings.DATA_DIR))}
-    for path, store_kind in Location.objects.values_list("path", "store_kind"):
+    of_files = Location.objects.exclude(store_kind=Location.StoreKind.POSTGRESQL)
+    for path, store_kind in of_files.values_list("path", "store_kind"):
         for form in _both(Path(path)):
             found.add(form)
             if store_kind == STORE and form.parent not in around:

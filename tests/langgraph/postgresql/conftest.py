@@ -1,0 +1,49 @@
+"""A real PostgreSQL server, and recorded databases of it as locations."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.langgraph.postgresql.server import PASSWORD, Server, running
+from viewer.importing import import_location, open_location
+from viewer.models import Location
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server that runs until the tests end. The path of a socket must be short."""
+    folder = Path(tempfile.mkdtemp(prefix="forkline-pg-"))
+    folder.chmod(0o755)
+    with running(folder) as started:
+        yield started
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def database(server: Server, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new recorded database, in the settings as ``support``. Its password is in the environment."""
+    name = f"agents_{next(_numbers)}"
+    server.restore(name)
+    settings.POSTGRESQL_LOCATIONS = {"support": server.connection(name)}
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    return name
+
+
+@pytest.fixture
+def added(db: None, database: str) -> Callable[[], Location]:
+    """Return a function that adds the database as a location, and imports its list of threads."""
+
+    def add() -> Location:
+        location = open_location("postgresql:support")
+        import_location(location)
+        import_location(location)
+        return location
+
+    return add

@@ -1,0 +1,88 @@
+"""A PostgreSQL server of the tests: its data, socket and log are in one temporary folder."""
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.langgraph.conftest import RECORDED
+
+OWNER, READER = "lg", "forkline_reader"
+# Fake, and looked for wherever it must not be.
+PASSWORD = "reader-word-5b1f9c"
+# It runs on a socket only, so the number names no port of this machine.
+PORT = 5432
+_ACCESS = f"local all {OWNER} trust\nlocal all all scram-sha-256\n"
+_OPTIONS = {"listen_addresses": "''", "fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server. ``folder`` has its socket."""
+
+    folder: Path
+
+    def connection(self, database: str, role: str = READER) -> str:
+        """The connection string of a role, without a password."""
+        return f"host={self.folder} port={PORT} dbname={database} user={role}"
+
+    def connected(self, database: str) -> psycopg.Connection[Any]:
+        """A connection of the tables' owner."""
+        return psycopg.connect(self.connection(database, OWNER), autocommit=True)
+
+    def restore(self, database: str) -> None:
+        """Create a database with the recorded tables, on which the reader has SELECT and nothing else."""
+        with self.connected("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {database}")
+        lines = (RECORDED / "lg12_postgres.sql").read_text().splitlines(keepends=True)
+        # Older clients do not know these commands.
+        dump = "".join(line for line in lines if not line.startswith(("\\restrict", "\\unrestrict")))
+        command = [_program("psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(database, OWNER)]
+        subprocess.run(command, input=dump, text=True, check=True, stdout=subprocess.DEVNULL)
+        with self.connected(database) as connection:
+            tables = "checkpoints, checkpoint_blobs, checkpoint_writes"
+            connection.execute(f"GRANT SELECT ON {tables} TO {READER}")
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    """Start a server in an empty folder, and stop it."""
+    account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    user: dict[str, Any] = {}
+    if account:
+        # A server refuses to run as root.
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    data, log = folder / "data", folder / "log"
+    settings = " ".join(f"-c {name}={value}" for name, value in _OPTIONS.items())
+    options = f"{settings} -c unix_socket_directories={folder} -c port={PORT}"
+
+    def run(program: str, *arguments: str) -> None:
+        command = [_program(program), "-D", str(data), *arguments]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, **user)
+
+    run("initdb", "-U", OWNER, "--no-sync", "--encoding=UTF8", "--locale=C")
+    (data / "pg_hba.conf").write_text(_ACCESS)
+    run("pg_ctl", "start", "-w", "-l", str(log), "-o", options)
+    try:
+        server = Server(folder)
+        with server.connected("postgres") as connection:
+            connection.execute(f"CREATE ROLE {READER} LOGIN PASSWORD '{PASSWORD}'")
+        yield server
+    finally:
+        run("pg_ctl", "stop", "-m", "immediate")
+
+
+def _program(name: str) -> str:
+    """The newest of the installed versions of a program."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
+    program = str(found[-1]) if found else shutil.which(name)
+    assert program, f"{name} is not there: run `scripts/system-packages postgresql`"
+    return program

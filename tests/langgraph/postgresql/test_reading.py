@@ -1,0 +1,192 @@
+"""Threads of a real PostgreSQL server, read as those of a SQLite file are, and never changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.langgraph.conftest import opened
+from tests.langgraph.postgresql.server import OWNER, READER, Server
+from tests.langgraph.test_threads import EXPECTED, FORKED
+from viewer.importing import body_of, import_location, import_run, open_location, stored_contents
+from viewer.models import Checkpoint, CheckpointBody, Location, Run
+
+Added = Callable[[], Location]
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations")
+# What each statement of a writer counts.
+WRITTEN = """
+    SELECT relname, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables ORDER BY relname
+"""
+
+
+def rows_of(server: Server, database: str) -> dict[str, Any]:
+    """Return a digest of the rows of each table, with their row versions, and the counters of writes."""
+    with server.connected(database) as connection:
+        digests = {
+            table: connection.execute(
+                f"SELECT md5(string_agg(md5(t.xmin::text || t.ctid::text || t::text), '' ORDER BY t::text))"
+                f" FROM {table} t"
+            ).fetchone()
+            for table in TABLES
+        }
+        return {**digests, "written": connection.execute(WRITTEN).fetchall()}
+
+
+def channels_of(row: Checkpoint) -> list[str]:
+    """Return the channels of a checkpoint's state."""
+    contents: Any = stored_contents(row)
+    return sorted(contents.channels)
+
+
+def test_adding_a_database_lists_its_threads_and_stores_no_checkpoint(added: Added) -> None:
+    location = added()
+    assert (location.path, location.engine, location.store_kind) == (
+        "postgresql:support",
+        "langgraph",
+        "postgresql",
+    )
+    listed = {run.key: (run.status, run.is_forked) for run in location.runs.all()}
+    assert listed == {
+        thread: (status, branches > 1) for thread, (status, _n, branches, _i) in EXPECTED.items()
+    }
+    assert not Checkpoint.objects.exists() and not location.problems.exists()
+
+
+def test_opening_a_thread_indexes_its_checkpoints_without_bodies(added: Added) -> None:
+    location = added()
+    for thread, (status, usual, branches, inner) in EXPECTED.items():
+        run = opened(location, thread)
+        count = FORKED["lg12"] if thread == "fan-forked" else usual
+        assert (run.status, run.checkpoint_count, run.branch_count) == (status, count, branches)
+        assert sum(one.checkpoint_count for one in run.called_runs.all()) == inner
+    assert not CheckpointBody.objects.exists()
+
+
+def test_state_and_steps_equal_those_of_the_sqlite_saver(
+    added: Added, threads: Callable[[str], Location]
+) -> None:
+    """The same programs wrote both, at different times: ids, versions and times differ."""
+    shown = [
+        [
+            (row.trigger, row.step, row.turn, sorted(row.units), channels_of(row))
+            for row in opened(location, thread).checkpoints.select_related("location").order_by("row")
+        ]
+        for thread in ("fan-recovered", "appr-two-answers", "map-sub-done", "appr-waiting")
+        for location in (added(), threads("lg12"))
+    ]
+    assert shown[0::2] == shown[1::2]
+
+
+def test_values_are_read_from_the_checkpoint_and_from_the_table_of_blobs(added: Added) -> None:
+    last = opened(added(), "fan-recovered").checkpoints.select_related("location").latest("row")
+    body = body_of(last)
+    values = body["checkpoint"]["channel_values"]
+    assert values["topic"] == "owls"
+    assert isinstance(values["plan"], dict | list | str) and values["plan"]
+    assert "__opaque__" not in str(body)
+
+
+@pytest.mark.parametrize("tab", ["state", "messages", "writes", "next", "subgraphs", "metadata", "raw"])
+def test_every_tab_is_shown(added: Added, reader: Client, tab: str) -> None:
+    run = opened(added(), "appr-waiting")
+    last = run.checkpoints.latest("row")
+    page = reader.get(run.get_absolute_url(), {"at": last.checkpoint_id, "tab": tab})
+    assert page.status_code == 200
+
+
+def test_reading_needs_only_select_and_changes_nothing(added: Added, server: Server, database: str) -> None:
+    with server.connected(database) as connection:
+        granted = connection.execute(
+            "SELECT DISTINCT privilege_type FROM information_schema.role_table_grants WHERE grantee = %s",
+            [READER],
+        ).fetchall()
+    assert granted == [("SELECT",)]
+    before = rows_of(server, database)
+    location = added()
+    for thread in EXPECTED:
+        for row in opened(location, thread).checkpoints.select_related("location"):
+            stored_contents(row)
+    assert rows_of(server, database) == before
+
+
+def test_a_role_that_may_write_writes_nothing_either(
+    added: Added, server: Server, database: str, settings: Settings
+) -> None:
+    settings.POSTGRESQL_LOCATIONS = {"support": server.connection(database, OWNER)}
+    before = rows_of(server, database)
+    assert opened(added(), "fan-failed").checkpoint_count == 3
+    assert rows_of(server, database) == before
+
+
+def test_no_transaction_stays_open(added: Added, server: Server, database: str) -> None:
+    opened(added(), "fan-failed")
+    with server.connected(database) as connection:
+        others = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = %s AND state <> 'idle'", [READER]
+        ).fetchone()
+    assert others == (0,)
+
+
+def test_a_live_change_is_seen_on_refresh(added: Added, server: Server, database: str) -> None:
+    location = added()
+    run = opened(location, "fan-failed")
+    copy = """
+        INSERT INTO checkpoints SELECT thread_id, checkpoint_ns, '1f1e53da-ffff-6728-8002-89ab32d363d6',
+            checkpoint_id, type, checkpoint, metadata
+        FROM checkpoints WHERE thread_id = 'fan-failed' ORDER BY checkpoint_id DESC LIMIT 1
+    """
+    with server.connected(database) as connection:
+        connection.execute(copy)
+        connection.execute(
+            "INSERT INTO checkpoints SELECT 'new-thread', '', checkpoint_id, NULL, type, "
+            "checkpoint, metadata FROM checkpoints WHERE thread_id = 'appr-done' LIMIT 1"
+        )
+    summary = import_location(location)
+    assert summary.is_news and location.runs.filter(key="new-thread").exists()
+    import_run(run)
+    assert Run.objects.get(pk=run.pk).checkpoint_count == 4
+    assert not import_location(location).is_news
+
+
+def test_the_tables_of_a_shallow_saver_are_read(added: Added, server: Server, database: str) -> None:
+    with server.connected(database) as connection:
+        # It stores the newest checkpoint of each namespace, and each channel's last value.
+        connection.execute(
+            "DELETE FROM checkpoints c USING checkpoints n WHERE n.thread_id = c.thread_id "
+            "AND n.checkpoint_ns = c.checkpoint_ns AND n.checkpoint_id > c.checkpoint_id"
+        )
+        connection.execute(
+            "DELETE FROM checkpoint_blobs b USING checkpoint_blobs n WHERE n.thread_id = b.thread_id "
+            "AND n.checkpoint_ns = b.checkpoint_ns AND n.channel = b.channel AND n.version > b.version"
+        )
+        connection.execute("ALTER TABLE checkpoints DROP COLUMN checkpoint_id, DROP parent_checkpoint_id")
+        connection.execute("ALTER TABLE checkpoint_blobs DROP COLUMN version")
+    run = opened(added(), "appr-waiting")
+    (row,) = run.checkpoints.select_related("location")
+    contents: Any = stored_contents(row)
+    assert (run.status, contents.thread_id, contents.id) == ("waiting", "appr-waiting", row.checkpoint_id)
+    assert "__opaque__" not in str(contents.channels) and contents.channels
+
+
+def test_tables_in_another_schema_are_found_by_the_search_path(
+    added: Added, server: Server, database: str, settings: Settings
+) -> None:
+    with server.connected(database) as connection:
+        connection.execute("CREATE SCHEMA agents")
+        for table in TABLES:
+            connection.execute(f"ALTER TABLE {table} SET SCHEMA agents")
+        connection.execute(f"GRANT USAGE ON SCHEMA agents TO {READER}")
+    searched = f"{server.connection(database)} options='-c search_path=agents'"
+    settings.POSTGRESQL_LOCATIONS = {"support": searched}
+    assert added().runs.count() == len(EXPECTED)
+
+
+def test_a_location_keeps_its_uid_and_is_added_by_its_bare_name_as_well(added: Added) -> None:
+    location = added()
+    assert open_location("support") == location
+    other = Location(path="postgresql:support", store_kind="postgresql")
+    location.delete()
+    other.save()
+    assert other.uid == location.uid
