@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check lock reference bench chaos fuzz matrix matrix-new screenshots clean-demo web development
+.PHONY: help setup demo up test check lock reference bench chaos fuzz matrix matrix-new matrix-graphs screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -47,6 +47,9 @@ matrix: development ## Test every kind of run on each version of CrewAI: VERSION
 
 matrix-new: development ## Test the newest CrewAI release and print what changed in the compatibility matrix
 	@.venv/bin/python -m quality.compatibility --new
+
+matrix-graphs: development ## Test forks and resumes on several versions of LangGraph: VERSIONS=…
+	@.venv/bin/python -m quality.compatibility.graphs
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quality.compatibility import __main__ as command
-from quality.compatibility import document, environments
+from quality.compatibility import document, environments, graphs
 from quality.compatibility.document import DOCUMENT, HEADING, merged, read_table, recorded
 from quality.compatibility.execution import rows_named
 from quality.compatibility.table import NOT_RUN, table
@@ -29,6 +29,13 @@ def test_a_written_table_can_be_read() -> None:
     }
     assert read == {**RESULTS, ("flow", "resume", "1.10"): NOT_RUN}
     assert list(columns) == ["1.9", "1.10"]
+
+
+def test_the_table_of_graphs_can_be_read_and_written_again() -> None:
+    columns = graphs.read_table(graphs.DOCUMENT.read_text())
+    assert set(graphs.VERSIONS) <= set(columns)
+    assert graphs.DOCUMENT.read_text().endswith(f"{graphs.HEADING}\n\n{graphs.table(columns)}")
+    assert graphs.shown("test_one_two[a-b]") == "one two (a-b)"
 
 
 def test_a_document_without_a_table_is_an_error() -> None:
