@@ -1,0 +1,127 @@
+"""Crafted rows of a PostgreSQL database: none runs code, and their neighbours stay readable."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+from pytest_django import Settings
+
+from tests.langgraph.conftest import opened
+from tests.langgraph.postgresql.server import Server
+from viewer.importing import NotReadable, body_of, stored_contents
+from viewer.models import Checkpoint, Location
+
+Added = Callable[[], Location]
+OWN_ID = "1f1e53da-ffff-6728-8000-89ab32d363d6"
+
+
+class Touch:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def store(
+    connection: Connection[Any], thread: str, checkpoint: Any, blobs: dict[str, tuple[str, bytes]]
+) -> None:
+    """Insert a thread with one checkpoint and the values of its channels."""
+    connection.execute(
+        "INSERT INTO checkpoints VALUES (%s, '', %s, NULL, NULL, %s, %s)",
+        (thread, OWN_ID, Jsonb(checkpoint), Jsonb({"source": "loop", "step": 0})),
+    )
+    for channel, (kind, data) in blobs.items():
+        connection.execute(
+            "INSERT INTO checkpoint_blobs VALUES (%s, '', %s, '1', %s, %s)", (thread, channel, kind, data)
+        )
+
+
+def only_row(location: Location, thread: str) -> Checkpoint:
+    (row,) = opened(location, thread).checkpoints.select_related("location")
+    return row
+
+
+def test_values_that_would_run_code_stay_opaque(
+    added: Added, server: Server, database: str, tmp_path: Path
+) -> None:
+    touched = tmp_path / "touched"
+    call = ormsgpack.packb(["pathlib", "Path", str(touched), "touch"])
+    blobs = {
+        "pickled": ("pickle", pickle.dumps(Touch(touched))),
+        "called": ("msgpack", ormsgpack.packb(ormsgpack.Ext(3, call))),
+        "encrypted": ("msgpack+aes", b"\0" * 40),
+        "damaged": ("msgpack", b"\xc1\xff"),
+        "whole": ("msgpack", ormsgpack.packb("fine")),
+    }
+    checkpoint = {"v": 4, "id": OWN_ID, "channel_values": {}, "channel_versions": dict.fromkeys(blobs, "1")}
+    with server.connected(database) as connection:
+        store(connection, "crafted", checkpoint, blobs)
+    values = body_of(only_row(added(), "crafted"))["checkpoint"]["channel_values"]
+    assert values["pickled"]["__opaque__"] == "pickled" and values["encrypted"]["__opaque__"] == "encrypted"
+    assert values["damaged"]["__opaque__"] == "unknown" and values["whole"] == "fine"
+    assert values["called"]["__type__"] == "pathlib.Path"
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        [],
+        "text",
+        None,
+        {"channel_versions": [1], "channel_values": "x"},
+        {"channel_versions": {"a": {"b": [1]}, "": None}, "versions_seen": 3},
+    ],
+)
+def test_a_checkpoint_of_another_shape_hides_no_other(
+    added: Added, server: Server, database: str, checkpoint: Any
+) -> None:
+    with server.connected(database) as connection:
+        store(connection, "crafted", checkpoint, {})
+    location = added()
+    assert location.runs.count() == 10
+    stored_contents(only_row(location, "crafted"))
+    assert opened(location, "fan-failed").checkpoint_count == 3
+
+
+def test_a_value_beyond_the_limit_is_left_out_and_a_deep_checkpoint_is_refused(
+    added: Added, server: Server, database: str, settings: Settings
+) -> None:
+    settings.CHECKPOINT_MAX_BYTES = 20_000
+    blobs = {"small": ("bytes", b"1" * 100), "large": ("bytes", b"1" * 50_000)}
+    checkpoint = {"v": 4, "id": OWN_ID, "channel_values": {}, "channel_versions": dict.fromkeys(blobs, "1")}
+    deep: Any = 1
+    for _level in range(500):
+        deep = [deep]
+    with server.connected(database) as connection:
+        store(connection, "large", checkpoint, blobs)
+        store(connection, "deep", {"id": OWN_ID, "channel_values": {"deep": deep}}, {})
+    location = added()
+    values = body_of(only_row(location, "large"))["checkpoint"]["channel_values"]
+    assert values["large"] == {"__opaque__": "unknown", "encoding": "too large", "size": 50_000}
+    assert values["small"] == {"__type__": "bytes", "size": 100}
+    with pytest.raises(NotReadable, match="nested too deeply"):
+        body_of(only_row(location, "deep"))
+
+
+def test_ids_with_secrets_and_unprintable_ids_are_not_shown(
+    added: Added, server: Server, database: str
+) -> None:
+    key = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
+    with server.connected(database) as connection:
+        store(connection, f"user {key}", {"id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
+        store(connection, "line\nbreak", {"id": OWN_ID}, {})
+    location = added()
+    (redacted,) = location.runs.filter(key__startswith="user ")
+    assert key not in redacted.key
+    body = body_of(only_row(location, redacted.key))
+    assert body["checkpoint"]["channel_values"] == {"topic": "owls"} and key not in str(body)
+    assert [problem.kind for problem in location.problems.all()] == ["broken"]
