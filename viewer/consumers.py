@@ -55,7 +55,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         self.can_run = await database_sync_to_async(can_run)(user)
         # A page rendered before the permission changed has the wrong buttons.
         shown = self.asked("may")
-        if shown and shown != ("run" if self.can_run else "look"):
+        if shown and shown != ("run" if self.can_run else "view"):
             return admission.RIGHT_CHANGED
         return None if await self.is_there() else NOT_THERE
 

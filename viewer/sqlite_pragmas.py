@@ -47,7 +47,7 @@ def first_fault(database: Executes) -> str:
 
 
 def leave_wal_mode(database: Executes) -> None:
-    """Make the database one file, without a log beside it."""
+    """Make the database one file, without a write-ahead log."""
     database.execute("PRAGMA journal_mode=DELETE")
 
 

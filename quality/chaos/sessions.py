@@ -84,10 +84,10 @@ def ways() -> dict[str, Callable[[str], None]]:
         Session.objects.filter(session_key=keys[name]).delete()
 
     def right(name: str) -> None:
-        teammate(name, "look")
+        teammate(name, "view")
 
     def command(name: str) -> None:
-        told = [sys.executable, "manage.py", "login_link", name, "--may", "look"]
+        told = [sys.executable, "manage.py", "login_link", name, "--may", "view"]
         subprocess.run(told, cwd=ROOT, env=dict(os.environ), check=True, stdout=subprocess.DEVNULL)
 
     found = (deactivated, password, deleted, expired, logged_out, right, command)

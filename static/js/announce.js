@@ -35,7 +35,7 @@ function stateOf(progress) {
     asks: textOf(progress.querySelector(".job-asks")),
     done: progress.querySelector("progress")?.value ?? 0,
     sentence,
-    reason: textOf(progress.querySelector(".job-words")),
+    reason: textOf(progress.querySelector(".job-reason")),
     words: [sentence, textOf(progress.querySelector(".job-done"))].filter(Boolean).join(", "),
   };
 }

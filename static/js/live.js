@@ -74,12 +74,12 @@ function dispatchChanges() {
 // The tab says how the page's job stands; on a page with several, first what waits for a person.
 const plainTitle = () => document.body.dataset.title ?? (document.body.dataset.title = document.title);
 function showTitle() {
-  const shown = [...document.querySelectorAll("[data-words][data-state]")];
+  const shown = [...document.querySelectorAll("[data-status][data-state]")];
   if (!shown.length && !("title" in document.body.dataset)) return;
-  const own = document.querySelector(".job-head [data-words]");
-  const most = own ?? ["asking", "under-way", "ended"].map((state) => shown.find((one) => one.dataset.state === state)).find(Boolean);
+  const own = document.querySelector(".job-head [data-status]");
+  const shownJob = own ?? ["asking", "under-way", "ended"].map((state) => shown.find((one) => one.dataset.state === state)).find(Boolean);
   const plain = own ? document.querySelector(".job-head h1").textContent + " · Forkline" : plainTitle();
-  document.title = most ? `${most.dataset.words}: ${plain}` : plain;
+  document.title = shownJob ? `${shownJob.dataset.status}: ${plain}` : plain;
 }
 document.addEventListener("htmx:afterSettle", ({ detail }) => {
   // Another checkpoint was opened, which has a title of its own.

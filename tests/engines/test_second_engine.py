@@ -20,7 +20,7 @@ from viewer.engines import engine_of
 from viewer.importing import import_location, open_location, stored_contents
 from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.jobs.progress import advance, progress_of
-from viewer.presentation.jobs.timeline import words_of
+from viewer.presentation.jobs.timeline import label_of
 
 
 def checkpoint(location: Location, name: str) -> Checkpoint:
@@ -103,7 +103,7 @@ def test_a_fork_runs_in_a_worker_and_shows_its_progress(
     for event in events:
         advance(progress, event.seq, event.kind, event.data)
     assert (progress.done, progress.total) == (2, 2)
-    assert "Counts left" in [words_of(event.kind, event.data) for event in events]
+    assert "Counts left" in [label_of(event.kind, event.data) for event in events]
     new = checkpoint(counted, "what-if-1")
     assert new.parent and new.parent.checkpoint_id == "s2" and new.run.branch_count == 2
     assert stored_contents(new).state == {"label": "goats", "by": 5, "is_fast": False}  # type: ignore[attr-defined]

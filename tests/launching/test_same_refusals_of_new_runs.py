@@ -58,7 +58,7 @@ def test_a_new_run_at_a_file_that_is_not_a_store_is_refused(
     (folder / "notes.txt").write_text("not a store")
     arguments = ("--project", str(folder), "--entrypoint", "crew:build")
     path = str(folder / "notes.txt")
-    refusing.new_run(location, *arguments, path=path, entry_point="crew:build", place="notes.txt")
+    refusing.new_run(location, *arguments, path=path, entry_point="crew:build", new_location="notes.txt")
     assert not PreflightCheck.objects.exists()
 
 
@@ -80,7 +80,7 @@ def test_a_new_run_at_another_projects_location_is_refused(
     path.mkdir()
     Location.objects.create(path=str(path), store_kind=Location.StoreKind.JSON, project=theirs)
     arguments = ("--project", mine.folder, "--python", mine.interpreter, "--entrypoint", "crew:build")
-    fields = {"entry_point": "crew:build", "place": str(path)}
+    fields = {"entry_point": "crew:build", "new_location": str(path)}
     error = refusing.new_run(location, *arguments, path=str(path), **fields)
     assert "belong to another project" in error
 

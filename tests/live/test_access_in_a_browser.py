@@ -49,7 +49,7 @@ def test_buttons_go_with_the_right_and_come_with_it(page: Page, job: Job) -> Non
     page.goto(job.get_absolute_url())
     cancel = page.get_by_role("button", name="Cancel")
     expect(cancel).to_be_visible()
-    teammate("runner", "look")
+    teammate("runner", "view")
     expect(cancel).to_have_count(0)
     expect(page.get_by_text("Read-only")).to_be_visible()
     teammate("runner", "run")

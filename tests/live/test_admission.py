@@ -69,11 +69,11 @@ def expire_session() -> None:
 
 
 def let_look() -> None:
-    teammate("runner", "look")
+    teammate("runner", "view")
 
 
 def let_look_elsewhere() -> None:
-    elsewhere("login_link", "runner", "--may", "look")
+    elsewhere("login_link", "runner", "--may", "view")
 
 
 def elsewhere(*command: str) -> None:
@@ -181,7 +181,7 @@ async def test_other_commits_close_nothing(connect: Connect, job: Job) -> None:
 
 
 async def test_a_page_made_with_another_right_is_told_at_once(connect: Connect, job: Job) -> None:
-    for shown, code in (("look", RIGHT_CHANGED), ("run", None), ("", None)):
+    for shown, code in (("view", RIGHT_CHANGED), ("run", None), ("", None)):
         socket = connect(f"/ws/jobs/{job.pk}/?may={shown}")
         await socket.connect()
         if code:

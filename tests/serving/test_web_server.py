@@ -23,7 +23,7 @@ from tests.serving.conftest import WebServer
 from viewer.access.login_links import teammate
 from viewer.changes.commits import CommitChanges
 from viewer.importing.garbage_collection import MIN_CHECKPOINTS, only_new_garbage
-from viewer.live.tail import Tail, keep_waking
+from viewer.live.tail import Tail, poll_repeatedly
 from viewer.models import Job, Location
 
 
@@ -113,7 +113,7 @@ async def test_the_change_watcher_closes_its_connection(
         return opened[-1]
 
     monkeypatch.setattr("viewer.live.tail.changes_of_rows", opening)
-    waking = asyncio.create_task(keep_waking(Tail()))
+    waking = asyncio.create_task(poll_repeatedly(Tail()))
     await asyncio.sleep(0.05)
     waking.cancel()
     await asyncio.gather(waking, return_exceptions=True)

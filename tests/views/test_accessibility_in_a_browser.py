@@ -180,7 +180,7 @@ def test_a_project_that_cannot_be_confirmed(open_page: Open, location: Location)
 def test_who_may_only_look(browser: Browser, live_server: LiveServer, location: Location) -> None:
     addresses = addresses_at(location)
     names = ("locations", "location", "run", "jobs", "job", "inbox", "question", "fork", "project")
-    with opening(browser, live_server.url, "look") as open_page:
+    with opening(browser, live_server.url, "view") as open_page:
         assert faults_of(open_page("/"), {name: addresses[name] for name in names}) == ""
 
 

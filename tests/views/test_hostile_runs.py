@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.views.forking import CREW, looked, page, stored
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Sweep
-from viewer.presentation.jobs.timeline import WORDS
+from viewer.presentation.jobs.timeline import LABELS
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")
@@ -56,7 +56,7 @@ def job(checkpoint: Checkpoint) -> Job:
         (*named, "text", "prompt", "words", "whose", "measure", "most"), SCRIPT
     )
     data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
-    for seq, kind in enumerate((*WORDS, "warning", "text", "no such kind"), 1):
+    for seq, kind in enumerate((*LABELS, "warning", "text", "no such kind"), 1):
         JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
     context = {**dict.fromkeys(("output", "agent", "method", "empty_means"), SCRIPT), "choices": [SCRIPT]}
     kept: dict[str, Any] = {"job": job, "prompt": SCRIPT, "context": context, "kind": "human_feedback"}

@@ -124,7 +124,8 @@ def test_one_form_of_a_new_run_starts_one_child(
     looked_before_new_run(project, "crew:build")
     address = reverse("new-run", args=[checkpoint.location.uid])
     # At a location that is made with it.
-    form = {"key": "11111111-2222-4333-8444-555555555555", "entry_point": "crew:build", "place": "new/place"}
+    key = "11111111-2222-4333-8444-555555555555"
+    form = {"key": key, "entry_point": "crew:build", "new_location": "new/place"}
     answers = clicked(person, address, form)
     job = Job.objects.get()
     assert answers == {(302, job.get_absolute_url())}

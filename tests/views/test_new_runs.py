@@ -87,10 +87,10 @@ def test_what_will_happen_is_shown_and_nothing_starts(client: Client, page: str)
     plan = reverse("new-run-plan", args=[Location.objects.get().uid])
     whole = client.post(plan, sent).content.decode()
     assert "This cannot start yet" in whole and f'href="{page}?entry_point=flow%3ADesk"' in whole
-    sent |= {"checkpoint_events": ["*"], "model:*": "gpt 4", "place": "/etc/forkline"}
+    sent |= {"checkpoint_events": ["*"], "model:*": "gpt 4", "new_location": "/etc/forkline"}
     part = client.post(plan, sent, headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in part and "This writes many checkpoints" in part
-    for name in ("input-1", "model-all", "place"):
+    for name in ("input-1", "model-all", "new_location"):
         assert re.search(rf'id="{name}-error" hx-swap-oob="true">[^<]', part), name
     Location.objects.update(project=None)
     assert client.post(plan, sent).status_code == 302
@@ -115,7 +115,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     assert not Job.objects.exists()
     # A store is another place, and needs what a folder does not.
     assert is_startable(
-        client.post(page, sent | {"place": "new.db", "input-json:year": "{"}).content.decode()
+        client.post(page, sent | {"new_location": "new.db", "input-json:year": "{"}).content.decode()
     )
     assert set(PreflightCheck.objects.values_list("store_kind", flat=True)) == {"json", "sqlite"}
     look.fail(plain_text("It took longer than 60 seconds, and was ended."))
@@ -172,12 +172,12 @@ def test_it_writes_to_a_new_location_inside_the_permitted_folders(
 ) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees", input__year="1")
     for place in ("/etc/forkline", "../beside", "crew.py"):
-        answer = client.post(page, sent | {"place": place})
+        answer = client.post(page, sent | {"new_location": place})
         assert answer.status_code == 422, place
-        assert 'href="#place"' in answer.content.decode()
+        assert 'href="#new_location"' in answer.content.decode()
     assert not Job.objects.exists()
     assert Location.objects.get() == location
-    client.post(page, sent | {"place": "runs/new.db"})
+    client.post(page, sent | {"new_location": "runs/new.db"})
     job = Job.objects.select_related("location").get()
     assert job.location.path == str(Path(location.path).parent / "runs/new.db")
     assert (job.location.store_kind, job.location.project) == ("sqlite", location.project)
@@ -191,7 +191,7 @@ def test_what_cannot_start_is_said_beside_its_field(client: Client, page: str) -
     answer = client.post(page, sent | {"location": "00000000-0000-4000-8000-000000000000"})
     text = answer.content.decode()
     assert answer.status_code == 422
-    for field in ("input-1", "checkpoint-events", "checkpoint-most", "place"):
+    for field in ("input-1", "checkpoint-events", "checkpoint-most", "new_location"):
         assert f'href="#{field}"' in text, field
     assert not Job.objects.exists()
 

@@ -26,13 +26,13 @@ def test_a_teammate_may_look_until_the_right_is_given(db: None) -> None:
     assert may("ada")
     call_command("login_link", "ada")
     assert may("ada"), "One more link changes nothing."
-    call_command("login_link", "ada", "--may", "look")
+    call_command("login_link", "ada", "--may", "view")
     assert not may("ada")
 
 
 def test_whose_dashboard_it_is_may_run(db: None) -> None:
     assert can_run(owner())
-    with pytest.raises(CommandError, match="Say whose right it is"):
+    with pytest.raises(CommandError, match="--may needs a name"):
         call_command("login_link", "--may", "run")
 
 
@@ -50,7 +50,7 @@ def test_the_right_counts_from_the_next_request_on(
     assert reader.get(fork).status_code == 403
     teammate("reader", "run")
     assert reader.get(fork).status_code == 200
-    teammate("reader", "look")
+    teammate("reader", "view")
     assert reader.post(fork, {"branch": "what-if"}).status_code == 403
     assert not Job.objects.exists()
 

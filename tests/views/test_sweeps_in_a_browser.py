@@ -38,12 +38,12 @@ def vary_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
 def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary_page: Page) -> None:
     expect(vary_page.locator("#start-button")).to_be_disabled()
     vary_page.fill("#vary-input-0", "tea\nmilk")
-    expect(vary_page.locator(".varied-branch")).to_have_count(2)
+    expect(vary_page.locator(".planned-branch")).to_have_count(2)
     expect(vary_page.locator(".step-stale")).to_have_count(4)
     vary_page.check("#again-stale")
-    expect(vary_page.locator(".varied-steps .is-again")).to_have_count(4)
+    expect(vary_page.locator(".planned-steps .is-again")).to_have_count(4)
     vary_page.fill("#branch", "tone")
-    expect(vary_page.locator(".varied-name").first).to_have_text("tone/tea")
+    expect(vary_page.locator(".planned-branch-name").first).to_have_text("tone/tea")
     assert not Job.objects.exists()
     vary_page.dblclick("#start-button")
     vary_page.wait_for_url("**/sweeps/*/")
@@ -52,7 +52,7 @@ def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary
     for job in Job.objects.all():
         job.end(Job.Status.SUCCEEDED, result=f"About {job.branch}")
     expect(vary_page.locator(".status-succeeded")).to_have_count(2)
-    expect(vary_page.locator(".beside-result").last).to_contain_text("About tone/milk")
+    expect(vary_page.locator(".variation-result").last).to_contain_text("About tone/milk")
 
 
 def test_another_text_can_be_given_for_an_output(vary_page: Page) -> None:
@@ -64,4 +64,4 @@ def test_another_text_can_be_given_for_an_output(vary_page: Page) -> None:
     vary_page.get_by_role("button", name="Add variant", exact=True).first.click()
     expect(texts).to_have_count(3)
     expect(texts.nth(1)).to_have_value("Two")
-    expect(vary_page.locator(".varied-branch")).to_have_count(2)
+    expect(vary_page.locator(".planned-branch")).to_have_count(2)

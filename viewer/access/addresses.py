@@ -1,6 +1,6 @@
-"""What stands in an address, which anybody may have written."""
+"""Values in URLs, which anybody may have written."""
 
 
 def number_in(text: str) -> int | None:
-    """The whole number from 0 on that the text is; None for anything else, and for a senselessly long one."""
+    """Return the text as an integer of up to nine digits, at least 0; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

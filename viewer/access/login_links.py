@@ -1,4 +1,4 @@
-"""Links that log their reader in, once."""
+"""Links that log a user in, once."""
 
 from urllib.parse import urlencode
 
@@ -11,21 +11,21 @@ from sesame.utils import get_parameters
 
 from viewer.access.permissions import May, allow
 
-# Who the dashboard belongs to where nobody has been entered yet. It has no password: links log it in.
+# The user created when there is no superuser. It has no password: only links log it in.
 OWNER = "owner"
 
 
 def owner() -> User:
-    """The first user who may do everything, made where there is none."""
+    """Return the first active superuser, created if there is none."""
     users = User.objects
     found = users.filter(is_superuser=True, is_active=True).order_by("pk").first()
     return found or users.create_superuser(OWNER)
 
 
 def teammate(name: str, may: May | None = None) -> User:
-    """The user of this name, made where there is none: one who may look, where nothing else is said.
+    """Return the user of this name with this permission. A new user may only view, unless ``may`` says "run".
 
-    Raises ValidationError for no name or one shut out.
+    Raises ValidationError if the name is invalid or the user is deactivated.
     """
     found = User.objects.filter(username=name).first()
     if found is None:
@@ -41,6 +41,6 @@ def teammate(name: str, may: May | None = None) -> User:
 
 
 def login_link(user: User, next_path: str = "/") -> str:
-    """An address that logs the user in, once, and leads on to ``next_path``."""
+    """Return a URL that logs the user in, once, and redirects to ``next_path``."""
     query = urlencode({**get_parameters(user), "next": next_path})
     return f"{settings.ALLOWED_ORIGINS[0]}{reverse('login-link')}?{query}"

@@ -1,4 +1,4 @@
-"""Who may do what: whoever is logged in may look, and only who was given the right may run."""
+"""Permissions: every logged-in user may view; starting and changing things needs the permission to run."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -11,28 +11,28 @@ from django.http.response import HttpResponseBase
 View = Callable[..., HttpResponseBase]
 # To start, cancel and answer runs, and to change what they run with: locations, projects and limits.
 RIGHT = "viewer.can_run"
-May = Literal["look", "run"]
+May = Literal["view", "run"]
 
 
 def viewer_allowed(view: View) -> View:
-    """The view, which whoever is logged in may ask for. Any other needs the right to run."""
+    """Mark a view that every logged-in user may request. All others need the permission to run."""
     view.viewer_allowed = True  # type: ignore[attr-defined]
     return view
 
 
 def check_right(user: User | AnonymousUser, view: View) -> None:
-    """Raise PermissionDenied where somebody who is logged in may not ask for this view."""
+    """Raise PermissionDenied if a logged-in user may not request this view."""
     if not (getattr(view, "viewer_allowed", False) or can_run(user)):
         raise PermissionDenied
 
 
 def can_run(user: User | AnonymousUser) -> bool:
-    """Whether somebody was given the right; never for one who is not logged in, or shut out."""
+    """Whether the user has the permission to run. False for anonymous and deactivated users."""
     return user.has_perm(RIGHT)
 
 
 def allow(user: User, may: May) -> None:
-    """Let the user do this from now on, and no more than this."""
+    """Set what the user may do."""
     right = Permission.objects.get(content_type__app_label="viewer", codename="can_run")
     if may == "run":
         user.user_permissions.add(right)
@@ -41,5 +41,5 @@ def allow(user: User, may: May) -> None:
 
 
 def permissions_context(request: HttpRequest) -> dict[str, bool]:
-    """What every template knows of its reader."""
+    """Return the permissions that every template can use."""
     return {"can_run": can_run(request.user)}

@@ -23,7 +23,7 @@ ABOUT = ("task", "method", "agent")
 def questions_asked(job: UUID) -> Iterator[None]:
     """Ask this job's questions while the body runs. Nothing is written to stdout.
 
-    Without a terminal to read from, it is told on stderr where each question can be answered.
+    Without a terminal to read from, stderr says where each question can be answered.
     """
     left = threading.Event()
     thread = threading.Thread(target=_keep_asking, args=(job, left), daemon=True)
@@ -36,14 +36,14 @@ def questions_asked(job: UUID) -> Iterator[None]:
 
 
 def _keep_asking(job: UUID, left: threading.Event) -> None:
-    told: set[int] = set()
+    announced: set[int] = set()
     reads = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     try:
         while not left.wait(POLL_SECONDS):
-            waiting = Question.objects.waiting().filter(job=job).exclude(number__in=told)
+            waiting = Question.objects.waiting().filter(job=job).exclude(number__in=announced)
             question = waiting.order_by("number").first()
             if question is not None:
-                told.add(question.number)
+                announced.add(question.number)
                 _tell(question)
                 if reads:
                     _read(question, left)

@@ -27,7 +27,7 @@ def database_path() -> Path:
 
 
 def failure_words(error: BaseException) -> str:
-    """What to tell of an error of our disk or database; empty where it is an error of another kind."""
+    """Return the message for an error of the data folder's disk or database; empty for other errors."""
     if isinstance(error, DataFolderFailure):
         return str(error)
     code = sqlite_code(error)

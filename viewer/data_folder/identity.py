@@ -1,6 +1,6 @@
 """Whether the data folder is still the one that this process has opened.
 
-SQLite would go on writing to a file that was deleted, and make an empty one for each new connection.
+SQLite would continue to write to a deleted file, and create an empty one for each new connection.
 """
 
 import os

@@ -16,7 +16,7 @@ from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure
 from viewer.data_folder.versions import version_number, version_text
 
-# "FKLN" in the file's head, for whoever wonders what it is.
+# "FKLN" in the file's header, which identifies it as Forkline's.
 APPLICATION_ID = 0x464B4C4E
 Migration = tuple[str, str]
 # Another process may be upgrading, or restoring.

@@ -31,7 +31,7 @@ class Restricted:
 def restrict(folder: Path, thorough: bool = False) -> Restricted:
     """Remove other users' permissions on Forkline's files. Links are never followed.
 
-    What lies below our own folders is looked through where others could get there, or where ``thorough``.
+    Files below our folders are checked if other users could reach them, or if ``thorough``.
     """
     found = Restricted()
     _restrict(folder, "", found, leave=is_shared(folder))

@@ -1,4 +1,4 @@
-"""Puts a copy of the database in the place of the one that is there, which is kept beside it."""
+"""Replaces the database with a copy, and keeps the replaced one next to it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from viewer.models.jobs import EDITS, Job
 
 
 def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:
-    """Put the copy in the database's place. Returns where the replaced one is kept; None where none was.
+    """Replace the database with the copy. Return where the replaced one is kept; None if there was none.
 
     ``is_running`` says whether the child of a job still runs. Raises DataFolderFailure where the copy does
     not fit or somebody uses the data folder; then nothing has changed.

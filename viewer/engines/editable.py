@@ -11,7 +11,7 @@ class Missing:
     """The type of ``MISSING``."""
 
 
-# Stands for a value that a checkpoint does not hold.
+# Represents a value that the checkpoint does not hold.
 MISSING = Missing()
 
 
@@ -40,7 +40,7 @@ class Editable:
     inputs: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
     outputs: tuple[EditableOutput, ...] = ()
-    # The units that an edit of the state can stand for.
+    # The units that an edited state can be attributed to.
     as_nodes: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""What the source of a project says: its entry points and the inputs that they ask for."""
+"""What the source of a project says: its entry points and their inputs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ class EntryPoint:
 
 @dataclass(frozen=True, slots=True)
 class InputName:
-    """An input that an entry point's source asks for. ``kind`` is the type of its annotation, or None.
+    """An input that an entry point's source uses. ``kind`` is the type of its annotation, or None.
 
     ``default`` counts only if ``has_default``.
     """

@@ -57,7 +57,7 @@ class Edits:
     """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids.
 
     Of engines whose state a reducer adds to: ``replace`` names the entries whose edited value replaces the
-    stored one, and ``as_node`` the unit that an edit of the state stands for. ``answers`` are to what the
+    stored one, and ``as_node`` the unit that the edited state is attributed to. ``answers`` are to what the
     checkpoint waits for, by its id, or under an empty one if it waits for one answer.
     """
 

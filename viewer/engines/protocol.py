@@ -1,7 +1,7 @@
 """What an engine provides. Everything outside ``viewer/engines/<name>`` and its runner goes through this.
 
 Nothing here assumes the shape of one engine: a step may have several units of work, a location may be a
-connection instead of a path, and a run may be a conversation that goes on.
+connection instead of a path, and a run may be an open-ended conversation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +120,7 @@ class Engine(Protocol[C]):
 
     @property
     def loss_labels(self) -> Mapping[str, str]:
-        """English sentences, with ``name``, of components that a run would go on without."""
+        """English sentences, with ``name``, of components that a run would lack."""
 
     @property
     def match_labels(self) -> Mapping[str, str]:

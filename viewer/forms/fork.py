@@ -92,7 +92,7 @@ class ForkForm(BranchForm):
 
     @property
     def chosen_node(self) -> str:
-        """The node that an edit of the state stands for; empty if the engine decides."""
+        """The node that the edited state is attributed to; empty if the engine decides."""
         return str(valid_values(self).get("as_node") or "")
 
     @property

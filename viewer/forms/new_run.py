@@ -68,7 +68,7 @@ class InputsForm(ValuesForm):
 
     @property
     def not_given(self) -> list[str]:
-        """The names of inputs that the source asks for and that are empty."""
+        """The names of inputs that the source requires and that are empty."""
         fields = self.value_fields.items()
         return [field.name for name, field in fields if field.is_missing and not self._is_given(name, field)]
 
@@ -103,11 +103,11 @@ class WriteTargetForm(forms.Form):
         label=gettext_lazy("Writes to"),
         widget=forms.Select(attrs={"id": "location"}),
     )
-    place = forms.CharField(
+    new_location = forms.CharField(
         required=False,
         initial="",
         label=gettext_lazy("New location"),
-        widget=forms.TextInput(attrs={"id": "place"}),
+        widget=forms.TextInput(attrs={"id": "new_location"}),
     )
 
     def __init__(self, data: Any, project: Project, location: Location) -> None:
@@ -115,7 +115,7 @@ class WriteTargetForm(forms.Form):
         self.project, self.default = project, location
 
     def clean(self) -> dict[str, Any]:
-        if not self.cleaned_data.get("place"):
+        if not self.cleaned_data.get("new_location"):
             self.cleaned_data["location"] = self._chosen(self.cleaned_data.get("location", ""))
         return self.cleaned_data
 
@@ -125,14 +125,15 @@ class WriteTargetForm(forms.Form):
         if not self.is_bound:
             return self.default
         values = valid_values(self)
-        return None if self.errors else values["place"] or values["location"]
+        return None if self.errors else values["new_location"] or values["location"]
 
     def _chosen(self, uid: str) -> Location | None:
         try:
             found = self.project.locations.filter(uid=UUID(uid or str(self.default.uid))).first()
         except ValueError:
-            self.add_error("place", _("This location does not exist. Choose another one."))
+            self.add_error("new_location", _("This location does not exist. Choose another one."))
             return None
         if found is None:
-            self.add_error("place", _("This location no longer belongs to the project. Choose another one."))
+            error = _("This location no longer belongs to the project. Choose another one.")
+            self.add_error("new_location", error)
         return found

@@ -136,7 +136,7 @@ class Options(TypedDict, total=False):
     ``models``: the model for an agent's role, or for all under ``*``.
     ``cache_warmup``: parallel, sequential or shared_prefix.
     ``limits``: the run's own maximum of tokens, seconds and steps.
-    ``as_node``: the node that an edit of the state stands for. ``replace``: the channels whose edited value
+    ``as_node``: the node that the edited state is attributed to. ``replace``: the channels whose edited value
     replaces what their reducer would add it to. ``answers``: by an interrupt's id, or under an empty one if
     only one waits. ``thread``: the one that a new run continues.
     """

@@ -71,7 +71,7 @@ class JobStorage(Protocol):
         """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
 
     def shorten_log(self) -> None:
-        """Cut a log that has grown too long. The runner may go on writing."""
+        """Cut a log that has grown too long. The runner may continue to write."""
 
     def clean_up(self, redact: Callable[[str], str]) -> None:
         """Redact the log and delete every other file. Called when no process of the job runs any more."""

@@ -47,7 +47,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
         elif request.project:
             preview.target = write_target_at(request.target, request.project, request.roots)
     except UnknownLocation as error:
-        preview.checks.append(Refusal(Code.TARGET, translate(error), "place", _("New location")))
+        preview.checks.append(Refusal(Code.TARGET, translate(error), "new_location", _("New location")))
     if preview.target:
         preview.checks += _target_refusals(preview.target, kind)
     if request.preflight:
@@ -64,7 +64,7 @@ def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
         message = _("A %(kind)s writes to a SQLite file: name one that ends with .db.") % {
             "kind": _(kind.label)
         }
-    return [Refusal(Code.TARGET, message, "place", _("New location"))] if message else []
+    return [Refusal(Code.TARGET, message, "new_location", _("New location"))] if message else []
 
 
 def new_run(request: NewRunRequest) -> Job:

@@ -15,7 +15,7 @@ from viewer.redaction.marker import MARKER
 MAX_LIMIT = 10**12
 MAX_KEPT_CHECKPOINTS = 100_000
 MAX_MODEL_CHARACTERS = 200
-# The key of ``Options.models`` that stands for every agent.
+# The key of ``Options.models`` for every agent.
 ALL_AGENTS = "*"
 # One agent shares no prompt prefix with another.
 MIN_AGENTS_TO_WARM_UP = 2

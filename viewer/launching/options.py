@@ -22,7 +22,7 @@ class LaunchOptions:
 
 
 def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
-    """Identifies what was asked for, without containing any of it."""
+    """Identifies the request, without containing any of it."""
     asked = json.dumps([request, str(options.start_at), dict(options.limits)], sort_keys=True, default=str)
     return salted_hmac("viewer.jobs.asked", asked, algorithm="sha256").hexdigest()
 

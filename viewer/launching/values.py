@@ -61,7 +61,7 @@ def text_of(value: Any, kind: Kind) -> str:
 
 
 def parse_value(text: str, kind: Kind) -> Any:
-    """The value of this kind that the text stands for.
+    """Return the value of this kind that the text represents.
 
     Raises InvalidValue, also if the text contains the marker of a redacted secret.
     """

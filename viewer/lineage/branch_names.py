@@ -9,7 +9,7 @@ MAX_CHARACTERS = 200
 
 
 class BranchRefused(UserFacingError):
-    """A name cannot be a new branch's. Its message tells why, and what to do."""
+    """The name is invalid or taken. The message says why, and what to do."""
 
 
 def proposed_branch(checkpoint_id: str) -> str:
@@ -18,7 +18,7 @@ def proposed_branch(checkpoint_id: str) -> str:
 
 
 def checked_branch(name: str, existing: Collection[str]) -> str:
-    """The name, for a new branch beside the ``existing`` ones. Raises BranchRefused.
+    """Return the name of a new branch in addition to the ``existing`` ones. Raises BranchRefused.
 
     A branch is a folder below the location, so a name must not lead out of it.
     """

@@ -1,6 +1,6 @@
 """Positions -> the lines and dots of an SVG. Pure, but for ``dot``, which lays out the overview.
 
-Two drawings come out of it: the lanes beside a window of rows, newest on top, and the overview of a
+Two drawings come out of it: the lanes next to a window of rows, newest on top, and the overview of a
 whole run in which each chain without a fork is one node. Neither contains text.
 """
 
@@ -84,7 +84,7 @@ def lane_columns(lanes: int) -> int:
 
 
 def draw_window(nodes: Sequence[GraphNode], passing: Sequence[GraphNode], lanes: int) -> Drawing:
-    """The lanes beside consecutive rows, which are given newest first.
+    """Return the lanes of consecutive rows, which are given newest first.
 
     ``passing`` are newer checkpoints above the window whose lines run into it. Only their lines are
     drawn. Lines end at the window's edges.
@@ -120,7 +120,7 @@ class _Plot:
         self._folds = folds
         self._top = top
         self._height = len(places) * ROW
-        # What is beside the rows, such as a failed attempt, has a negative number.
+        # What is not a row, such as a failed attempt, has a negative number.
         self._bottom = min((row for row in places if row >= 0), default=0)
         columns = lane_columns(lanes)
         self._step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
@@ -140,7 +140,7 @@ class _Plot:
         return Dot(node.key, self.x(node.lane), self.y(node.row), node.colour, node.shape, node.running)
 
     def line(self, node: GraphNode) -> GraphEdge | None:
-        """The line from a node down to its parent, or the stub of a gap."""
+        """Return the line from a node down to its parent, or the stub of a missing one."""
         x, y = self.x(node.lane), max(self.y(node.row), 0)
         if node.parent_row is None or node.parent_lane is None:
             if node.edge is not Edge.MISSING:
@@ -206,7 +206,7 @@ def _chain(nodes: Sequence[GraphNode], parent: int | None) -> Chain:
 
 
 class NoLayout(UserFacingError):
-    """The overview could not be laid out. The message tells why; the lanes still draw."""
+    """The overview could not be laid out. The message says why; the lanes can still be drawn."""
 
 
 def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Drawing:

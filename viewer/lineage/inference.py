@@ -1,15 +1,15 @@
 """Parents that were not recorded, found through the event record. Pure.
 
 Every checkpoint repeats the events of its ancestors, so its parent is the one of the same run whose
-set of events is the largest proper subset of its own. Looking at every pair would be quadratic.
+set of events is the largest proper subset of its own. Comparing every pair would be quadratic.
 Instead each set is filed under its rarest event: whatever contains the set contains that event, so
-a node finds all its ancestors by looking up its own events.
+a node finds all its ancestors through its own events.
 """
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
-# Sets of one run that share their rarest event are looked at this far, the largest first.
+# Maximum number of sets compared that share their rarest event, the largest first.
 MAX_CANDIDATES = 200
 
 
@@ -29,7 +29,7 @@ class Inference:
         }
 
     def parent_of(self, index: int) -> int | None:
-        """The position of the inferred parent, or None where the events tell of none."""
+        """The position of the inferred parent, or None if the events imply none."""
         run_key, event_ids = self._nodes[index]
         if len(event_ids) <= self._smallest.get(run_key, len(event_ids)):
             return None

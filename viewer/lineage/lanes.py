@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from viewer.lineage.tree import LineageNode
 
-# Further lanes share the last one, because more could not be told apart.
+# Further branches share the last lane: more could not be distinguished.
 MAX_LANES = 120
 
 

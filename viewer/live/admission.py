@@ -1,7 +1,7 @@
 """Close open sockets when their session ends or their user or permission changes.
 
-Whatever process ends a session or changes a right commits to the database. So the sockets of this web process
-are checked after a commit, with a few queries for all of them, and when a session expires.
+Any process that ends a session or changes a permission commits to the database. So the sockets of this web
+process are checked after each commit, with a few queries for all of them, and when a session expires.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ async def keep_checking(guard: Guard) -> None:
                 await check(guard)
             except Exception:
                 guard.version = None
-                logger.exception("checking who may still read")
+                logger.exception("checking sessions")
         await asyncio.sleep(CHECK_SECONDS)
 
 

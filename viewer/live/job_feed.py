@@ -54,7 +54,7 @@ class JobFeed:
 class Made:
     """A rendered message, the job's state in it, and the feed after it.
 
-    The feed is only read: every page that is sent the message goes on from it.
+    The feed is read-only: every page that receives the message continues from it.
     """
 
     message: str

@@ -55,7 +55,7 @@ async def join(group: str, channel: str) -> None:
     tail = tails.setdefault(asyncio.get_running_loop(), Tail())
     tail.groups[group] += 1
     if tail.task is None:
-        tail.task = asyncio.create_task(keep_waking(tail))
+        tail.task = asyncio.create_task(poll_repeatedly(tail))
 
 
 async def leave(group: str, channel: str) -> None:
@@ -79,7 +79,7 @@ def last_version() -> int | None:
     return tail.version if tail else None
 
 
-async def keep_waking(tail: Tail) -> None:
+async def poll_repeatedly(tail: Tail) -> None:
     """Poll for commits of any process about 60 times a second (7 µs each), and read what changed."""
     has_failed = False
     with closing(changes_of_rows()) as changes:
@@ -90,7 +90,7 @@ async def keep_waking(tail: Tail) -> None:
                     has_failed = False
                     await wake_changed(tail)
             except Exception:
-                logger.exception("looking for what has changed")
+                logger.exception("polling for changes")
                 has_failed = True
                 await asyncio.sleep(1)
             await asyncio.sleep(POLL_SECONDS)
@@ -109,8 +109,8 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     found = with_new_events(tail)
     present: dict[str, tuple[object, ...]] = {}
     jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
-    told = ("status", "cancel_requested_at", "limit_hit", "start_at", "became_due_at")
-    for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *told):
+    fields = ("status", "cancel_requested_at", "limit_hit", "start_at", "became_due_at")
+    for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *fields):
         present[job_group(pk)] = tuple(state)
     locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
     shown_locations = Location.objects.filter(uid__in=locations).annotate(

@@ -31,7 +31,7 @@ def begin(location: Location) -> None:
     watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
     watches.sockets[location.pk] += 1
     if location.pk not in watches.tasks:
-        watches.tasks[location.pk] = asyncio.create_task(keep_looking(location))
+        watches.tasks[location.pk] = asyncio.create_task(poll_repeatedly(location))
 
 
 def end(location: Location) -> None:
@@ -48,12 +48,12 @@ def end(location: Location) -> None:
         del all_watches[loop]
 
 
-async def keep_looking(location: Location) -> None:
+async def poll_repeatedly(location: Location) -> None:
     """Import what is new, wait, and repeat."""
-    look = database_sync_to_async(import_location, thread_sensitive=False)
+    poll = database_sync_to_async(import_location, thread_sensitive=False)
     while True:
         try:
-            await look(location)
+            await poll(location)
         except Exception:
-            logger.exception("looking at %s for new checkpoints", location)
+            logger.exception("polling %s for new checkpoints", location)
         await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)

@@ -89,9 +89,7 @@ def warn_of_root() -> None:
     """Warn on stderr, once, that programs of projects run as root."""
     if os.geteuid() == 0 and WARNED not in os.environ:
         os.environ[WARNED] = "1"
-        words = _(
-            "Warning: this runs as root, and so do the programs of projects. Use an account of its own."
-        )
+        words = _("Warning: this runs as root, and so do the programs of projects. Use a separate account.")
         sys.stderr.write(f"{words}\n")
 
 

@@ -1,4 +1,4 @@
-"""What the pure rooms decide, in words: what the forms, the pages and the terminal say."""
+"""Labels of what packages without Django decide, for forms, pages and the terminal."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ ACTIONS: dict[Action, str | Promise] = {
     Action.RUNS: _("runs"),
     Action.MAY: _("may run"),
 }
-# Signs say the same as the words beside them, and are hidden from readers that speak.
+# Signs repeat the label next to them, and are hidden from screen readers.
 SIGNS = {
     Action.KEPT: "✓",
     Action.EDITED: "✎",
@@ -93,13 +93,13 @@ def decision_words(turn: Decision) -> str:
 
 
 def part_words(part: Mapping[str, Any]) -> str:
-    """A component of a run in a few words: what it is, its name, and where it belongs."""
+    """Return the label of a component: its kind, its name, and what it belongs to."""
     what = _first(part["what"], (one.component_labels for one in all_engines()))
     return _at(part, f"{gettext(what) if what else part['what']} {part['name']}".strip())
 
 
 def loss_words(part: Mapping[str, Any]) -> str:
-    """What the run would go on without."""
+    """Return what the run would lack."""
     loss = _first(part["what"], (one.loss_labels for one in all_engines()))
     return _at(part, gettext(loss) % {"name": part["name"]}) if loss else part_words(part)
 

@@ -13,7 +13,7 @@ _PLACEHOLDER = re.compile(r"%(?:%|\((\w+)\)([dsr]))")
 # MAX_PLACEHOLDERS placeholders each, this bounds the text that an event of a run can expand to.
 MAX_DEPTH = 3
 MAX_PLACEHOLDERS = 10
-# A text that has no code of its own, such as the message of somebody else's exception.
+# A text without a code, such as the message of a library's exception.
 PLAIN_TEXT = "plain_text"
 UNKNOWN_CODE = "unknown_code"
 

@@ -1,4 +1,4 @@
-"""Messages in the language of whoever reads them."""
+"""Messages in the active language."""
 
 from django.utils.translation import gettext
 
@@ -6,7 +6,7 @@ from viewer.messages.message import UserFacingError, UserMessage
 
 
 def translate(message: UserMessage | Exception | None) -> str:
-    """The text of a message or of the error that carries it, translated; empty for None.
+    """Return the translated text of a message, or of an error that has one; empty for None.
 
     An error without a message for people gives its own text.
     """

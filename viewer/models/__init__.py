@@ -1,4 +1,4 @@
-"""What is stored: where checkpoints stand, what was read of them, and the jobs that ran."""
+"""What is stored: locations, what was imported from them, and jobs."""
 
 from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.job_events import JobEvent

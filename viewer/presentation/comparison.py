@@ -37,7 +37,7 @@ def _first_with_result(found: Sequence[Compared]) -> Compared | None:
 
 def _progress(job: Job) -> Progress:
     progress = progress_of(job.plan)
-    # Streamed text is most of what a run says, and nothing of it is shown here.
+    # Most events are streamed text, which is not shown here.
     for event in job.events.exclude(kind="text").iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
     if job.has_ended:

@@ -5,12 +5,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
-# No images: one would tell its server who reads what, and when.
+# No images: loading one would reveal to its server who reads this, and when.
 TAGS = {"a", "blockquote", "br", "code", "em", "hr", "li", "ol", "p", "pre", "s", "strong", "ul"} | {
     *("h1", "h2", "h3", "h4", "h5", "h6"),
     *("table", "tbody", "td", "th", "thead", "tr"),
 }
-# Hostile Markdown takes a second for so many characters; a longer text is shown as it is written.
+# Hostile Markdown of this length takes a second to parse; a longer text is shown unformatted.
 MAX_CHARACTERS = 50_000
 PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough").disable("image")
 

@@ -10,21 +10,21 @@ from dotenv import dotenv_values
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.names.shapes import has_known_format, is_mixed, is_placeholder, is_words
 
-# Shorter values, and words shorter than that, would be hidden everywhere.
+# Minimum lengths of a secret, and of one that is a word: ordinary text contains shorter ones.
 MIN_SECRET, MIN_WORD = 5, 8
-# Values of a name that says nothing of a secret count from this many characters on.
+# Minimum length of a secret whose name does not indicate one.
 MIN_UNNAMED = 8
 
 
 def read_values(path: str) -> dict[str, str]:
-    """What the file sets; nothing without a path. Raises OSError, or ValueError where it is no text."""
+    """Return the variables that the file sets; none without a path. Raises OSError or ValueError."""
     if not path:
         return {}
     return {name: value for name, value in dotenv_values(path).items() if value is not None}
 
 
 def secrets_at(path: str) -> tuple[str, ...]:
-    """The secrets of the file as it is now. Raises OSError, or ValueError where it is no text."""
+    """Return the secrets in the file as it is now. Raises OSError or ValueError."""
     if not path:
         return ()
     status = Path(path).stat()
@@ -37,20 +37,20 @@ def _secrets_at(path: str, _version: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def secrets_of(values: Mapping[str, str]) -> tuple[str, ...]:
-    """The values that are secrets, in order: all but trivial ones, paths and addresses without a password."""
+    """Return the secrets among the values, sorted. Paths and URLs without a password are not secrets."""
     return tuple(sorted({secret for name, value in values.items() for secret in _secrets_in(name, value)}))
 
 
 def _secrets_in(name: str, value: str) -> Iterator[str]:
     lines = [value, *(line for line in value.splitlines() if line != value)]
     if "://" in value:
-        yield from (part for part in _parts_of_address(value) if _is_long_enough(part))
-        if secrecy_of(name) and not _is_plain_address(value):
+        yield from (part for part in _secrets_in_url(value) if _is_long_enough(part))
+        if secrecy_of(name) and not _is_plain_url(value):
             yield value
     elif secrecy_of(name):
         yield from (line for line in lines if _is_long_enough(line) and not is_placeholder(line))
     else:
-        yield from (line for line in lines if _is_telling(line))
+        yield from (line for line in lines if _is_unnamed_secret(line))
 
 
 def _is_long_enough(secret: str) -> bool:
@@ -58,7 +58,7 @@ def _is_long_enough(secret: str) -> bool:
     return len(secret) >= MIN_WORD or (len(secret) >= MIN_SECRET and not is_word)
 
 
-def _is_telling(value: str) -> bool:
+def _is_unnamed_secret(value: str) -> bool:
     """Whether a value is a secret although its name does not say so."""
     if len(value) < MIN_UNNAMED or is_placeholder(value) or is_words(value):
         return False
@@ -67,7 +67,7 @@ def _is_telling(value: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """Whether it consists of words with short numbers, joined by signs: gpt-4o-mini, eu-west-1, a.b:8000."""
+    """Whether it consists of words and short numbers, joined by signs: gpt-4o-mini, eu-west-1, a.b:8000."""
     parts = [part for sign in "_-./:,; " for part in [value] if sign in part]
     pieces = value
     for sign in "_-./:,;@ ":
@@ -78,10 +78,10 @@ def _is_name(value: str) -> bool:
     )
 
 
-def _parts_of_address(address: str) -> Iterator[str]:
-    """The password and the secret parameters of an address, as they are written and as they are meant."""
+def _secrets_in_url(url: str) -> Iterator[str]:
+    """Yield the password of a URL, as written and decoded, and its secret parameters."""
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(url)
         password, query = parts.password, parse_qsl(parts.query)
     except ValueError:
         return
@@ -90,5 +90,5 @@ def _parts_of_address(address: str) -> Iterator[str]:
     yield from (value for name, value in query if secrecy_of(name))
 
 
-def _is_plain_address(address: str) -> bool:
-    return next(_parts_of_address(address), None) is None
+def _is_plain_url(url: str) -> bool:
+    return next(_secrets_in_url(url), None) is None

@@ -26,7 +26,7 @@ MAX_BYTES = 256 * 1024
 def import_folder(project: Path, location: Path) -> Path:
     """The package of the project whose modules import their siblings by bare names.
 
-    Of several such packages it is the one around the location. Without any, it is the project's folder.
+    If there are several, the one that contains the location; if there is none, the project's folder.
     """
     roots = [project, project / "src"]
     found = [package for package in _packages(roots) if _imports_siblings(package, roots)]

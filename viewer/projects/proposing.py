@@ -1,4 +1,4 @@
-"""The project that a location's runs belong to, guessed from its surroundings. Reads; never runs anything."""
+"""Propose the project that a location's runs belong to, from the files around it. Nothing is run."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from viewer.engines import DEFAULT, all_engines, engine_named
 from viewer.engines.entry_points import EntryPoint
 from viewer.projects.import_folders import import_folder
 
-# The walk upwards is bounded: a location may stand anywhere.
+# The search upwards is bounded: a location may be anywhere.
 MAX_FOLDERS_UP = 12
 MAX_FOLDERS_UP_FOR_ENVIRONMENT = 3
 PROJECT_FILES = ("pyproject.toml", "langgraph.json")
@@ -17,7 +17,7 @@ INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe
 
 @dataclass(frozen=True, slots=True)
 class ProposedProject:
-    """What was found around a location. ``None`` and an empty tuple mean: nothing was found."""
+    """What was found around a location. ``None`` and an empty tuple mean that nothing was found."""
 
     folder: Path
     interpreter: Path | None
@@ -26,7 +26,7 @@ class ProposedProject:
 
 
 def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
-    """The project around a location, for a person to confirm. Reads files, imports and runs none."""
+    """Return the project around a location, for a person to confirm. Only reads files."""
     project = project_folder(location_path)
     folder = import_folder(project, location_path.absolute())
     files = [path / ".env" for path in (folder, project)]
@@ -39,9 +39,9 @@ def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProje
 
 
 def project_folder(location_path: Path) -> Path:
-    """The nearest folder upwards with a file of PROJECT_FILES, else with an environment, else the one around.
+    """Return the nearest parent folder with one of PROJECT_FILES, else with an environment, else the parent.
 
-    Never the location itself: what is in it came with the checkpoints.
+    Never the location itself: its files came with the checkpoints.
     """
     start = location_path.absolute()
     upwards = [folder for folder in start.parents[:MAX_FOLDERS_UP] if folder.parent != folder]
@@ -53,9 +53,9 @@ def project_folder(location_path: Path) -> Path:
 
 
 def find_interpreter(folder: Path) -> Path | None:
-    """The Python of the folder's environment; of one a workspace above that has the engine.
+    """Return the Python of the folder's environment, else of a parent's environment that has the engine.
 
-    The link is not followed: behind it stands an interpreter that knows nothing of the environment.
+    The link is not resolved: the interpreter that it points to does not use the environment.
     """
     for above in (folder, *folder.parents[:MAX_FOLDERS_UP_FOR_ENVIRONMENT]):
         for python in (above / name for name in INTERPRETERS):
@@ -66,7 +66,7 @@ def find_interpreter(folder: Path) -> Path | None:
 
 
 def python_version(interpreter: Path) -> str:
-    """The version its environment was made with, such as ``3.11.2``; empty where that is not written."""
+    """Return the Python version of its environment, such as ``3.11.2``; empty if it is not recorded."""
     try:
         lines = (interpreter.parent.parent / "pyvenv.cfg").read_text(errors="replace")[:10_000].splitlines()
     except OSError:
@@ -76,7 +76,7 @@ def python_version(interpreter: Path) -> str:
 
 
 def engine_version(interpreter: Path, engine: str = "") -> str:
-    """The version of an engine in the interpreter's environment, any engine's without ``engine``.
+    """Return the version of an engine in the interpreter's environment; without ``engine``, of any engine.
 
     Empty if none is installed there.
     """

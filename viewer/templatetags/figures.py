@@ -24,7 +24,7 @@ register.filter("event_words", trigger_words)
 register.filter("markdown", as_html)
 
 MAX_BRANCH = 20
-# As the engine names a fork: only its end tells it from another.
+# The name that the engine gives a fork: only its end is distinctive.
 GENERATED_BRANCH = re.compile(r"fork/\d{8}T\d{6}_")
 
 
@@ -36,7 +36,7 @@ def _rounded(value: float, places: int) -> str:
 @register.filter
 def short_number(value: int) -> str:
     """``950``, ``1.2k``, ``3.4M``; empty for 0."""
-    # What would be rounded up to 1000k is told in the next unit.
+    # What would be rounded up to 1000k is given in the next unit.
     for size, least, unit in ((1_000_000, 999_500, "M"), (1_000, 1_000, "k")):
         if value >= least:
             return f"{_rounded(value / size, 1 if value < 100 * size else 0)}{unit}"

@@ -1,4 +1,4 @@
-"""One checkpoint: the detail beside the list, and its stored copy as a download."""
+"""One checkpoint: its detail next to the list, and its stored copy as a download."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from viewer.presentation.run.unit_graph import unit_graph_of
 # The tabs that engines share.
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
 EVENTS_A_PAGE = 100
-# So many characters of outputs are read as Markdown on one page.
+# Maximum number of characters of outputs that one page renders as Markdown.
 MAX_MARKDOWN = 200_000
 
 

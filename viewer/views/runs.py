@@ -21,7 +21,7 @@ from viewer.presentation.run.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 
 FILTERS = ("failed",)
-# So many of the newest are named at the head of a run.
+# Maximum number of the newest ones that the head of a run names.
 MAX_GROUPS = 5
 
 

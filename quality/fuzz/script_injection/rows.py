@@ -54,12 +54,12 @@ def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1
     from django.utils import timezone
 
     from viewer.models import JobEvent
-    from viewer.presentation.jobs.timeline import WORDS
+    from viewer.presentation.jobs.timeline import LABELS
 
     made: list[JobEvent] = []
     for number in numbers:
         data = {name: texts.text(f"event {name.replace('_', ' ')}", number) for name in EVENT_TEXTS}
-        for kind in (*WORDS, "warning", "text", texts.text("event kind", number)[:50]):
+        for kind in (*LABELS, "warning", "text", texts.text("event kind", number)[:50]):
             known = {"number": 1, "position": 1, "agents": [data["agent"]]}
             made.append(
                 JobEvent(job=job, seq=first + len(made), kind=kind, at=timezone.now(), data=data | known)

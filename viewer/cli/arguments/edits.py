@@ -39,7 +39,10 @@ def add_edit_arguments(parser: CommandParser) -> None:
         help=_("Of LangGraph: --state replaces this channel's value; else a reducer adds to it."),
     )
     parser.add_argument(
-        "--as-node", default="", metavar="NODE", help=_("Of LangGraph: the node that --state stands for.")
+        "--as-node",
+        default="",
+        metavar="NODE",
+        help=_("Of LangGraph: the node that --state is attributed to."),
     )
     parser.add_argument(
         "--answer",

@@ -39,7 +39,7 @@ def limit_enforcer_for(job: Job) -> LimitEnforcer:
 
 
 def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
-    """Count an event. True if the run has to be stopped now: it has reached a limit and goes on."""
+    """Count an event. Return True if the run must be stopped now: it has reached a limit and continues."""
     kind, data = event["kind"], event["data"]
     if kind == "limit":
         enforcer.runner_stops = True

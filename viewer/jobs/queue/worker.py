@@ -103,7 +103,7 @@ def log_failure(error: Exception) -> None:
     if message := failure_words(error):
         logger.error("%s", message)
     else:
-        logger.exception("looking for jobs")
+        logger.exception("polling for jobs")
 
 
 def is_poll_due(state: WorkerState) -> bool:

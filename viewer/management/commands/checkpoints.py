@@ -50,7 +50,7 @@ class Command(OwnCommand):
         subcommand = SUBCOMMANDS[options["subcommand"]]
         if getattr(subcommand, "MAKES_READY", True):
             make_ready()
-            settle()
+            end_orphaned_jobs()
         answer = subcommand.answer(options)
         if options["json"]:
             self.say_json(answer.document)
@@ -60,7 +60,7 @@ class Command(OwnCommand):
             sys.exit(answer.status)
 
 
-def settle() -> None:
+def end_orphaned_jobs() -> None:
     """End the jobs whose follower was killed."""
     if Job.objects.under_way().exists():
         from viewer.jobs.execution.following.orphans import finish_orphans

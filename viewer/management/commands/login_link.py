@@ -12,24 +12,28 @@ from viewer.access.permissions import May
 from viewer.data_folder import make_ready
 from viewer.management.command import OwnCommand
 
+# Values that --may has accepted before.
+FORMER_NAMES = {"look": "view"}
+
 
 class Command(OwnCommand):
-    help = "Print a link that logs in, once. It holds for a day."
+    help = "Print a link that logs in, once. It is valid for a day."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", nargs="?", help=_("The user, created if new; you if omitted."))
         parser.add_argument(
             "--may",
             choices=get_args(May),
+            type=lambda text: FORMER_NAMES.get(text, text),
             help=_(
-                "What they may do from now on: look, or run as well, which is to start, cancel and answer"
-                " runs, and to change locations, projects and limits. Somebody new may look."
+                "What the user may do: view, or also run, that is start, cancel and answer runs, and change"
+                " locations, projects and limits. A new user may view."
             ),
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["may"] and not options["name"]:
-            raise CommandError(_("Say whose right it is: login_link NAME --may run. You may do everything."))
+            raise CommandError(_("--may needs a name: login_link NAME --may run. You may do everything."))
         make_ready()
         try:
             user = teammate(options["name"], options["may"]) if options["name"] else owner()

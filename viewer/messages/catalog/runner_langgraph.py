@@ -54,7 +54,7 @@ MESSAGES = {
         "code may have changed since the checkpoint was written."
     ),
     "langgraph.several_interrupts": _(
-        "Several interrupts wait at once, and this version of LangGraph cannot tell their answers apart. "
+        "Several interrupts wait at once, and this version of LangGraph cannot distinguish their answers. "
         "Install a newer one."
     ),
     "langgraph.state_unreadable": _("The graph cannot read the checkpoint: %(kind)s: %(error)s"),

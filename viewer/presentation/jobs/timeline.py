@@ -23,7 +23,7 @@ DETAILS = {
     "tool_started": "arguments",
     "question": "prompt",
 }
-WORDS: dict[str, str | Promise] = {
+LABELS: dict[str, str | Promise] = {
     "started": _("Started %(engine)s %(engine_version)s"),
     "model_started": _("Called %(model)s"),
     "model_completed": _("%(model)s answered"),
@@ -109,7 +109,7 @@ def row_of(event: JobEvent) -> Row:
         seq=event.seq,
         kind=event.kind,
         at=event.at,
-        words=words_of(event.kind, data),
+        words=label_of(event.kind, data),
         tone=tone_of(event.kind),
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else detail_name(event.kind), "") or ""),
@@ -127,12 +127,12 @@ def tone_of(kind: str) -> str:
     return "warn" if kind in {"warning", "question", "limit"} else "plain"
 
 
-def words_of(kind: str, data: Mapping[str, Any]) -> str:
+def label_of(kind: str, data: Mapping[str, Any]) -> str:
     """Return what happened, in a few words; the kind itself if it is unknown."""
     if kind == "warning":
         return translate(message_from(data.get("message")))
-    if kind in WORDS:
-        return str(WORDS[kind]) % EventValues(data)
+    if kind in LABELS:
+        return str(LABELS[kind]) % EventValues(data)
     label = next((one.event_labels[kind] for one in all_engines() if kind in one.event_labels), "")
     return gettext(label) % EventValues(data) if label else kind
 

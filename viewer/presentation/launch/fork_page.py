@@ -103,13 +103,13 @@ class ForkPage(CheckpointPage[Job]):
         return self.checkpoint.state == Checkpoint.State.PRUNED
 
     @property
-    def hidden(self) -> list[str]:
+    def redacted_parts(self) -> list[str]:
         return self.preview.redacted_parts
 
     @property
-    def waits_for_look(self) -> bool:
+    def waits_for_preflight(self) -> bool:
         others = self.preview.checks or self.refused or self.form_errors
-        return bool(self.look and self.look.is_under_way and not self.can_start and not others)
+        return bool(self.findings and self.findings.is_under_way and not self.can_start and not others)
 
     @property
     def shares_its_branch(self) -> bool:

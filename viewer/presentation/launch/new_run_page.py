@@ -58,7 +58,7 @@ class NewRunParts:
 
     @property
     def not_given(self) -> list[str]:
-        """The names of inputs that the source asks for and that are empty."""
+        """The names of inputs that the source requires and that are empty."""
         return self.inputs_form.not_given
 
 
@@ -97,8 +97,8 @@ class NewRunPage(LaunchPage[Job]):
         return bool(self.against)
 
     @property
-    def place_error(self) -> str:
-        return self.error_at("place")
+    def new_location_error(self) -> str:
+        return self.error_at("new_location")
 
     def start(self) -> Job | None:
         return super().start() if self.preview else None
@@ -168,7 +168,7 @@ def chosen_for(
     repeated: Run | None,
     retried: Job | None,
 ) -> Chosen:
-    """The entry point and entity that were asked for, else those of the run that is repeated.
+    """Return the requested entry point and entity, else those of the run that is repeated.
 
     ``kinds`` maps the project's entry points to what each is; empty if its source does not say.
     """

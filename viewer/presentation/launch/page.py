@@ -71,7 +71,7 @@ class LaunchPage(Generic[Started]):
         raise NotImplementedError
 
     @property
-    def look(self) -> Findings | None:
+    def findings(self) -> Findings | None:
         return self.checked.findings if self.checked else None
 
     @property
@@ -103,7 +103,7 @@ class LaunchPage(Generic[Started]):
         return not (self.refusals or self.form_errors)
 
     @property
-    def waits_for_look(self) -> bool:
+    def waits_for_preflight(self) -> bool:
         """Whether only a preflight check that is under way prevents the start."""
         return False
 
@@ -115,7 +115,7 @@ class LaunchPage(Generic[Started]):
     @property
     def shows_refusal(self) -> bool:
         """Whether the page lists what prevents the start, next to the button."""
-        return self.is_blocked and not self.waits_for_look
+        return self.is_blocked and not self.waits_for_preflight
 
     @property
     def branch_error(self) -> str:

@@ -77,12 +77,12 @@ class SweepPage(CheckpointPage[Sweep]):
         return bool(self.against or (self.is_sent and not self.can_start))
 
     @property
-    def most(self) -> int:
+    def max_variations(self) -> int:
         return MAX_VARIATIONS
 
     @property
     def unrestored(self) -> str:
-        return "" if self.look else unrestored(self.request)
+        return "" if self.findings else unrestored(self.request)
 
     @property
     def refusals(self) -> list[Refusal]:

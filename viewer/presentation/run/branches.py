@@ -8,7 +8,7 @@ from django.db.models.expressions import RawSQL
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 
-# So many of those that were written last.
+# Maximum number of branches, the last written first.
 MAX_BRANCHES = 100
 
 

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.lineage.tree import FaultCode
 from viewer.models import Run
 
-WORDS: dict[FaultCode, str | Promise] = {
+LABELS: dict[FaultCode, str | Promise] = {
     FaultCode.SELF_PARENT: _("A checkpoint names itself as its parent: %(ids)s. It is shown without one."),
     FaultCode.CYCLE: _(
         "The parents of these checkpoints form a cycle: %(ids)s. The earliest one is shown without a parent."
@@ -19,7 +19,7 @@ WORDS: dict[FaultCode, str | Promise] = {
 def fault_words(run: Run) -> list[str]:
     """Return a sentence for each problem."""
     return [
-        str(WORDS[FaultCode(fault["code"])]) % {"ids": _named(fault["ids"], fault["count"])}
+        str(LABELS[FaultCode(fault["code"])]) % {"ids": _named(fault["ids"], fault["count"])}
         for fault in run.lineage_faults
     ]
 

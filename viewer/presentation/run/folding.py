@@ -15,12 +15,12 @@ def folded(
 ) -> list[list[Checkpoint]]:
     """Return the rows of a window, newest first, grouped. Each group is one line.
 
-    Folded are pruned rows that follow each other without a fork, but none that is selected (``at``) or that
-    bears its branch's name, nor one of those ``kept``, by their keys. ``passing`` are rows above the window.
-    All carry their parents' places.
+    Consecutive pruned rows without a fork between them are folded, except the selected row (``at``), rows
+    that show their branch's name, and the keys in ``kept``. ``passing`` are rows above the window.
+    All have their parents' positions (``_with_parents`` in window.py).
     """
     children = Counter(row.parent_row for row in (*rows, *passing))  # type: ignore[attr-defined]
-    # As if something had been forked from them.
+    # Count kept rows as forked, so that they are not folded.
     children.update({row.row: 2 for row in rows if row.pk in kept})
     stretches = []
     for stretch in _chains(rows, children, at):

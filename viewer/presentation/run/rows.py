@@ -55,14 +55,14 @@ class RowView:
     bars: tuple[str, ...] | None
     # What its engine calls the reason for the step, if it counts steps.
     source: str = ""
-    # How many pruned checkpoints this one line stands for, its own among them; 0 for an ordinary line.
+    # The number of pruned checkpoints that this line represents, including its own; 0 for an ordinary line.
     folded: int = 0
-    # The jobs that failed here before they wrote a checkpoint, where the line stands for them.
+    # The failed attempts that this line represents.
     attempts: tuple[Job, ...] = ()
 
 
 def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView:
-    """How a row is shown, which carries its parent's branch, where ``count`` rows are folded into its line.
+    """Return the line of a row, annotated with its parent's branch. ``count`` rows are folded into the line.
 
     ``at`` is the checkpoint that is selected.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from viewer.lineage.unit_graph import UnitDrawing, draw_units
 from viewer.models import Checkpoint, Run
 
-# So many of the newest checkpoints say what follows what.
+# The number of the newest checkpoints that the edges are inferred from.
 MAX_ROWS = 2_000
 MAX_NAME = 28
 START = "start"

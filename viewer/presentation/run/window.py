@@ -17,9 +17,9 @@ from viewer.presentation.run.rows import RowView, RunStyles, row_view
 from viewer.presentation.run.triggers import failure_suffixes, shape_of
 
 ROWS = 120
-# A page that follows a growing run asks for its window again, which may have become this long.
+# Maximum length of a window: a page that follows a growing run requests it again, with new rows.
 MAX_ROWS = 1000
-# A selection further down is shown with so many newer rows above it.
+# The number of newer rows shown above a selection further down.
 ROWS_ABOVE_SELECTION = 40
 
 
@@ -33,7 +33,7 @@ class Wanted:
     branch: str = ""
     top: int | None = None
     bottom: int | None = None
-    # Whether each pruned checkpoint is a line of its own, and each failed attempt.
+    # Whether pruned checkpoints are shown one by one, and failed attempts.
     pruned: bool = False
     attempts: bool = False
 
@@ -54,7 +54,7 @@ class Window:
 
     @property
     def query(self) -> str:
-        """The parameters that ask for the same rows again."""
+        """The query parameters of the same window."""
         return f"to={self.bottom}" + ("" if self.top is None else f"&from={self.top}")
 
 
@@ -65,12 +65,12 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
     if wanted.bottom is not None:
         rows = rows.filter(row__gte=wanted.bottom)
-    most = ROWS if wanted.bottom is None else MAX_ROWS
-    found = list(_with_parents(rows)[: most + 1])
-    shown = found[:most]
+    limit = ROWS if wanted.bottom is None else MAX_ROWS
+    found = list(_with_parents(rows)[: limit + 1])
+    shown = found[:limit]
     styles = run_styles(run)
-    # Asked for again with its bottom, a window keeps the link that stands below it.
-    more = len(found) > most
+    # A window requested with its bottom row keeps the link to older rows.
+    more = len(found) > limit
     passing = _passing(run, top, wanted)
     attempts = attempts_of(run)
     at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at, attempts)
@@ -128,7 +128,7 @@ def failed() -> Q:
 
 
 def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
-    """The rows as the drawing wants them. They carry their parents' places (``_with_parents``)."""
+    """Return the nodes of the rows, which have their parents' positions (``_with_parents``)."""
     return [
         GraphNode(
             key=str(row.pk),

@@ -89,7 +89,7 @@ HARMLESS_HEADERS = _word_set(
 )
 
 
-def words_of(name: str) -> list[str]:
+def split_words(name: str) -> list[str]:
     """The words of a name in lower case: apiKeys is [api, keys], OPENAI_API_KEY is [openai, api, key]."""
     found: list[str] = []
     at = start = 0
@@ -128,7 +128,7 @@ def secrecy_of(name: str) -> Secrecy:
         ending = whole[0].lower()
         return "shaped" if ending.endswith("headers") else "hard" if "code" in ending else "soft"
     name = _CAMEL_TRAIL.sub(r"\1", _TRAIL.sub(r"\1", name))
-    parts = words_of(name)
+    parts = split_words(name)
     if not parts or parts[-1] in _ABOUT:
         return ""
     if not _HARD.isdisjoint(parts):

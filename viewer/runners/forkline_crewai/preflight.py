@@ -118,7 +118,7 @@ def _crew(
         if question.choices:
             report["questions"].append(asdict(question))
         else:
-            for sentence in project_crew.words_of(question):
+            for sentence in project_crew.sentences_of(question):
                 report["blocks"].append(sentence)
     _try_restoring(request, body, [], scratch)
 

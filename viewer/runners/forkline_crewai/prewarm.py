@@ -54,7 +54,7 @@ def load() -> None:
 
 
 def begin() -> None:
-    """Read the environment files that the engine asked for at import. Call it in a job's process."""
+    """Read the environment files that the engine requested at import. Call it in a job's process."""
     placeholders.forbid()
     with suppress(ImportError):
         dotenv: Any = importlib.import_module("dotenv")

@@ -30,7 +30,7 @@ SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 class Reporter:
     """Writes events to the spool, from any thread, and none after the last one."""
 
-    # Set by whoever creates the reporter.
+    # Set after the reporter is created.
     questions: Questions
     limits: Limits | None = None
 
@@ -69,7 +69,7 @@ class Reporter:
         with self._lock:
             self._texts[agent] = self._texts.get(agent, "") + text
             if time.monotonic() - self._text_at >= SECONDS_BETWEEN_TEXTS:
-                self._write_texts(goes_on=True)
+                self._write_texts(continues=True)
 
     def end(self, status: str, result: str = "", error: str | Message = "", traceback: str = "") -> None:
         """Append the last event, once."""
@@ -77,11 +77,11 @@ class Reporter:
             self.write("ended", status=status, result=result, error=error, traceback=traceback)
             self.has_ended = True
 
-    def _write_texts(self, goes_on: bool = False) -> None:
+    def _write_texts(self, continues: bool = False) -> None:
         texts, self._texts = self._texts, {}
         self._text_at = time.monotonic()
         for agent, text in texts.items():
-            end = end_of_whole_words(text) if goes_on else len(text)
+            end = end_of_whole_words(text) if continues else len(text)
             if end < len(text):
                 self._texts[agent] = text[end:]
             if end and not self.has_ended:

@@ -71,12 +71,12 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     address = reverse(page.kind, args=[checkpoint.pk])
     engine = engine_of(page.contents)
     return {
-        "draft": page,
+        "page": page,
         "address": address,
         "own_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
         "form": page.parts,
-        "promise": page.plan if isinstance(page, ForkPage) else None,
+        "plan": page.plan if isinstance(page, ForkPage) else None,
         "checkpoint": checkpoint,
         "location": checkpoint.location,
         "run": checkpoint.run,

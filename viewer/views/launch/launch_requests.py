@@ -62,7 +62,7 @@ def launch_response(
         page.notice = str(INCOMPLETE)
     elif page.is_sent and (started := page.start()):
         return redirect(address_of(started))
-    context = context_of() | {"checks_itself": checks_on_load(request, page.look)}
+    context = context_of() | {"checks_itself": checks_on_load(request, page.findings)}
     return render(request, template, context, status=422 if page.is_sent else 200)
 
 

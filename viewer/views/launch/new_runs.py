@@ -80,7 +80,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
     if page.retry:
         query["retry"] = page.retry.job.pk
     return {
-        "draft": page,
+        "page": page,
         "is_new_run": True,
         "form": page.parts,
         "kinds": kinds,

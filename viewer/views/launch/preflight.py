@@ -12,5 +12,5 @@ from viewer.models import PreflightCheck
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return nothing; once the check has ended, trigger an update of the form's plan."""
-    look = get_object_or_404(PreflightCheck, pk=pk)
-    return HttpResponse(status=204, headers={"HX-Trigger": "preflight"} if look.has_ended else {})
+    check = get_object_or_404(PreflightCheck, pk=pk)
+    return HttpResponse(status=204, headers={"HX-Trigger": "preflight"} if check.has_ended else {})

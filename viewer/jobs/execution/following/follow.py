@@ -92,7 +92,7 @@ def store_new_events(state: FollowedJob) -> bool:
         return False
     new = [event for event in events if event["seq"] > state.known_seq]
     try:
-        # Store questions before their events, so that whoever sees the event finds the question.
+        # Store questions before their events, so that the question exists when its event is seen.
         ingest(state.job, events, state.redact, state.open_questions)
         JobEvent.objects.bulk_create(rows_of(state.job, new, state.redact), ignore_conflicts=True)
     except IntegrityError:

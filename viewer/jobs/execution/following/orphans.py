@@ -37,7 +37,7 @@ def finish_orphans() -> list[Job]:
                 ensure_finished(job)
                 finished.append(job)
         except Exception:
-            # The command that called this goes on. The next command tries again.
+            # The command that called this continues. The next command tries again.
             logger.exception("finishing job %s", job.pk)
     return finished
 

@@ -35,7 +35,7 @@ def apply(warn: Callable[..., None]) -> None:
         return name
 
     def dumped(self: Any, **named: Any) -> Any:
-        # Other dumps are not ours to change: the state's parts ask for their own JSON, too.
+        # Leave other dumps unchanged: parts of the state are dumped as JSON, too.
         if getattr(writing, "depth", 0):
             named.setdefault("fallback", fallback)
         return dump(self, **named)

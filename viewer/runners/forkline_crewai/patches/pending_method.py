@@ -2,7 +2,7 @@
 
 Patches: crewai.flow.flow.Flow._execute_method, crewai.flow.flow.Flow._resolve_feedback_provider
 Versions: 1.14.2 and newer; only 1.15 and newer have _resolve_feedback_provider
-Why: The engine would run the method again, and pay for it again, before it asks for feedback.
+Why: The engine would run the method again, and pay for it again, before it requests feedback.
 Test: quality/compatibility/rows/questions.py::pending
 """
 

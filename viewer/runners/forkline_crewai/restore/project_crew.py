@@ -45,7 +45,7 @@ def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter)
         raise Refused(
             "crewai.project_crew_differs",
             entry_point=request["entry_point"],
-            questions=[sentence for question in questions for sentence in words_of(question)],
+            questions=[sentence for question in questions for sentence in sentences_of(question)],
         )
     arrange(crew, saved, agents, tasks, request)
     return crew
@@ -163,7 +163,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [one for one in value or [] if isinstance(one, dict)]
 
 
-def words_of(question: Question) -> list[Message]:
+def sentences_of(question: Question) -> list[Message]:
     """Return the question and how to answer it, as sentences for the terminal."""
     position, title = question.position, question.title[:80]
     if not question.choices:
