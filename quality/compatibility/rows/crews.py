@@ -112,7 +112,10 @@ def edited_inputs_alone(sandbox: Sandbox) -> None:
     holds("what runs is asked with the new input", "Write about tea" in sandbox.model.prompts()[0])
     holds("an expected output speaks of the new input", "a title of 1999" in sandbox.model.prompts()[1])
     told = [line["message"] for line in run.of("warning")]
-    holds("the role that cannot be told anew is named", any("'Writer' still speaks" in one for one in told))
+    holds(
+        "the role that keeps the former value is named",
+        any("agent 'Writer' still contain the former" in one for one in told),
+    )
     last = grown(location, before, start, "try-it")[-1]
     same("a kept task's text", last.tasks[1]["description"], "Check AI")
     same("saved inputs", last.root["checkpoint_inputs"], {"topic": "tea", "year": 1999, "tags": ["a", "b"]})

@@ -50,5 +50,5 @@ def test_a_store_replaced_meanwhile_is_unchanged(engine: Engine, stores: Path) -
         connection.execute("CREATE TABLE customers (name)")
     before = marks(stores)
     run = engine.run(request)
-    assert run.end["status"] == "failed" and "somebody else" in run.end["error"]
+    assert run.end["status"] == "failed" and "is another database now" in run.end["error"]
     assert marks(stores) == before
