@@ -22,7 +22,7 @@ from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
 from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
 
-# How long a page may take to show something. A busy machine can stall for seconds.
+# Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).resolve().parent.parent
 NEWSROOM = ROOT / "tests/demo/run_newsroom.py"
@@ -37,7 +37,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files that take longest, so that no process is left with one of them at the end."""
+    """Start with the slowest files, so that no process is left with one of them at the end."""
     engine, browser = (
         {item.path for item in items if any(item.iter_markers(mark))} for mark in ("engine", "browser")
     )
@@ -59,21 +59,21 @@ def served_live_server(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
-def forgotten_data_folder() -> Iterator[None]:
+def closed_data_folder() -> Iterator[None]:
     """Start each test like a process that has not opened its data folder.
 
     A live server may still respond to a request, and open the former folder, after its test has ended.
     """
     from viewer.data_folder import identity
 
-    def forget(*, setting: str, **_options: object) -> None:
+    def close(*, setting: str, **_options: object) -> None:
         if setting == "DATA_DIR":
             identity.forget()
 
     identity.forget()
-    setting_changed.connect(forget)
+    setting_changed.connect(close)
     yield
-    setting_changed.disconnect(forget)
+    setting_changed.disconnect(close)
     identity.forget()
 
 

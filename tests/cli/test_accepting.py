@@ -13,7 +13,7 @@ def answers(*match: str) -> dict[str, str]:
     return answers_in({"match": list(match)}, CONTENTS)
 
 
-def test_losses_are_accepted_only_by_the_argument() -> None:
+def test_losses_are_accepted_only_with_the_argument() -> None:
     assert accepted_in({"accept_losses": False}).losses == ""
     assert accepted_in({"accept_losses": True}).losses == "*"
 

@@ -1,4 +1,4 @@
-"""Copies of the database: whole, private, made while it is written, and put back only where that is safe."""
+"""Copies of the database are complete and private, and are restored only when it is safe."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_a_copy_is_one_private_file_and_overwrites_nothing(data: Path, copy: Pat
     assert not copy.with_name("elsewhere").exists()
 
 
-def test_where_no_copy_can_be_made_nothing_is_left(data: Path, tmp_path: Path) -> None:
+def test_a_failed_backup_leaves_no_file(data: Path, tmp_path: Path) -> None:
     assert "cannot be created" in refused(manage(data, "checkpoints", "backup", str(tmp_path / "no" / "x")))
     (tmp_path / "small").mkdir()
     limit = "trap '' XFSZ; ulimit -f 64"
@@ -97,7 +97,7 @@ def test_where_no_copy_can_be_made_nothing_is_left(data: Path, tmp_path: Path) -
     assert "No copy was created" in refused(ended) and not list((tmp_path / "small").iterdir())
 
 
-def test_a_copy_is_whole_while_others_write(data: Path, tmp_path: Path) -> None:
+def test_a_copy_is_complete_while_others_write(data: Path, tmp_path: Path) -> None:
     database = sqlite3.connect(data / NAME, isolation_level=None, check_same_thread=False, timeout=20)
     database.execute("CREATE TABLE pairs (a, b)")
     left = threading.Event()
@@ -125,7 +125,7 @@ def test_a_copy_is_whole_while_others_write(data: Path, tmp_path: Path) -> None:
         database.close()
 
 
-def test_what_is_restored_starts_nothing_and_lets_nobody_in(data: Path, copy: Path, tmp_path: Path) -> None:
+def test_restoring_starts_no_job_and_logs_everybody_out(data: Path, copy: Path, tmp_path: Path) -> None:
     before = rows(copy, "SELECT count(*) FROM viewer_checkpoint")
     store = copy_of("1.15.30/flow", tmp_path / "later")
     manage(data, "import_checkpoints", str(store))
@@ -142,7 +142,7 @@ def test_what_is_restored_starts_nothing_and_lets_nobody_in(data: Path, copy: Pa
     assert rows(replaced, "SELECT count(*) FROM viewer_checkpoint") == later
     assert replaced.stat().st_mode & 0o777 == 0o600
     assert manage(data, "checkpoints", "answer").returncode == 0
-    # The copy itself is as it was.
+    # The copy is unchanged.
     assert rows(copy, "SELECT status FROM viewer_job") == [("queued",)]
 
 
@@ -177,7 +177,7 @@ def unfit(copy: Path, how: str) -> Path:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "foreign", "damaged", "newer"])
-def test_what_is_no_whole_copy_changes_nothing(data: Path, copy: Path, how: str) -> None:
+def test_an_incomplete_copy_is_refused_and_changes_nothing(data: Path, copy: Path, how: str) -> None:
     before = (data / NAME).read_bytes()
     line = refused(manage(data, "checkpoints", "restore", str(unfit(copy, how))))
     assert how != "newer" or "9.8.7" in line
@@ -195,13 +195,11 @@ def worker(data: Path) -> Iterator["subprocess.Popen[bytes]"]:
     worker.wait()
 
 
-def test_nothing_is_replaced_while_somebody_uses_it(
-    data: Path, copy: Path, worker: "subprocess.Popen[bytes]"
-) -> None:
+def test_a_database_in_use_is_not_replaced(data: Path, copy: Path, worker: "subprocess.Popen[bytes]") -> None:
     assert "Forkline is running on" in refused(manage(data, "checkpoints", "restore", str(copy)))
     worker.kill()
     worker.wait()
-    # The run of a killed worker goes on.
+    # The run of a killed worker continues.
     folder = data / "jobs" / str(uuid.uuid4())
     folder.mkdir(parents=True)
     hold = (

@@ -1,4 +1,4 @@
-"""``checkpoints doctor``: what it finds, what it settles, and its exit status."""
+"""``checkpoints doctor``: its checks, its repairs and its exit status."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 
 def examined(data: Path) -> tuple[int, dict[str, Any]]:
-    """Exit status, and the states and words of each check. That this runs as root is left out."""
+    """Return the exit status, and the state and message of each check without the one for root."""
     ended = manage(data, "checkpoints", "doctor", "--json")
     document = json.loads(ended.stdout)
     found: dict[str, Any] = {}
@@ -39,13 +39,13 @@ def examined(data: Path) -> tuple[int, dict[str, Any]]:
     return status, found
 
 
-def test_a_whole_folder_is_well(data: Path) -> None:
+def test_an_intact_folder_passes_every_check(data: Path) -> None:
     _status, found = examined(data)
     assert {state for some in found.values() for state, _words in some} <= {"ok"}
     assert found["worker"] == [("ok", "No worker is running, so no job starts.")]
 
 
-def test_what_was_open_is_restricted_and_told_once(data: Path) -> None:
+def test_open_permissions_are_restricted_and_reported_once(data: Path) -> None:
     folder = data / "imports"
     next(folder.iterdir()).chmod(0o644)
     assert examined(data)[1]["permissions"][0][0] == "warning"
@@ -53,7 +53,7 @@ def test_what_was_open_is_restricted_and_told_once(data: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["gone", "damaged", "newer"])
-def test_a_database_that_cannot_be_used_is_an_error(data: Path, how: str) -> None:
+def test_an_unusable_database_is_an_error(data: Path, how: str) -> None:
     path = data / "forkline.sqlite3"
     if how == "gone":
         path.unlink()
@@ -69,7 +69,7 @@ def test_a_database_that_cannot_be_used_is_an_error(data: Path, how: str) -> Non
     assert how != "gone" or not path.exists()
 
 
-def test_an_interpreter_that_is_gone_is_a_warning(data: Path) -> None:
+def test_a_missing_interpreter_is_a_warning(data: Path) -> None:
     database = sqlite3.connect(data / "forkline.sqlite3", isolation_level=None)
     columns = [row[1] for row in database.execute("PRAGMA table_info(viewer_project)")]
     values = {
@@ -89,14 +89,14 @@ def test_an_interpreter_that_is_gone_is_a_warning(data: Path) -> None:
 
 
 @pytest.mark.parametrize(("free", "state"), [(10, "error"), (500, "warning"), (5000, "ok")])
-def test_little_space_is_told(free: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_low_disk_space_is_reported(free: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=free * 1024**2)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     assert [one.state for one in doctor_checks.of_space()] == [state]
 
 
 @pytest.mark.django_db
-def test_a_person_reads_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_check_is_printed_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) if os.geteuid() == 0 else pytest.MonkeyPatch.context():
         call_command("checkpoints", "doctor")
     lines = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""Names of files, branches and tasks can neither break nor forge a line of the terminal."""
+"""Names of files, branches and tasks cannot break or forge a line of the terminal."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ UNSAFE = set("".join(BREAKS + ORDERS)) - set("[2K1A31m\n")
 
 
 @pytest.mark.parametrize("sign", BREAKS + ORDERS)
-def test_a_line_stays_one_line(sign: str) -> None:
+def test_control_characters_are_escaped_in_a_line(sign: str) -> None:
     line = one_line(f"name{sign}{FORGED}")
     assert line.splitlines() == [line] and line.isprintable()
     assert one_line("naïve 検査 🧪 👩\u200d🔬 a b") == "naïve 検査 🧪 👩\u200d🔬 a b"
@@ -32,7 +32,7 @@ def test_a_line_stays_one_line(sign: str) -> None:
 
 
 def hostile_store(folder: Path) -> Path:
-    """A location whose own name, files and texts all try to write a line of their own."""
+    """A location whose name, files and texts contain line breaks and control characters."""
     store = copy_of("1.15.30/json", folder)
     path = next(store.rglob("*35ce9d75_p-none*"))
     for name in ("Review the summary", "research"):
@@ -42,7 +42,7 @@ def hostile_store(folder: Path) -> Path:
     return store.rename(store.with_name(f"store\n{FORGED}\x1b[1A"))
 
 
-def spoken(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     """All lines that a command prints for a person, on both streams; its refusal is one of them."""
     capsys.readouterr()
     refusal = ""
@@ -81,20 +81,20 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
         "restore": [[f"{tmp_path}/none\n{FORGED}"]],
         "doctor": [[]],
     }
-    # A command that is new fails here until what it prints is looked at.
+    # A new command fails this test until its output is checked.
     assert set(commands) >= set(SUBCOMMANDS)
     for name, calls in commands.items():
         for arguments in calls:
-            lines = spoken(capsys, "checkpoints", name, *arguments)
+            lines = printed(capsys, "checkpoints", name, *arguments)
             assert any(lines) and not any(line.startswith(FORGED) for line in lines), (name, lines)
-    lines = spoken(capsys, "import_checkpoints", str(store))
+    lines = printed(capsys, "import_checkpoints", str(store))
     assert not any(line.startswith(FORGED) for line in lines) and r"store\nsucceeded" in lines[0]
 
 
-def test_what_waits_is_one_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_question_is_printed_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("import_checkpoints", str(copy_of("1.15.30/json", tmp_path)))
     row = Checkpoint.objects.all()[0]
     job = Job.objects.create(kind=Job.Kind.FORK, location=row.location, checkpoint=row, status="running")
     Question.objects.create(job=job, number=1, kind="flow_input", prompt=f"Which?\r{FORGED}\u2028{FORGED}")
-    lines = spoken(capsys, "checkpoints", "answer")
+    lines = printed(capsys, "checkpoints", "answer")
     assert [line for line in lines if line] == [f"{job.pk} 1  Which? {FORGED} {FORGED}"]

@@ -1,4 +1,4 @@
-"""``manage.py import_checkpoints`` and ``checkpoints list|info``: one JSON document, in words otherwise."""
+"""``manage.py import_checkpoints`` and ``checkpoints list|info``, as JSON or as text."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.C
     assert hashes_below(folder) == before
 
 
-def test_list_imports_what_is_new_first_and_keeps_what_was_pruned(
+def test_list_imports_first_and_includes_pruned_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy_of("1.15.30/flow", tmp_path)
@@ -85,7 +85,7 @@ def test_list_imports_what_is_new_first_and_keeps_what_was_pruned(
     assert run["checkpoints"][1]["parent_id"] == "20261120T233049_16755e62"
 
 
-def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
+def test_a_missing_location_is_listed_with_its_checkpoints_and_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy_of("1.15.30/flow", tmp_path)
@@ -98,14 +98,14 @@ def test_what_is_gone_is_listed_as_it_was_and_said_to_be_gone(
     assert "is shown as last imported" in printed.err and "nothing at this path" in printed.err
 
 
-def test_a_name_that_cannot_be_stored_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_stored_is_refused_with_a_message(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"broken-\xff")
     folder.mkdir()
     with pytest.raises(CommandError, match="This path cannot be opened"):
         call_command("checkpoints", "list", str(folder), "--json")
 
 
-def test_info_tells_inputs_with_their_types_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_shows_typed_inputs_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "checkpoints", "info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
     assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents", "unknown"}
     assert answer["inputs"] == {"topic": "AI", "year": 2026}
@@ -129,7 +129,7 @@ def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.Captu
     assert answer["edge"] == "recorded"
 
 
-def test_a_flows_methods_are_counted_over_its_whole_run(
+def test_the_methods_of_a_flow_are_counted_over_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy_of("1.14.2/flow", tmp_path)
@@ -146,7 +146,7 @@ def test_a_flows_methods_are_counted_over_its_whole_run(
         assert words in capsys.readouterr().out
 
 
-def test_nothing_printed_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_key_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     path = next((STORES / "1.15.30/agent/main").glob("*.json"))
     assert "sk-fake" in path.read_text()
     for arguments in (["list", str(path.parent.parent)], ["info", str(path)]):
@@ -155,7 +155,7 @@ def test_nothing_printed_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None
     assert "sk-fake" not in capsys.readouterr().out
 
 
-def test_in_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_info_print_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy_of("1.15.30/json", tmp_path)
     (folder / "package.json").write_text("{}")
     call_command("import_checkpoints", str(folder))
@@ -169,7 +169,7 @@ def test_in_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "year = 2026" in text and "Writer" in text
 
 
-def test_import_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_reports_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy_of("1.14.2/flow", tmp_path)
     answer = asked(capsys, "import_checkpoints", str(folder))
     assert answer == {
@@ -196,7 +196,7 @@ def test_import_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
         ["checkpoints", "info", f"{STORES}/1.14.1/cp.db#absent"],
     ],
 )
-def test_what_cannot_be_answered_is_an_error_in_words(
+def test_an_invalid_argument_is_an_error_with_a_message(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError):
@@ -207,7 +207,7 @@ def test_what_cannot_be_answered_is_an_error_in_words(
     assert json.loads(capsys.readouterr().out) == {"error": str(told.value)}
 
 
-def test_what_a_checkpoint_holds_is_no_order_to_the_terminal(
+def test_control_characters_of_a_checkpoint_are_not_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = copy_of("1.15.30/json", tmp_path)
@@ -228,7 +228,7 @@ def test_what_a_checkpoint_holds_is_no_order_to_the_terminal(
     assert described == f"Look{order} at it 🧪"
 
 
-def test_an_empty_data_folder_is_made_ready_and_errors_go_to_stderr(tmp_path: Path) -> None:
+def test_an_empty_data_folder_is_initialised_and_errors_go_to_stderr(tmp_path: Path) -> None:
     variables = {
         **os.environ,
         "DATA_DIR": str(tmp_path / "data"),

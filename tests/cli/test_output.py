@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture
 def environment(empty_data_folder: Path, tmp_path: Path) -> dict[str, str]:
-    """That of a command on a data folder of its own."""
+    """Return the environment of a command with its own data folder."""
     shutil.copytree(empty_data_folder, tmp_path / "data")
     own = {"DATA_DIR": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     return {**os.environ, **own}
@@ -31,7 +31,7 @@ def test_a_full_device_is_one_line(tmp_path: Path, environment: dict[str, str], 
     assert (ended.returncode, ended.stderr.decode()) == (1, words)
 
 
-def test_a_reader_that_leaves_is_no_failure_to_tell_of(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: dict[str, str]) -> None:
     store = copy_of("1.15.30/json", tmp_path)
     command = [sys.executable, "manage.py", "checkpoints", "list", str(store)]
     process = subprocess.Popen(

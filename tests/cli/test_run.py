@@ -1,4 +1,4 @@
-"""``manage.py checkpoints run``: what it asks for, and what it refuses before anything is made."""
+"""``manage.py checkpoints run``: its arguments and refusals."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ AGENT = ("--entrypoint", "press_agent:interviewer")
 
 
 def run(capsys: pytest.CaptureFixture[str], location: Path, *arguments: str) -> dict[str, Any]:
-    """The document of a run that is asked for and not waited for."""
+    """Return the document of a queued run."""
     capsys.readouterr()
     project = ("--project", str(PRESS), "--python", sys.executable)
     call_command("checkpoints", "run", str(location), *project, *arguments, "--json")
@@ -27,7 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], location: Path, *arguments: str) -> 
     return document
 
 
-def test_a_run_is_queued_with_typed_inputs_at_a_location_that_is_made(
+def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     place = tmp_path / "runs/press.db"
@@ -71,7 +71,7 @@ def test_an_input_that_is_not_json_is_a_text(
     assert Job.objects.get().request["inputs"] == {"topic": value}
 
 
-def test_a_flows_state_and_an_agents_message_are_their_inputs(
+def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run(capsys, tmp_path / "flow", *FLOW, "--state", '{"topic": "bees", "year": 1}', "--input", "year=2")
@@ -93,7 +93,7 @@ def test_a_flows_state_and_an_agents_message_are_their_inputs(
         ((*CREW, "--events", ","), "--events needs a name"),
     ],
 )
-def test_arguments_without_sense_start_and_make_nothing(
+def test_invalid_arguments_start_and_create_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(CommandError, match=words):
@@ -103,7 +103,7 @@ def test_arguments_without_sense_start_and_make_nothing(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_where_nothing_can_stand_is_refused_in_the_document(
+def test_an_invalid_location_is_refused_in_the_document(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("not a store")

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.views.forking import CREW, made_location, stored
+from tests.views.forking import CREW, create_location, stored
 from viewer.models import Checkpoint, Job, Sweep
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ AGENTS = [{"id": "a", "role": "Agent 1", "llm": "gpt-4o"}, {"id": "b", "role": "
 
 @pytest.fixture
 def checkpoint(db: None, tmp_path: Path) -> Checkpoint:
-    return stored(made_location(tmp_path / "newsroom"), {**CREW, "agents": AGENTS})
+    return stored(create_location(tmp_path / "newsroom"), {**CREW, "agents": AGENTS})
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_all_combinations_are_queued_under_one_limit(vary: Any, tmp_path: Path) 
     assert {branch["status"] for branch in document["branches"]} == {"queued"}
 
 
-def test_a_plan_starts_nothing_and_names_what_is_stale(vary: Any) -> None:
+def test_a_plan_starts_nothing_and_names_stale_tasks(vary: Any) -> None:
     status, document = vary("--vary", 'topic=["tea"]', "--as-it-is", "1", "--plan")
     assert status == 0 and document["group"] is None and not Job.objects.exists()
     (branch,) = document["branches"]
@@ -70,7 +70,7 @@ def test_a_plan_starts_nothing_and_names_what_is_stale(vary: Any) -> None:
     assert [step["action"] for step in document["branches"][0]["plan"]] == ["again", "again", "runs"]
 
 
-def test_what_cannot_start_is_refused_with_a_document_and_senseless_words_with_an_error(vary: Any) -> None:
+def test_an_invalid_sweep_is_refused_in_the_document_and_invalid_arguments_are_errors(vary: Any) -> None:
     status, document = vary("--vary", 'year=["soon"]', "--branch", "../up")
     assert status == 1 and "may not begin" in document["error"]
     for wrong in (("--vary", "topic=tea"), ("--vary", 'colour=["red"]'), ("--vary-model", "Agent 9=o3")):

@@ -1,4 +1,4 @@
-"""What stands at a location before and after a run, and what the model was asked for."""
+"""The checkpoints of a location before and after a run, and the prompts that the model received."""
 
 import json
 import sqlite3
@@ -9,28 +9,28 @@ from tests.engine_runs.runs import Saved, marks, saved_in
 
 
 def after_task(location: Path, done: int, trigger: str = "task_completed") -> Saved:
-    """The checkpoint that was written after so many tasks."""
+    """Return the checkpoint after this number of finished tasks."""
     found = [saved for saved in saved_in(location) if saved.done == done and saved.body["trigger"] == trigger]
     return found[0]
 
 
 def written(location: Path, before: dict[str, str]) -> list[Saved]:
-    """What is new at a location, in lineage order. The originals are byte for byte as they were."""
+    """Return the new checkpoints in lineage order. The originals must be unchanged, byte for byte."""
     now = marks(location)
     assert {path: now.get(path) for path in before} == before
     return [saved for saved in saved_in(location) if saved.source not in before]
 
 
 def is_chain(start: str, saved: list[Saved]) -> bool:
-    """Whether each hangs under the one before it, and the first under ``start``."""
+    """Return whether each is the child of the one before it, and the first that of ``start``."""
     parents = {one.id: one.parent for one in saved}
     return len(parents) == len(saved) and sorted(parents.values()) == sorted(
         [start, *[one.id for one in saved if one.id in parents.values()]]
     )
 
 
-def tasks_asked(model: TestModel) -> list[str]:
-    """The first word of each task that the model was called for."""
+def tasks_called(model: TestModel) -> list[str]:
+    """Return the first word of each task that the model was called for."""
     return [prompt.partition("Current Task: ")[2].split()[0] for prompt in model.prompts()]
 
 
@@ -41,7 +41,7 @@ def after_method(location: Path, method: str) -> Saved:
 
 def rows(store: Path) -> list[Saved]:
     """The checkpoints of a SQLite store, in the order in which they were written."""
-    # What was written last may still stand in the log beside it; where there is none, none is to come.
+    # The last row may still be in the write-ahead log.
     logged = Path(f"{store}-wal").exists()
     connection = sqlite3.connect(f"file:{store}?mode=ro{'' if logged else '&immutable=1'}", uri=True)
     found = connection.execute("SELECT id, json(data) FROM checkpoints ORDER BY rowid").fetchall()

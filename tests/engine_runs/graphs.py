@@ -79,7 +79,7 @@ def checkpoints(folder: Path, thread: str, namespace: str = "") -> list[str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """A hash of the store and of every file beside it that belongs to it."""
+    """Return a hash of the store and of each file that belongs to it."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob(f"{STORE}*"))
     }
@@ -112,7 +112,7 @@ class Graphs:
         steps: Sequence[str] = (),
         **options: Any,
     ) -> dict[str, Any]:
-        """What asks for a job, as the form or the terminal makes it. ``at`` is the checkpoint's position."""
+        """Return the request of a job, as the form or the terminal makes it. ``at`` is the position."""
         chosen = {"id": "", "source": ""}
         if kind != "run":
             found = checkpoints(self.folder, thread)[at]

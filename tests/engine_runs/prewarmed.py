@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 WAITING = Path(__file__).resolve().parent / "prewarmed_process.py"
-# Read before anything is imported: with it, only a start of its own is the real thing.
+# Set before imports, this gives every run a new process.
 COLD = {"PYTHONPATH"}
 MAX_SECONDS = 180
 
@@ -21,7 +21,7 @@ class Copy:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self.pid = self._told()
+        self.pid = self._read()
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -36,13 +36,13 @@ class Copy:
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
-                self.returncode = self._told()
+                self.returncode = self._read()
             except TimeoutError:
                 raise subprocess.TimeoutExpired("a copy", timeout or 0) from None
             self._connection.close()
         return self.returncode
 
-    def _told(self) -> int:
+    def _read(self) -> int:
         """The next line: its number, or its status."""
         line = b""
         while not line.endswith(b"\n"):
@@ -67,7 +67,7 @@ def launched(
     environment: Mapping[str, str],
     log: Path,
 ) -> "subprocess.Popen[bytes] | Copy":
-    """The program under way, in a session of its own. A warm interpreter starts it cold where it has to."""
+    """Start the program in a session. Outside a prewarmed process if it has to be."""
     if isinstance(python, WarmPython) and not COLD & environment.keys():
         return python.start(program, arguments, folder, environment, log)
     interpreter = python.python if isinstance(python, WarmPython) else python
@@ -113,7 +113,7 @@ class WarmPython:
 
 @contextmanager
 def warm_python(python: Path, environment: Mapping[str, str], folder: Path) -> Iterator[WarmPython]:
-    """One that waits in a folder of its own, ended at the end."""
+    """Return a prewarmed process in a temporary folder, ended at the end."""
     address, log = folder / "warm.socket", folder / "warm.log"
     with open(log, "wb") as file:
         waiting = subprocess.Popen(

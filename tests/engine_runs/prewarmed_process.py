@@ -1,7 +1,7 @@
-"""Has imported the engine, and copies itself for each program that it is to run: prewarmed_process.py SOCKET.
+"""Imports the engine and forks itself for each program to run: prewarmed_process.py SOCKET.
 
-Each connection asks for one program in a line of JSON, and is answered with its process id and, at its
-end, with its status. Nothing of a project or of Forkline is imported before a copy is made.
+Each connection requests one program in a line of JSON, and receives its process id and, at its
+end, its status. Nothing of a project or of Forkline is imported before the fork.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ def main(address: str) -> None:
 
 
 def watch(connection: socket.socket) -> None:
-    """Have a copy of this process become the program, and tell its number and its end."""
+    """Run the program in a fork of this process, and send its process id and its status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     asked = json.loads(connection.makefile().readline())
     child = os.fork()
@@ -64,7 +64,7 @@ def watch(connection: socket.socket) -> None:
         return become(**asked)
     connection.sendall(f"{child}\n".encode())
     _, status = os.waitpid(child, 0)
-    # Whoever asked may have gone.
+    # The client may have disconnected.
     with contextlib.suppress(OSError):
         connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)

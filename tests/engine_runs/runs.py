@@ -26,7 +26,7 @@ PRESS = Path(__file__).resolve().parent / "projects/press"
 # Projects that are declared in files.
 DESK, LINE = PRESS.parent / "desk", PRESS.parent / "line"
 Child = subprocess.Popen[bytes] | Copy
-# The engine loads all root certificates twice for each model client. One takes a fiftieth of the time.
+# The engine loads all root certificates twice per model client. With one it takes a fiftieth of the time.
 ROOT_CERTIFICATE = Path(__file__).resolve().parent / "root_certificate.pem"
 KEY = "sk-test-press-000001"
 
@@ -43,7 +43,7 @@ class Saved:
 
     @property
     def root(self) -> dict[str, Any]:
-        """What was run: the first entity that is no executor."""
+        """The root entity: the first that is no executor."""
         entities: list[dict[str, Any]] = self.body["entities"]
         return next(entity for entity in entities if not entity.get("executor_type"))
 
@@ -120,7 +120,7 @@ def saved_in(location: Path) -> list[Saved]:
 
 
 def _progress(saved: Saved) -> tuple[int, int]:
-    """How far a run had come: by its latest event, as a lone agent's record loses earlier ones."""
+    """Return the progress of a run by its latest event, since the record of an agent lacks earlier ones."""
     events = [node["event"] for node in saved.body["event_record"]["nodes"].values()]
     return max((event.get("emission_sequence") or 0 for event in events), default=0), len(events)
 
@@ -181,7 +181,7 @@ def request_for(
         "steps": [{"task": step.unit, "action": step.action.value} for step in steps],
         "folder": str(folder),
         "entry_point": entry_point,
-        # A person has accepted whatever the checkpoint adds; what that means is for test_effects to show.
+        # Everything the checkpoint adds is accepted; test_effects tests consent.
         "accepted_effects": ["*"],
     }
 
@@ -195,7 +195,7 @@ def new_run_request(
     store_kind: str = "json",
     folder: Path = PRESS,
 ) -> dict[str, Any]:
-    """What asks for a new run, as the form or the terminal makes it."""
+    """Return the request of a new run, as the form or the terminal makes it."""
     return {
         "job": str(uuid.uuid4()),
         "kind": "run",
@@ -243,7 +243,7 @@ def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
 
 
 def asked(folder: Path, child: Child, number: int, seconds: float = 240) -> bool:
-    """Wait until the child has asked so many questions. False where it ends before."""
+    """Wait until the runner has asked this number of questions. Return False if it ends before."""
     until = time.monotonic() + seconds
     while sum(line["kind"] == "question" for line in read_events(folder, 0)[0]) < number:
         if child.poll() is not None:

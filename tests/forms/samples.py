@@ -43,7 +43,7 @@ def flow(state: dict[str, Any]) -> Contents:
 
 
 def agent(messages: Any) -> Contents:
-    """A lone agent's checkpoint, after it was asked."""
+    """Return the checkpoint of an agent with this prompt."""
     asked = {"type": "lite_agent_execution_started", "event_id": "e", "messages": messages}
     entity = {"entity_type": "agent", "id": "a", "role": "Interviewer"}
     return contents_of({"entities": [entity], "event_record": {"nodes": {"e": {"event": asked}}}})

@@ -15,21 +15,21 @@ def read(most: str = "", *chosen: str) -> CheckpointsPart:
     return part_of_groups(engine_named("crewai"), GROUPS, "crew", ("task_completed",), sent)
 
 
-def test_nothing_chosen_leaves_what_was() -> None:
+def test_without_a_choice_the_former_settings_stay() -> None:
     shown = part_of_groups(engine_named("crewai"), GROUPS, "crew", ("task_completed",), None)
     assert shown.form.settings == {}
     assert shown.summary == "unchanged: task completed"
     assert not shown.is_open
 
 
-def test_chosen_events_and_a_number_are_asked_for() -> None:
+def test_chosen_events_and_a_number_are_in_the_request() -> None:
     chosen = read("3", "task_started", "task_completed", "task_started")
     assert chosen.form.settings == {"events": ["task_started", "task_completed"], "most": 3}
     assert chosen.summary == "task started, task completed, keep the latest 3"
     assert not chosen.form.errors
 
 
-def test_an_event_that_is_not_known_and_a_number_that_is_none_are_refused() -> None:
+def test_an_unknown_event_and_an_invalid_number_are_refused() -> None:
     for most in ("0", "-1", "three", "1.5", "9" * 30, "²"):
         chosen = read(most, "task_dreamt")
         ids = [chosen.form[name].id_for_label for name in chosen.form.errors]
@@ -38,7 +38,7 @@ def test_an_event_that_is_not_known_and_a_number_that_is_none_are_refused() -> N
     assert not read("", "*").form.errors
 
 
-def test_frequent_events_are_warned_of_unless_only_some_stay() -> None:
+def test_frequent_events_cause_a_warning_unless_old_checkpoints_are_deleted() -> None:
     assert not read("", "task_completed").warning
     for often in ("agent_execution_started", "llm_stream_chunk", "*"):
         assert "many checkpoints" in read("", often).warning

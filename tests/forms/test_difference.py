@@ -1,4 +1,4 @@
-"""What is marked between a stored text and its edit."""
+"""The marked difference between a stored text and its edit."""
 
 import time
 
@@ -34,14 +34,14 @@ def test_equal_texts_have_no_marks() -> None:
         ("x" * 100_000, "y" * 100_000),
     ],
 )
-def test_each_sides_pieces_joined_are_that_side(before: str, after: str) -> None:
+def test_the_joined_pieces_of_each_side_are_its_text(before: str, after: str) -> None:
     old, new = difference(before, after)
     assert "".join(piece.text for piece in old) == before
     assert "".join(piece.text for piece in new) == after
     assert any(piece.changed for piece in old + new)
 
 
-def test_long_texts_do_not_hold_a_page_up() -> None:
+def test_long_texts_are_compared_quickly() -> None:
     words = [f"word{number % 700}" for number in range(120_000)]
     began = time.perf_counter()
     difference(" ".join(words), " ".join(reversed(words)))

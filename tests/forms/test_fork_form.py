@@ -1,4 +1,4 @@
-"""The fork's form: typed fields, only changes become edits, and refusals stand beside their fields."""
+"""The fork form: typed fields, edits of changed fields only, and errors at their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def first(contents: Contents) -> Edited:
 
 
 def fields_of(form: Edited) -> dict[str, str]:
-    """What a browser sends of forms that nobody touched."""
+    """Return what a browser sends for an unchanged form."""
     sent = {}
     for group in (form.inputs, form.state):
         for name, field in group.value_fields.items() if group else ():
@@ -84,7 +84,7 @@ def edited(contents: Contents, **changes: str) -> Edited:
     return read(contents, fields_of(first(contents)) | named)
 
 
-def test_a_form_that_nobody_touched_holds_no_edits() -> None:
+def test_an_unchanged_form_has_no_edits() -> None:
     contents = crew([task(1, "one\ntwo"), task(2, {"raw": "", "json_dict": {"b": 1, "a": 2}})], INPUTS)
     form = edited(contents)
     assert form.errors == []
@@ -118,38 +118,38 @@ def test_an_edited_input_keeps_its_type(name: str, typed: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("name", "typed", "value"), [("year", '"2030"', "2030"), ("digits", "3", 3), ("sources", "null", None)]
 )
-def test_json_is_the_way_out_to_another_type(name: str, typed: str, value: Any) -> None:
+def test_json_changes_the_type_of_an_input(name: str, typed: str, value: Any) -> None:
     form = edited(crew([task(1)], INPUTS), **{f"input_json__{name}": typed})
     assert form.edits[0] == {name: value}
     assert type(form.edits[0][name]) is type(value)
 
 
-def test_json_that_says_the_stored_value_is_no_edit() -> None:
+def test_json_of_the_stored_value_is_no_edit() -> None:
     assert edited(crew([task(1)], INPUTS), input_json__year="2026").edits[0] == {}
 
 
-def test_what_is_no_value_stands_beside_its_field_and_is_no_edit() -> None:
+def test_an_invalid_value_is_a_field_error_and_no_edit() -> None:
     form = edited(crew([task(1)], INPUTS), input__year="soon", input__topic="ML")
     assert [(error.html_id, error.label) for error in form.errors] == [("input-1", "year")]
     assert form.edits[0] == {"topic": "ML"}
     assert form.inputs is not None and form.inputs["input:year"].value().text == "soon"
 
 
-def test_an_input_that_a_task_asks_for_and_never_got_can_be_given() -> None:
+def test_an_input_missing_in_the_run_can_be_added() -> None:
     asks = task(1, checkpoint_original_description="About {topic} in {place} {not a name}")
     contents = crew([asks], {"topic": "AI"})
     assert edited(contents).edits[0] == {}
     assert edited(contents, input__place="Bern").edits[0] == {"place": "Bern"}
 
 
-def test_more_values_are_taken_as_one_json_object() -> None:
+def test_further_inputs_are_one_json_object() -> None:
     contents = crew([task(1)], INPUTS)
     assert edited(contents, input_more='{"new": [1]}').edits[0] == {"new": [1]}
     assert "JSON object" in edited(contents, input_more="[1]").errors[0].message
     assert "its own field" in edited(contents, input_more='{"year": 1}').errors[0].message
 
 
-def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_beyond_the_limit_are_edited_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_form, "MAX_FIELDS", 2)
     form = first(crew([task(1)], INPUTS))
     assert form.inputs is not None and len(form.inputs.value_fields) == 2
@@ -157,7 +157,7 @@ def test_of_very_many_values_the_rest_is_edited_as_json(monkeypatch: pytest.Monk
     assert edited(crew([task(1)], INPUTS), input_more='{"pages": [9]}').edits[0] == {"pages": [9]}
 
 
-def test_a_hidden_input_is_kept_unless_it_is_replaced_whole() -> None:
+def test_a_redacted_input_is_unchanged_unless_it_is_replaced() -> None:
     contents = crew([task(1)], {"password": "[redacted]", "about": {"token": "[redacted]", "n": 1}})
     form = first(contents)
     assert form.inputs is not None
@@ -189,7 +189,7 @@ def test_a_json_output_is_edited_as_json_and_checked(field: str) -> None:
     assert "object" in edited(contents, **{"output__task-1": "[]"}).errors[0].message
 
 
-def test_a_model_that_was_stored_without_its_fields_is_edited_by_its_text() -> None:
+def test_a_model_stored_without_fields_is_edited_as_text() -> None:
     contents = crew([task(1, {"raw": '{"holds": true}', "json_dict": None, "pydantic": {}})], {})
     assert "holds" in first(contents).outputs["output:task-1"].value()
     form = edited(contents, **{"output__task-1": '{"holds": false}'})
@@ -197,14 +197,14 @@ def test_a_model_that_was_stored_without_its_fields_is_edited_by_its_text() -> N
 
 
 @pytest.mark.parametrize("typed", ["", " \r\n ", "new [redacted]", "x" * 500_001])
-def test_an_output_that_cannot_be_is_refused(typed: str) -> None:
+def test_an_invalid_output_is_refused(typed: str) -> None:
     form = edited(crew([task(1, "old [redacted]")], {}), **{"output__task-1": typed})
     assert form.edits[1] == {}
     assert [error.html_id for error in form.errors] == ["output-1"]
     assert form.outputs["output:task-1"].value() == typed
 
 
-def test_an_output_with_something_hidden_is_left_as_it_is() -> None:
+def test_a_redacted_output_is_unchanged() -> None:
     assert edited(crew([task(1, "key [redacted]")], {})).edits[1] == {}
 
 
@@ -244,7 +244,7 @@ def test_a_flows_state_is_edited_and_its_id_is_not() -> None:
         ([{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Ask me"}], Kind.JSON),
     ],
 )
-def test_what_an_agent_was_asked_is_its_input(messages: Any, kind: Kind) -> None:
+def test_the_prompt_of_an_agent_is_its_input(messages: Any, kind: Kind) -> None:
     form = first(agent(messages))
     assert form.inputs is not None
     assert [(one.name, one.kind) for one in form.inputs.value_fields.values()] == [("messages", kind)]
@@ -252,7 +252,7 @@ def test_what_an_agent_was_asked_is_its_input(messages: Any, kind: Kind) -> None
     assert edited(agent(messages), input_more='{"other": 1}').edits[0] == {}
 
 
-def test_an_entry_point_is_one_of_the_projects() -> None:
+def test_only_entry_points_of_the_project_are_valid() -> None:
     proposed = {"entry_point": "a:Desk"}
     assert EntryPointForm(None, ["a:Desk"], proposed).chosen_entry_point == "a:Desk"
     form = EntryPointForm({"entry_point": "os:system"}, ["a:Desk"], proposed)

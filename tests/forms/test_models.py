@@ -27,7 +27,7 @@ def two() -> Contents:
     return crew([task(1, "one"), task(2)], {}, AGENTS)
 
 
-def test_each_role_and_all_have_a_field_with_the_model_that_stands(two: Contents) -> None:
+def test_each_role_has_a_field_with_its_current_model(two: Contents) -> None:
     form = models_form(two, None)
     assert [(one.role, one.stored) for one in fields_of(form)] == [
         ("*", ""),
@@ -37,26 +37,26 @@ def test_each_role_and_all_have_a_field_with_the_model_that_stands(two: Contents
     assert form.may_warm_up and (form.chosen, form.strategy) == ({}, "")
 
 
-def test_only_what_differs_is_chosen(two: Contents) -> None:
+def test_only_changed_models_are_chosen(two: Contents) -> None:
     sent = {"model:Writer": " o3 ", "model:Researcher of AI": "gpt-4o", "cache_warmup": "shared_prefix"}
     form = models_form(two, sent)
     assert (form.chosen, form.strategy) == ({"Writer": "o3"}, "shared_prefix")
 
 
 @pytest.mark.parametrize("name", ["gpt 4", "x" * 201, "gpt\u202e4", MARKER])
-def test_what_is_no_models_name_is_refused(two: Contents, name: str) -> None:
+def test_an_invalid_model_name_is_refused(two: Contents, name: str) -> None:
     form = models_form(two, {"model:*": name, "cache_warmup": "loudly"})
     assert [form[name].id_for_label for name in form.errors] == ["model-all", "cache_warmup"]
 
 
-def test_a_flow_has_no_agents_to_choose_for_and_one_agent_nothing_to_share() -> None:
+def test_a_flow_has_no_model_fields_and_one_agent_no_cache_warm_up() -> None:
     assert fields_of(models_form(flow({}), {"cache_warmup": "parallel"})) == []
     lone = models_form(agent("Hello"), {"cache_warmup": "parallel"})
     assert [one.role for one in fields_of(lone)] == ["Interviewer"]
     assert not lone.may_warm_up and list(lone.errors) == ["cache_warmup"]
 
 
-def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
+def test_the_model_option_names_a_role_or_applies_to_all(two: Contents) -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "cache_warmup": "parallel"}
     assert choices_of(options, two) == {
         "models": {"*": "gpt-4.1", "Writer": "azure/o3"},
@@ -68,7 +68,7 @@ def test_the_terminal_names_a_role_or_means_all(two: Contents) -> None:
             choices_of({"model": [wrong]}, two)
 
 
-def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() -> None:
+def test_a_new_crew_has_fields_for_all_agents_and_roles_of_earlier_runs() -> None:
     sent = {"model:*": "gpt-4.1", "model:Writer": "o3", "cache_warmup": "parallel"}
     form = new_models_form(["Researcher of AI", f"Friend of {MARKER}", "Writer"], sent)
     assert [one.role for one in fields_of(form)] == ["*", "Researcher of AI", "Writer"]
@@ -76,7 +76,7 @@ def test_a_new_crew_is_offered_all_its_agents_and_the_roles_of_an_earlier_run() 
     assert [one.role for one in fields_of(new_models_form([], None))] == ["*"]
 
 
-def test_the_terminal_chooses_for_a_new_crew_and_for_nothing_else() -> None:
+def test_the_model_option_is_only_for_crews() -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "cache_warmup": "parallel"}
     chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "cache_warmup": "parallel"}
     assert new_choices_of(options, KINDS["crew"]) == chosen

@@ -1,4 +1,4 @@
-"""The inputs of a new run: what is asked for, what they were before, and which of them are given."""
+"""The inputs of a new run: fields, initial values, and which values the run receives."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def labels_of(form: InputsForm) -> list[tuple[str, str]]:
     return [(str(form[name].label), form[name].id_for_label) for name in form.errors]
 
 
-def test_names_of_the_source_are_asked_for_with_their_types_and_defaults() -> None:
+def test_input_names_of_the_source_have_fields_with_types_and_defaults() -> None:
     form = read(None)
     assert [(one.name, one.kind, one.stored_text) for one in form.value_fields.values()] == [
         ("topic", "text", ""),
@@ -34,19 +34,19 @@ def test_names_of_the_source_are_asked_for_with_their_types_and_defaults() -> No
     assert form.not_given == ["topic", "year", "brief"]
 
 
-def test_what_was_typed_keeps_its_type_and_what_is_empty_is_not_given() -> None:
+def test_typed_values_keep_their_types_and_empty_ones_are_omitted() -> None:
     form = read({"input:topic": "bees", "input:year": "1999", "input:brief": "", "input:n": "3"})
     assert form.given == {"topic": "bees", "year": 1999}
     assert form.not_given == ["brief"]
     assert not form.errors
 
 
-def test_json_and_more_values_are_the_way_out() -> None:
+def test_other_types_and_further_inputs_are_json() -> None:
     sent = {"input:topic": "", "input-json:topic": '["a", 1]', "input-more": '{"extra": {"deep": [1]}}'}
     assert read(sent).given == {"topic": ["a", 1], "extra": {"deep": [1]}}
 
 
-def test_an_earlier_run_fills_the_fields_and_its_values_are_given_as_they_were() -> None:
+def test_inputs_of_an_earlier_run_are_initial_values() -> None:
     earlier = {"topic": "AI", "year": 2026, "tags": ["a", "b"]}
     form = read(None, earlier)
     assert form.given == earlier
@@ -56,7 +56,7 @@ def test_an_earlier_run_fills_the_fields_and_its_values_are_given_as_they_were()
     assert read(sent, earlier).given == {"topic": "AI", "tags": ["a", "c"]}
 
 
-def test_what_was_hidden_is_asked_for_anew_and_never_sent() -> None:
+def test_redacted_values_are_required_and_never_sent() -> None:
     earlier = {"topic": MARKER, "tags": {"key": MARKER}}
     form = read({"input:topic": "", "input:tags": f'{{\n  "key": "{MARKER}"\n}}'}, earlier)
     assert labels_of(form) == [("tags", "input-4")]
@@ -64,7 +64,7 @@ def test_what_was_hidden_is_asked_for_anew_and_never_sent() -> None:
     assert read({"input:topic": "new", "input:tags": "{}"}, earlier).given == {"topic": "new", "tags": {}}
 
 
-def test_a_value_of_another_type_is_refused_beside_its_field() -> None:
+def test_a_value_of_another_type_is_a_field_error() -> None:
     assert labels_of(read({"input:year": "soon"})) == [("year", "input-1")]
 
 

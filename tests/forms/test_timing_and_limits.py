@@ -1,4 +1,4 @@
-"""When a run starts and how much it may use, as they are typed."""
+"""Start times and limits as they are typed."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,19 +10,19 @@ from viewer.forms.schedule import StartTimeForm
 from viewer.launching.option_values import parse_start_time
 
 
-def test_an_empty_form_starts_at_once_and_without_limits() -> None:
+def test_an_empty_form_starts_now_without_limits() -> None:
     assert StartTimeForm({"start": "now", "start_at": ""}).at is None
     assert LimitsForm({}).limits == {}
     assert StartTimeForm().at is None and LimitsForm().limits == {}
 
 
-def test_a_time_without_a_zone_is_the_servers() -> None:
+def test_a_time_without_a_zone_is_in_the_zone_of_the_server() -> None:
     with timezone.override("Europe/Berlin"):
         assert parse_start_time("2150-07-01T14:30") == datetime(2150, 7, 1, 12, 30, tzinfo=UTC)
         assert parse_start_time("2150-07-01T14:30+00:00") == datetime(2150, 7, 1, 14, 30, tzinfo=UTC)
 
 
-def test_a_time_that_the_clock_skips_is_refused() -> None:
+def test_a_time_skipped_by_daylight_saving_is_refused() -> None:
     with timezone.override("Europe/Berlin"):
         # Its last Sunday in March.
         skipped = datetime(2035, 3, 25, 2, 30)
@@ -33,20 +33,20 @@ def test_a_time_that_the_clock_skips_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["", "soon", "2020-01-01T10:00", "9999-12-31T23:59-23:00", "2150-13-01T00:00"]
 )
-def test_what_is_no_time_to_come_is_refused_beside_its_field(text: str) -> None:
+def test_a_past_or_invalid_time_is_a_field_error(text: str) -> None:
     form = StartTimeForm({"start": "later", "start_at": text})
     assert form.at is None
     assert list(form.errors) == ["start_at"] and form["start_at"].id_for_label == "start-at"
 
 
-def test_the_minute_that_has_begun_is_not_over() -> None:
+def test_the_current_minute_is_not_past() -> None:
     now = timezone.localtime()
     assert parse_start_time(now.strftime("%Y-%m-%dT%H:%M")) <= now
     with pytest.raises(ValueError, match="has passed"):
         parse_start_time((now - timedelta(minutes=3)).strftime("%Y-%m-%dT%H:%M"))
 
 
-def test_limits_are_numbers_and_time_is_typed_in_minutes() -> None:
+def test_limits_are_numbers_and_times_are_in_minutes() -> None:
     form = LimitsForm({"limit_tokens": "20,000", "limit_minutes": "1.5", "limit_steps": " 3 "})
     assert form.limits == {"tokens": 20000, "seconds": 90, "steps": 3}
     shown = LimitsForm(initial=limit_texts(form.limits))
@@ -55,7 +55,7 @@ def test_limits_are_numbers_and_time_is_typed_in_minutes() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "inf", "1e3", "many", "9" * 20])
-def test_what_is_no_limit_is_refused_beside_its_field(text: str) -> None:
+def test_an_invalid_limit_is_a_field_error(text: str) -> None:
     form = LimitsForm({"limit_steps": text})
     assert form.limits == {}
     assert list(form.errors) == ["limit_steps"] and form["limit_steps"].id_for_label == "limit-steps"

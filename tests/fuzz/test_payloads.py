@@ -64,7 +64,7 @@ async def looked_at(site: str, session: str, group: Group, with_policy: bool) ->
 
 @pytest.mark.browser
 def test_a_page_without_escaping_fails() -> None:
-    async def looked() -> Seen:
+    async def scan() -> Seen:
         seen = Seen()
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -77,7 +77,7 @@ def test_a_page_without_escaping_fails() -> None:
             await browser.close()
         return seen
 
-    seen = asyncio.run(looked())
+    seen = asyncio.run(scan())
     assert seen.ran == ["mark 7"]
     assert seen.requests == [f"http://{NOWHERE}/7"]
     assert seen.markup

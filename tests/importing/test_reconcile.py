@@ -1,4 +1,4 @@
-"""The runs are the same in whatever order checkpoints are imported."""
+"""Runs are the same in every order in which checkpoints are imported."""
 
 import shutil
 import threading

@@ -75,7 +75,7 @@ def make_job(location: Location, project: Project, settings: Settings) -> Iterat
         return job
 
     yield make
-    # No others: somebody's own jobs may run on this machine.
+    # Other jobs may run on this machine.
     made.update(map(str, Job.objects.values_list("pk", flat=True)))
     for process in psutil.process_iter():
         try:

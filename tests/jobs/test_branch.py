@@ -8,7 +8,7 @@ from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_
 @pytest.mark.parametrize(
     "name", ["exp-a", "fork/20260101T000000_ab12cd34_1f2e3d", "a/b/c", "über", "mit Leerzeichen"]
 )
-def test_an_ordinary_name_is_taken_as_it_is(name: str) -> None:
+def test_an_ordinary_name_is_accepted_unchanged(name: str) -> None:
     assert checked_branch(name, {"main"}) == name
 
 
@@ -37,7 +37,7 @@ def test_an_ordinary_name_is_taken_as_it_is(name: str) -> None:
         "\u202egnp",
     ],
 )
-def test_a_name_that_leads_elsewhere_or_cannot_be_seen_is_refused(name: str) -> None:
+def test_a_name_with_a_path_or_invisible_characters_is_refused(name: str) -> None:
     with pytest.raises(BranchRefused):
         checked_branch(name, {"main"})
 

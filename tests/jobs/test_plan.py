@@ -46,7 +46,7 @@ def planned() -> Iterator[tuple[int, tuple[str, ...], list[Step]]]:
             continue
 
 
-def test_every_unfinished_task_runs_and_every_asked_one_runs_again() -> None:
+def test_unfinished_tasks_run_and_selected_ones_run_again() -> None:
     for done, choice, steps in planned():
         for step in steps:
             if step.position > done:
@@ -62,7 +62,7 @@ def test_an_edit_or_a_kept_task_is_never_called() -> None:
                 assert step.action not in CALLED, (done, choice)
 
 
-def test_a_finished_task_is_called_only_where_asked_or_behind_a_change() -> None:
+def test_a_finished_task_runs_only_if_selected_or_after_a_change() -> None:
     for done, choice, steps in planned():
         for step in steps[:done]:
             in_front = steps[: step.position - 1]
@@ -73,7 +73,7 @@ def test_a_finished_task_is_called_only_where_asked_or_behind_a_change() -> None
             )
 
 
-def test_what_the_engine_would_call_and_must_not_is_pinned() -> None:
+def test_finished_tasks_that_the_engine_would_run_are_pinned() -> None:
     for _, _, steps in planned():
         first_call = next((step.position for step in steps if step.action in CALLED), len(steps) + 1)
         for step in steps:
@@ -81,7 +81,7 @@ def test_what_the_engine_would_call_and_must_not_is_pinned() -> None:
                 assert step.action in CALLED | {Action.PINNED}
 
 
-def test_exactly_the_edits_that_cannot_hold_are_refused() -> None:
+def test_only_conflicting_edits_are_refused() -> None:
     tried = 0
     for done, choice in choices(4):
         impossible = any(word in {"edit", "keep"} for word in choice[done:])
@@ -95,7 +95,7 @@ def test_exactly_the_edits_that_cannot_hold_are_refused() -> None:
     assert tried == 5 * 4**4
 
 
-def test_a_task_behind_an_edit_says_that_it_reads_it_and_the_next_that_it_follows() -> None:
+def test_tasks_after_an_edit_name_the_reason_to_run() -> None:
     steps = plan_crew(crew_of(done=3), Edits(outputs={"1": "new"}))
     assert actions(steps) == ["edited", "again", "again", "runs"]
     assert [step.reason for step in steps] == [
@@ -106,12 +106,12 @@ def test_a_task_behind_an_edit_says_that_it_reads_it_and_the_next_that_it_follow
     ]
 
 
-def test_an_edit_behind_a_task_that_runs_again_is_pinned() -> None:
+def test_an_edit_after_a_task_that_runs_again_is_pinned() -> None:
     steps = plan_crew(crew_of(done=3), Edits(outputs={"3": "new"}, again=frozenset({"1"})))
     assert actions(steps) == ["again", "again", "pinned", "runs"]
 
 
-def test_a_task_that_was_passed_over_takes_no_finished_one_along() -> None:
+def test_a_skipped_task_does_not_rerun_finished_ones() -> None:
     units = [Unit("1", "one", done=True), Unit("2", "two"), Unit("3", "three", done=True), Unit("4", "four")]
     steps = plan_crew(units, Edits())
     assert actions(steps) == ["kept", "runs", "kept", "runs"]
@@ -119,7 +119,7 @@ def test_a_task_that_was_passed_over_takes_no_finished_one_along() -> None:
     assert actions(plan_crew(units, Edits(again=frozenset({"1"})))) == ["again", "runs", "again", "runs"]
 
 
-def test_changed_inputs_keep_finished_tasks_and_name_what_their_text_was_made_with() -> None:
+def test_changed_inputs_keep_finished_tasks_and_mark_them_as_stale() -> None:
     steps = plan_crew(
         crew_of(2, 3, template="About {topic} in {year}"), Edits(inputs={"topic": "tea", "n": 1})
     )
@@ -127,7 +127,7 @@ def test_changed_inputs_keep_finished_tasks_and_name_what_their_text_was_made_wi
     assert [step.stale for step in steps] == [("topic",), ("topic",), ()]
 
 
-def test_a_stale_task_that_is_asked_for_runs_again_with_all_behind_it() -> None:
+def test_a_selected_stale_task_runs_again_with_all_later_ones() -> None:
     edits = Edits(inputs={"topic": "tea"}, again=frozenset({"1"}))
     steps = plan_crew(crew_of(2, 3, template="About {topic}"), edits)
     assert actions(steps) == ["again", "again", "runs"]
@@ -152,19 +152,19 @@ def test_a_crew_refuses_with_the_reason(edits: Edits, words: str) -> None:
         plan_crew(crew_of(2), edits)
 
 
-def test_a_flow_keeps_what_finished_and_runs_the_rest_with_the_edited_state() -> None:
+def test_a_flow_keeps_finished_methods_and_runs_the_rest_with_the_edited_state() -> None:
     assert actions(plan_flow(crew_of(1, 3), Edits(state={"topic": "tea"}))) == ["kept", "runs", "runs"]
 
 
 @pytest.mark.parametrize(
     "edits", [Edits(outputs={"1": "x"}), Edits(inputs={"a": 1}), Edits(again=frozenset({"1"}))]
 )
-def test_a_flow_refuses_all_but_its_state(edits: Edits) -> None:
+def test_only_the_state_of_a_flow_can_be_edited(edits: Edits) -> None:
     with pytest.raises(EditRefused):
         plan_flow(crew_of(1, 3), edits)
 
 
-def test_a_lone_agent_is_one_step_that_runs_again_when_its_input_changed() -> None:
+def test_an_agent_is_one_step_that_runs_again_after_a_changed_input() -> None:
     assert actions(plan_agent(crew_of(0, 1), Edits())) == ["runs"]
     assert actions(plan_agent(crew_of(1, 1), Edits())) == ["kept"]
     assert actions(plan_agent(crew_of(1, 1), Edits(inputs={"messages": "x"}))) == ["again"]

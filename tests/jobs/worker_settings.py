@@ -1,4 +1,4 @@
-"""The settings of a worker that a test starts: the ordinary ones, with a tiny child in the runner's place."""
+"""Settings of a worker in tests: the ordinary ones with a tiny runner."""
 
 import os
 from pathlib import Path

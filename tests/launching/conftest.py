@@ -1,4 +1,4 @@
-"""A location in a confirmed project, and a person who may run."""
+"""A location in a confirmed project, and a user who can run."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.launching.refused import Refusing
-from tests.views.forking import made_location
+from tests.views.forking import create_location
 from viewer.models import Location
 
 
 @pytest.fixture
 def location(tmp_path: Path) -> Location:
-    return made_location(tmp_path / "newsroom")
+    return create_location(tmp_path / "newsroom")
 
 
 @pytest.fixture

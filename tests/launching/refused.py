@@ -26,9 +26,9 @@ class Refusing:
     capsys: pytest.CaptureFixture[str]
 
     def both(self, command: str, checkpoint: Checkpoint, *arguments: str, **fields: Any) -> str:
-        """The error of the terminal, which the page of the same launch shows too. No job is added.
+        """Return the terminal's error, which the page of the same launch must show too. No job is created.
 
-        ``arguments`` are those of the command, ``fields`` change the form; ``a__b`` stands for ``a:b``.
+        ``arguments`` are those of the command, ``fields`` change the form; ``a__b`` means ``a:b``.
         """
         jobs = Job.objects.count()
         error = self.terminal(command, name_of(checkpoint), *arguments)
@@ -60,7 +60,7 @@ class Refusing:
         return error
 
     def sent(self, url_name: str, key: object, sent: dict[str, Any]) -> str:
-        """The page that refuses what was sent."""
+        """Send the form and return the page that refuses it."""
         answer = self.client.post(reverse(url_name, args=[key]), sent)
         assert answer.status_code == 422
         return unescape(answer.content.decode())

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.forms.samples import task
 from tests.launching.refused import Refusing, name_of, project_of, pruned
-from tests.views.forking import CREW, FLOW, filled, looked, page, stored
+from tests.views.forking import CREW, FLOW, checked, filled, page, stored
 from viewer.importing import import_location, stored_contents
 from viewer.jobs.execution.starting import start as job_start
 from viewer.launching import start
@@ -32,29 +32,29 @@ EFFECT = {"kind": "import", "name": "helper", "detail": "a tool", "digest": "d",
 
 def test_resuming_a_finished_crew_is_refused(refusing: Refusing, location: Location) -> None:
     checkpoint = stored(location, FINISHED)
-    looked(checkpoint)
+    checked(checkpoint)
     assert "Nothing is left to run" in refusing.both("resume", checkpoint)
 
 
 @pytest.mark.parametrize("branch", ["main", "../up"])
-def test_a_branch_that_is_taken_or_invalid_is_refused(
+def test_an_existing_or_invalid_branch_is_refused(
     refusing: Refusing, location: Location, branch: str
 ) -> None:
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
+    checked(checkpoint)
     refusing.both("fork", checkpoint, "--branch", branch, branch=branch)
 
 
 def test_resuming_a_branch_that_a_job_writes_to_is_refused(refusing: Refusing, location: Location) -> None:
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
+    checked(checkpoint)
     call_command("checkpoints", "resume", name_of(checkpoint))
     assert "Another job writes to branch" in refusing.both("resume", checkpoint)
 
 
 def test_redacted_parts_have_to_be_accepted(refusing: Refusing, location: Location, command: str) -> None:
     checkpoint = pruned(stored(location, REDACTED))
-    looked(checkpoint)
+    checked(checkpoint)
     error = refusing.both(command, checkpoint)
     assert "lacks what was redacted in" in error and "the output of task 1" in error
 
@@ -67,14 +67,14 @@ def test_effects_have_to_be_accepted(
     refusing: Refusing, location: Location, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     checkpoint = stored(location, CREW)
-    looked(checkpoint, effects=[EFFECT], is_complete=False)
+    checked(checkpoint, effects=[EFFECT], is_complete=False)
     monkeypatch.setattr(start, "unaccepted_effects", lambda *_: [EFFECT])
     assert refusing.both(command, checkpoint) == effects_refusal().message
 
 
 def test_a_conflict_of_edits_is_refused(refusing: Refusing, location: Location) -> None:
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
+    checked(checkpoint)
     fields: dict[str, Any] = {"again": ["task-1"], "output__task-1": "Mine"}
     arguments = ("--again", "1", "--output", "1=Mine")
     assert "Choose one." in refusing.both("fork", checkpoint, *arguments, **fields)
@@ -89,7 +89,7 @@ def test_the_project_inside_a_protected_folder_is_refused(
 
 def test_a_missing_interpreter_is_refused(refusing: Refusing, location: Location, command: str) -> None:
     checkpoint, interpreter = stored(location, CREW), Path(project_of(location).interpreter)
-    looked(checkpoint)
+    checked(checkpoint)
     interpreter.unlink()
     assert str(interpreter) in refusing.both(command, checkpoint)
 
@@ -119,12 +119,12 @@ def test_a_replaced_location_is_refused_until_a_person_names_it_again(
     refusing: Refusing, location: Location, command: str
 ) -> None:
     checkpoint, folder = stored(location, CREW), Path(location.path)
-    looked(checkpoint)
+    checked(checkpoint)
     folder.rename(folder.with_name("moved"))
     folder.mkdir()
     import_location(location)
     assert "was replaced since it was added" in refusing.browser(command, checkpoint)
-    # At the terminal, the path means what is there now, which lacks the checkpoint.
+    # The terminal imports what is at the path now, which lacks the checkpoint.
     arguments = ("--entrypoint", "", "--accept-hidden")
     assert "pruned at its location" in refusing.both(command, checkpoint, *arguments, entry_point="")
 
@@ -138,7 +138,7 @@ def test_a_reached_limit_refuses_nothing_and_is_named(
     DayLimits.change({"tokens": 9})
     words = "Waiting for a limit: the daily limit of 9 tokens for all jobs is reached until"
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
+    checked(checkpoint)
     call_command("checkpoints", command, name_of(checkpoint))
     assert words in refusing.capsys.readouterr().out
     Job.objects.unfinished().update(status=Job.Status.CANCELLED)
@@ -156,7 +156,7 @@ def test_the_browser_refuses_an_unconfirmed_project_and_the_terminal_confirms_it
     sent = filled(refusing.client, checkpoint, command)
     Project.objects.update(confirmed_at=None)
     assert "is not confirmed" in refusing.sent(command, checkpoint.pk, sent)
-    # Neither the plan nor a refused edit is a permission to run code.
+    # Neither the plan nor a refused edit is consent to run code.
     call_command("checkpoints", command, name_of(checkpoint), "--plan")
     refusing.terminal("fork", name_of(checkpoint), "--branch", "main")
     assert not Project.objects.get().is_confirmed and not Job.objects.exists()

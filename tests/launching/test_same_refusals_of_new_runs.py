@@ -8,7 +8,7 @@ import pytest
 
 from tests.forms.samples import task
 from tests.launching.refused import Refusing, project_of, pruned
-from tests.views.forking import CREW, looked, stored
+from tests.views.forking import CREW, checked, stored
 from viewer.models import Checkpoint, Location, PreflightCheck, Project
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ YEARS = ("--vary", "year=[1, 2]")
 @pytest.fixture
 def checkpoint(location: Location) -> Checkpoint:
     checkpoint = stored(location, CREW)
-    looked(checkpoint)
+    checked(checkpoint)
     return checkpoint
 
 
@@ -45,7 +45,7 @@ def test_a_sweep_to_an_invalid_branch_is_refused(refusing: Refusing, checkpoint:
 
 def test_a_sweep_of_redacted_parts_is_refused(refusing: Refusing, location: Location) -> None:
     checkpoint = pruned(stored(location, REDACTED))
-    looked(checkpoint)
+    checked(checkpoint)
     error = refusing.both("sweep", checkpoint, *YEARS, **{"vary-input__year": "[1, 2]"})
     assert "Fork it once" in error
 

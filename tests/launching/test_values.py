@@ -46,14 +46,14 @@ from viewer.launching.values import (
         ({"ü": "☃ <b>"}, Kind.JSON),
     ],
 )
-def test_a_value_comes_back_as_it_was(value: Any, kind: Kind) -> None:
+def test_a_value_survives_the_form(value: Any, kind: Kind) -> None:
     assert kind_of(value) is kind
     back = parse_value(text_of(value, kind), kind)
     assert type(back) is type(value)
     assert same_value(back, value)
 
 
-def test_lines_end_as_they_were_stored_though_browsers_send_two_characters() -> None:
+def test_line_endings_stay_as_they_were_stored() -> None:
     assert parse_value("a\r\nb", Kind.TEXT) == "a\nb"
     assert parse_value("a\r\n\r\n b \r\n", Kind.LIST) == ["a", "b"]
 
@@ -84,13 +84,13 @@ def test_lines_end_as_they_were_stored_though_browsers_send_two_characters() -> 
         ("x" * (MAX_CHARACTERS + 1), Kind.TEXT),
     ],
 )
-def test_what_is_no_value_of_its_kind_is_refused_in_words(text: str, kind: Kind) -> None:
+def test_an_invalid_value_is_refused_with_a_message(text: str, kind: Kind) -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_value(text, kind)
     assert str(refused.value).endswith(".")
 
 
-def test_a_wrong_json_names_the_place() -> None:
+def test_invalid_json_names_the_position() -> None:
     with pytest.raises(InvalidValue, match="line 2, column 6"):
         parse_value('{\n "a" 3}', Kind.JSON)
 
@@ -114,20 +114,20 @@ def test_the_mark_of_a_secret_is_refused_as_a_value(text: str, kind: Kind) -> No
 @pytest.mark.parametrize(
     ("one", "other"), [(1, 1.0), (1, True), (0, False), ("1", 1), (None, ""), ([], {}), ([1, 2], [2, 1])]
 )
-def test_values_of_other_types_are_not_the_same(one: Any, other: Any) -> None:
+def test_equal_values_of_other_types_are_different(one: Any, other: Any) -> None:
     assert not same_value(one, other)
 
 
-def test_the_order_of_keys_makes_no_other_value() -> None:
+def test_the_order_of_keys_does_not_matter() -> None:
     assert same_value({"a": 1, "b": 2}, {"b": 2, "a": 1})
 
 
-def test_a_secret_is_seen_however_deep_it_lies() -> None:
+def test_a_secret_is_found_at_any_depth() -> None:
     assert has_redacted_part({"a": [{"b": "x [redacted] y"}]})
     assert not has_redacted_part({"a": ["redacted"]})
 
 
-def test_every_json_value_that_passes_can_be_sent_on() -> None:
+def test_every_accepted_json_value_can_be_encoded() -> None:
     for text in ('{"a": 1e308}', '["\\ud800"]', "1" * 200, '"' + "x" * 1000 + '"'):
         try:
             value = parse_value(text, Kind.JSON)

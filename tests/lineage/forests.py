@@ -54,8 +54,8 @@ def _random_node(chance: random.Random, ids: list[str], index: int) -> Node:
     )
 
 
-def places_of(*nodes: Node) -> dict[str, LineageNode]:
-    """Each place by its key."""
+def nodes_of(*nodes: Node) -> dict[str, LineageNode]:
+    """Return each node by its key."""
     return by_key(build_forest(nodes))
 
 

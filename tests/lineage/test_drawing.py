@@ -1,4 +1,4 @@
-"""The lines and dots beside the list, and the overview."""
+"""The lines and dots next to the list, and the graph."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_many_lanes_move_together() -> None:
     assert many.dots[0].x == MARGIN + 9 * LANE
 
 
-def test_picked_rows_have_dots_and_no_lines() -> None:
+def test_filtered_rows_have_dots_and_no_lines() -> None:
     drawing = draw_dots([node(90, 89), node(7, 6)], 1)
     assert [dot.y for dot in drawing.dots] == [15, 45]
     assert drawing.lines == ()
@@ -70,7 +70,7 @@ def test_an_empty_window_is_an_empty_drawing() -> None:
     assert draw_window([], [], 0).dots == ()
 
 
-def test_chains_that_nothing_leaves_are_one_node() -> None:
+def test_a_chain_without_forks_is_one_node() -> None:
     chains = collapse(
         [node(0), node(1, 0), node(2, 1), node(3, 1, lane=1), node(4, 3, lane=1, parent_lane=1)]
     )
@@ -79,12 +79,12 @@ def test_chains_that_nothing_leaves_are_one_node() -> None:
     ]  # fmt: skip
 
 
-def test_a_gap_parts_a_chain() -> None:
+def test_a_gap_splits_a_chain() -> None:
     chains = collapse([node(0), node(1, 0, edge=Edge.MISSING)])
     assert [(chain.keys, chain.edge) for chain in chains] == [(("0",), Edge.ROOT), (("1",), Edge.MISSING)]
 
 
-def test_the_overview_runs_from_left_to_right() -> None:
+def test_the_graph_runs_from_left_to_right() -> None:
     drawing = draw_overview(collapse([node(0), node(1, 0, lane=1), node(2, 0)]))
     at = {dot.key: dot.x for dot in drawing.dots}
     assert at["0"] < at["1"] == at["2"]
@@ -92,13 +92,13 @@ def test_the_overview_runs_from_left_to_right() -> None:
     assert drawing.width > 0 and drawing.height > 0
 
 
-def test_without_dot_there_is_no_overview(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_dot_there_is_no_graph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoLayout, match="not installed"):
         draw_overview(collapse([node(0)]))
 
 
-def test_a_dot_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_dot_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     slow = tmp_path / "dot"
     slow.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     slow.chmod(0o700)
@@ -107,7 +107,9 @@ def test_a_dot_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path:
         draw_overview(collapse([node(0)]), seconds=0.2)
 
 
-def test_a_dot_that_fails_is_no_fault_of_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_dot_process_does_not_fail_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     broken = tmp_path / "dot"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o700)
@@ -122,7 +124,7 @@ def test_too_many_forks_are_not_laid_out() -> None:
         draw_overview(chains)
 
 
-def test_dot_is_given_no_text_of_a_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_dot_receives_no_text_of_a_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spy = tmp_path / "dot"
     spy.write_text(f"#!/bin/sh\n/bin/cat > {tmp_path}/asked\necho 'graph 1 1 1'\n")
     spy.chmod(0o700)

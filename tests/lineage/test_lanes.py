@@ -22,29 +22,29 @@ def test_rows_count_from_the_oldest() -> None:
     assert [laid_out(*chain(3))[f"c{i}"].row for i in range(3)] == [0, 1, 2]
 
 
-def test_a_fork_gets_a_lane_and_what_it_left_keeps_its_own() -> None:
+def test_a_fork_gets_a_new_lane() -> None:
     nodes = [*chain(3), node("f", "c1", branch="fork", second=5), node("g", "f", branch="fork", second=6)]
     assert lanes(*nodes) == {"c0": 0, "c1": 0, "c2": 0, "f": 1, "g": 1}
 
 
-def test_forks_that_are_open_at_once_lie_beside_each_other() -> None:
+def test_simultaneous_forks_have_different_lanes() -> None:
     nodes = [*chain(3), node("f", "c0", branch="f", second=5), node("g", "c1", branch="g", second=6)]
     assert lanes(*nodes)["f"] != lanes(*nodes)["g"]
 
 
-def test_a_lane_is_used_again_once_it_is_free() -> None:
+def test_a_free_lane_is_reused() -> None:
     nodes = [*chain(8), node("f", "c0", branch="f", second=1), node("g", "c6", branch="g", second=7)]
     assert lanes(*nodes)["f"] == lanes(*nodes)["g"] == 1
 
 
-def test_a_new_fork_moves_no_lane_that_was_there() -> None:
+def test_a_new_fork_moves_no_existing_lane() -> None:
     nodes = [*chain(5), node("f", "c2", branch="f", second=9), node("g", "c3", branch="g", second=10)]
     before = lanes(*nodes)
     after = lanes(*nodes, node("h", "c0", branch="h", second=20))
     assert {key: after[key] for key in before} == before
 
 
-def test_a_dead_end_does_not_take_the_lane_of_what_goes_on() -> None:
+def test_a_continued_branch_stays_in_its_lane_next_to_a_dead_end() -> None:
     nodes = [node("a"), node("aside", "a", second=1), node("b", "a", second=1), node("c", "b", second=2)]
     assert lanes(*nodes) == {"a": 0, "aside": 1, "b": 0, "c": 0}
 
@@ -61,12 +61,12 @@ def test_only_the_first_branch_uses_the_first_lane() -> None:
     assert lanes(*apart)["later"] == 0
 
 
-def test_no_places_have_no_positions() -> None:
+def test_no_nodes_have_no_positions() -> None:
     assert lay_out(()) == {}
 
 
 @pytest.mark.parametrize("seeds", [range(start, start + 250) for start in range(0, 1000, 250)])
-def test_in_random_forests_no_two_lines_lie_on_each_other(seeds: range) -> None:
+def test_no_lines_of_random_forests_overlap(seeds: range) -> None:
     for seed in seeds:
         for lineage in build_forest(random_nodes(seed)).lineages:
             assert_no_overlap(lineage, seed)
@@ -85,7 +85,7 @@ def assert_no_overlap(lineage: Lineage, seed: int) -> None:
             taken.add((at.lane, row))
 
 
-def test_ten_thousand_rows_are_quick_even_where_all_fork_from_one() -> None:
+def test_ten_thousand_rows_are_fast_even_if_all_fork_from_one() -> None:
     star = [node("c0"), *(node(f"f{i}", "c0", branch=f"f{i}", second=i) for i in range(1, 10_000))]
     (lineage,) = build_forest(star).lineages
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""How checkpoints hang together: what is recorded, what is inferred, what is a gap."""
+"""How parents of checkpoints are determined: recorded, inferred or missing."""
 
 import random
 import sys
@@ -7,79 +7,79 @@ from dataclasses import replace
 
 import pytest
 
-from tests.lineage.forests import by_key, chain, node, places_of, random_nodes
+from tests.lineage.forests import by_key, chain, node, nodes_of, random_nodes
 from viewer.lineage.tree import Edge, FaultCode, build_forest
 
 
 def test_a_recorded_parent_is_followed() -> None:
-    places = places_of(node("b", "a", second=1), node("a"))
+    places = nodes_of(node("b", "a", second=1), node("a"))
     assert (places["a"].parent, places["a"].edge) == (None, Edge.ROOT)
     assert (places["b"].parent, places["b"].edge) == ("a", Edge.RECORDED)
 
 
-def test_a_parent_that_is_not_here_leaves_a_gap_that_keeps_its_id() -> None:
-    place = places_of(node("b", "a"))["b"]
+def test_a_missing_parent_leaves_a_gap_with_its_id() -> None:
+    place = nodes_of(node("b", "a"))["b"]
     assert (place.parent, place.edge, place.missing_id) == (None, Edge.MISSING, "a")
 
 
-def test_a_gap_still_hangs_on_the_nearest_ancestor_whose_events_it_repeats() -> None:
-    place = places_of(node("a", events="12"), node("d", "pruned", second=9, events="123456"))["d"]
+def test_a_checkpoint_after_a_gap_is_connected_to_its_nearest_ancestor() -> None:
+    place = nodes_of(node("a", events="12"), node("d", "pruned", second=9, events="123456"))["d"]
     assert (place.parent, place.edge, place.missing_id) == ("a", Edge.MISSING, "pruned")
 
 
-def test_an_unrecorded_parent_is_the_largest_set_of_events_within_its_own() -> None:
-    places = places_of(
+def test_an_inferred_parent_has_the_largest_subset_of_its_events() -> None:
+    places = nodes_of(
         node("a", events="1"), node("b", events="123"), node("x", events="19"), node("c", events="12345")
     )
     assert [places[key].parent for key in "abxc"] == [None, "a", "a", "b"]
     assert [places[key].edge for key in "abxc"] == [Edge.ROOT, Edge.INFERRED, Edge.INFERRED, Edge.INFERRED]
 
 
-def test_equal_sets_of_events_are_no_ones_parent() -> None:
-    places = places_of(node("a", events="12"), node("b", events="12"), node("c", events="123"))
+def test_checkpoints_with_equal_events_are_not_parents_of_each_other() -> None:
+    places = nodes_of(node("a", events="12"), node("b", events="12"), node("c", events="123"))
     assert (places["a"].edge, places["b"].edge) == (Edge.ROOT, Edge.ROOT)
     assert places["c"].parent == "a"
 
 
 def test_nothing_is_inferred_across_runs() -> None:
-    places = places_of(node("a", events="1", run="one"), node("b", events="12", run="two"))
+    places = nodes_of(node("a", events="1", run="one"), node("b", events="12", run="two"))
     assert places["b"].edge == Edge.ROOT
 
 
-def test_what_was_recorded_wins_over_what_the_events_tell() -> None:
-    places = places_of(node("a", events="1"), node("b", "a", events="12"), node("c", "a", events="123"))
+def test_a_recorded_parent_takes_precedence_over_events() -> None:
+    places = nodes_of(node("a", events="1"), node("b", "a", events="12"), node("c", "a", events="123"))
     assert (places["c"].parent, places["c"].edge) == ("a", Edge.RECORDED)
 
 
-def test_a_fork_with_a_run_key_of_its_own_is_part_of_the_run_it_left() -> None:
+def test_a_fork_with_another_run_key_belongs_to_the_run_of_its_parent() -> None:
     forest = build_forest([node("a", run="one"), node("b", "a", run="two"), node("c", "gone", run="two")])
     assert [lineage.run_key for lineage in forest.lineages] == ["one"]
     assert len(forest.lineages[0].nodes) == 3
 
 
-def test_runs_are_separate_and_the_one_that_began_first_comes_first() -> None:
+def test_runs_are_separate_and_ordered_by_their_start() -> None:
     forest = build_forest([node("b", run="two", second=5), node("a", run="one"), node("c", run="", second=1)])
     assert [lineage.run_key for lineage in forest.lineages] == ["one", "", "two"]
 
 
-def test_parents_come_before_children_whatever_the_times_say() -> None:
-    places = list(places_of(node("b", "a", second=0), node("a", second=9), node("c", second=5)))
+def test_parents_precede_children_regardless_of_times() -> None:
+    places = list(nodes_of(node("b", "a", second=0), node("a", second=9), node("c", second=5)))
     assert places == ["c", "a", "b"]
 
 
-def test_a_head_is_what_nothing_continues_on_its_branch() -> None:
-    places = places_of(node("a"), node("b", "a"), node("c", "a", branch="fork"), node("d", "b"))
+def test_a_head_has_no_children_on_its_branch() -> None:
+    places = nodes_of(node("a"), node("b", "a"), node("c", "a", branch="fork"), node("d", "b"))
     assert {key for key, place in places.items() if place.is_branch_head} == {"c", "d"}
 
 
-def test_a_node_that_names_itself_is_told_and_left_with_a_gap() -> None:
+def test_a_node_that_is_its_own_parent_is_reported_and_left_with_a_gap() -> None:
     forest = build_forest([node("a", "a")])
     place, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
     assert (place.parent, place.edge, place.missing_id) == (None, Edge.MISSING, "a")
     assert (fault.code, fault.checkpoint_ids) == (FaultCode.SELF_PARENT, ("a",))
 
 
-def test_a_circle_is_told_cut_at_its_earliest_node_and_drawn_whole() -> None:
+def test_a_cycle_is_reported_and_cut_at_its_earliest_node() -> None:
     nodes = [
         node("a", "c", second=1),
         node("b", "a", second=2),
@@ -97,7 +97,7 @@ def test_a_circle_is_told_cut_at_its_earliest_node_and_drawn_whole() -> None:
     assert lineage.nodes[0].edge == Edge.MISSING
 
 
-def test_of_two_nodes_with_one_id_the_one_on_the_own_branch_is_the_parent() -> None:
+def test_of_two_nodes_with_one_id_the_parent_is_on_the_same_branch() -> None:
     nodes = [
         node("a", key="main/a"),
         node("a", key="fork/a", branch="fork"),
@@ -115,12 +115,12 @@ def test_two_nodes_with_one_key_are_refused() -> None:
         build_forest([node("a", key="same"), node("b", key="same")])
 
 
-def test_no_nodes_are_no_forest() -> None:
+def test_no_nodes_make_an_empty_forest() -> None:
     assert build_forest([]).lineages == ()
 
 
 @pytest.mark.parametrize("seeds", [range(start, start + 250) for start in range(0, 2000, 250)])
-def test_random_forests_hold_each_node_once_in_one_order_with_parents_first(seeds: range) -> None:
+def test_random_forests_have_each_node_once_with_parents_first(seeds: range) -> None:
     for seed in seeds:
         nodes = random_nodes(seed)
         forest = build_forest(nodes)
@@ -135,12 +135,12 @@ def test_random_forests_hold_each_node_once_in_one_order_with_parents_first(seed
         assert build_forest(nodes) == forest, seed
 
 
-def test_a_chain_of_50_000_ends() -> None:
+def test_a_chain_of_50_000_nodes_is_built() -> None:
     (lineage,) = build_forest(chain(50_000)[::-1]).lineages
     assert [lineage.nodes[0].key, lineage.nodes[-1].key] == ["c0", "c49999"]
 
 
-def test_ten_times_the_nodes_take_about_ten_times_the_steps() -> None:
+def test_the_number_of_steps_is_linear() -> None:
     def steps(length: int) -> int:
         nodes, calls = chain(length), Counter[str]()
         sys.setprofile(lambda frame, event, argument: calls.update([event]))
@@ -156,5 +156,5 @@ def test_inference_reads_each_event_about_once() -> None:
         replace(n, parent_id=None, event_ids=tuple(f"e{e}" for e in range(3 * i + 3)))
         for i, n in enumerate(chain(300))
     ]
-    places = places_of(*nodes)
+    places = nodes_of(*nodes)
     assert all(places[f"c{i}"].parent == f"c{i - 1}" for i in range(1, 300))

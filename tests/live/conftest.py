@@ -1,4 +1,4 @@
-"""Sockets as a browser opens them, through the whole of the server."""
+"""Sockets as a browser opens them, through the whole server."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ def location(transactional_db: None, tmp_path: Path) -> Location:
 
 @pytest.fixture
 def job(location: Location) -> Job:
-    """One that is running; no process stands behind it."""
+    """Create a running job without a process."""
     plan = [{"unit": "a", "title": "Research"}, {"unit": "b", "title": "Write"}]
     return Job.objects.create(
         kind=Job.Kind.FORK,
@@ -63,7 +63,7 @@ def job(location: Location) -> Job:
 
 @pytest.fixture
 def cookie(transactional_db: None) -> str:
-    """The session of somebody who is logged in."""
+    """Return the session cookie of a logged-in user."""
     client = Client()
     client.force_login(teammate("runner", "run"))
     return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
@@ -110,7 +110,7 @@ def server(transactional_db: None) -> Iterator[Server]:
 
 @pytest.fixture
 def page(server: Server, browser: Browser) -> Iterator[Page]:
-    """A page of somebody who is logged in, that must not have any error in its console."""
+    """Return the page of a logged-in user. Fails on errors in its console."""
     client = Client()
     client.force_login(teammate("runner", "run"))
     context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")

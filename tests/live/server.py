@@ -1,4 +1,4 @@
-"""The web server alone, for tests in a browser."""
+"""The web server as a program, for tests in a browser."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from tests.jobs.conftest import ROOT
 
 
 class Server:
-    """The web server alone, on a port of its own; it can be ended and started again."""
+    """A web server on its own port that can be stopped and started again."""
 
     def __init__(self) -> None:
         self.port = free_port()

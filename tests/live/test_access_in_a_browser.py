@@ -11,7 +11,7 @@ from viewer.models import Job
 pytestmark = pytest.mark.browser
 
 
-def test_a_page_whose_reader_was_logged_out_says_so_and_asks_no_more(page: Page, job: Job) -> None:
+def test_an_open_page_shows_a_logout_and_stops_polling(page: Page, job: Job) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda opened: asked.append(opened.url))
@@ -34,7 +34,7 @@ def test_a_page_whose_reader_was_logged_out_says_so_and_asks_no_more(page: Page,
     expect(page.locator(".job-bar")).to_be_visible()
 
 
-def test_who_was_logged_out_while_the_server_was_away_is_told(page: Page, job: Job, server: Server) -> None:
+def test_a_logout_while_the_server_was_down_is_shown(page: Page, job: Job, server: Server) -> None:
     page.goto(job.get_absolute_url())
     page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
     server.end()
@@ -45,7 +45,7 @@ def test_who_was_logged_out_while_the_server_was_away_is_told(page: Page, job: J
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
 
 
-def test_buttons_go_with_the_right_and_come_with_it(page: Page, job: Job) -> None:
+def test_buttons_appear_and_disappear_with_the_right(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     cancel = page.get_by_role("button", name="Cancel")
     expect(cancel).to_be_visible()
@@ -56,7 +56,7 @@ def test_buttons_go_with_the_right_and_come_with_it(page: Page, job: Job) -> Non
     expect(cancel).to_be_visible()
 
 
-def test_a_page_of_what_was_removed_says_so(page: Page, job: Job) -> None:
+def test_the_page_of_a_removed_job_says_so(page: Page, job: Job) -> None:
     other = page.context.new_page()
     other.goto(job.get_absolute_url())
     page.goto(job.location.get_absolute_url())

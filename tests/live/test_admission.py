@@ -1,4 +1,4 @@
-"""Open sockets close when their session, their user or the right behind them is gone."""
+"""Open sockets close when their session, their user or the right expires or is revoked."""
 
 import os
 import subprocess
@@ -68,16 +68,16 @@ def expire_session() -> None:
     Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
 
 
-def let_look() -> None:
+def revoke_right() -> None:
     teammate("runner", "view")
 
 
-def let_look_elsewhere() -> None:
+def revoke_right_elsewhere() -> None:
     elsewhere("login_link", "runner", "--may", "view")
 
 
 def elsewhere(*command: str) -> None:
-    """Run a command of manage.py in a process of its own, on this test's database."""
+    """Run a command of manage.py in another process, on this test's database."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     subprocess.run(
         [sys.executable, "manage.py", *command],
@@ -97,13 +97,13 @@ ENDS: dict[Callable[[], None], int] = {
     log_in_as_another: LOGGED_OUT,
     deactivate_elsewhere: LOGGED_OUT,
     expire_session: LOGGED_OUT,
-    let_look: RIGHT_CHANGED,
-    let_look_elsewhere: RIGHT_CHANGED,
+    revoke_right: RIGHT_CHANGED,
+    revoke_right_elsewhere: RIGHT_CHANGED,
 }
 
 
 async def opened(connect: Connect, job: Job) -> list[WebsocketCommunicator]:
-    """A socket of each kind, and what it is sent at first taken in."""
+    """Open a socket of each kind and receive its first messages."""
     paths = [f"/ws/jobs/{job.pk}/", f"/ws/jobs/{job.pk}/?show=page", f"/ws/locations/{job.location.uid}/"]
     sockets = [connect(path) for path in paths]
     for socket in sockets:
@@ -113,7 +113,7 @@ async def opened(connect: Connect, job: Job) -> list[WebsocketCommunicator]:
 
 
 async def close_of(socket: WebsocketCommunicator) -> int:
-    """The code that the socket is closed with, whatever it was sent before."""
+    """Return the code that the socket is closed with, after any messages."""
     while (output := await socket.receive_output(timeout=30))["type"] == "websocket.send":
         pass
     return int(output["code"])
@@ -134,7 +134,7 @@ async def test_every_socket_closes_within_a_second(
     assert all([await socket.receive_nothing(timeout=0.2) for socket in sockets])
 
 
-async def test_a_session_that_expires_by_itself_closes_its_sockets(connect: Connect, job: Job) -> None:
+async def test_an_expired_session_closes_its_sockets(connect: Connect, job: Job) -> None:
     await Session.objects.aupdate(expire_date=timezone.now() + timedelta(seconds=2))
     sockets = await opened(connect, job)
     began = time.monotonic()
@@ -142,7 +142,7 @@ async def test_a_session_that_expires_by_itself_closes_its_sockets(connect: Conn
     assert time.monotonic() - began < 2 + SECONDS
 
 
-async def test_a_right_that_comes_from_a_group_goes_with_it(connect: Connect, job: Job) -> None:
+async def test_revoking_the_right_of_a_group_closes_sockets(connect: Connect, job: Job) -> None:
     def move_right_into_group() -> None:
         group = Group.objects.create(name="runners")
         group.permissions.add(Permission.objects.get(codename="can_run"))
@@ -156,7 +156,7 @@ async def test_a_right_that_comes_from_a_group_goes_with_it(connect: Connect, jo
     assert [await close_of(socket) for socket in sockets] == [RIGHT_CHANGED] * 3
 
 
-async def test_a_long_replay_ends_with_the_session(connect: Connect, job: Job) -> None:
+async def test_a_long_replay_stops_when_the_session_ends(connect: Connect, job: Job) -> None:
     from viewer.models import JobEvent
 
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 20_001)])
@@ -171,7 +171,7 @@ async def test_a_long_replay_ends_with_the_session(connect: Connect, job: Job) -
     assert not any('data-seq="20000"' in text for text in sent)
 
 
-async def test_other_commits_close_nothing(connect: Connect, job: Job) -> None:
+async def test_other_commits_close_no_socket(connect: Connect, job: Job) -> None:
     sockets = await opened(connect, job)
     await sync_to_async(teammate, thread_sensitive=False)("bob", "run")
     await event(job, 1).asave()
@@ -180,7 +180,7 @@ async def test_other_commits_close_nothing(connect: Connect, job: Job) -> None:
     assert all([await socket.receive_nothing(timeout=0.6) for socket in sockets])
 
 
-async def test_a_page_made_with_another_right_is_told_at_once(connect: Connect, job: Job) -> None:
+async def test_a_page_rendered_with_another_right_is_notified_immediately(connect: Connect, job: Job) -> None:
     for shown, code in (("view", RIGHT_CHANGED), ("run", None), ("", None)):
         socket = connect(f"/ws/jobs/{job.pk}/?may={shown}")
         await socket.connect()
@@ -190,9 +190,7 @@ async def test_a_page_made_with_another_right_is_told_at_once(connect: Connect, 
             assert "job-actions" in await socket.receive_from(timeout=30)
 
 
-async def test_a_hundred_sockets_cost_a_few_queries_and_leave_nothing_behind(
-    connect: Connect, job: Job
-) -> None:
+async def test_a_hundred_sockets_need_few_queries_and_are_all_released(connect: Connect, job: Job) -> None:
     sockets = [connect(f"/ws/jobs/{job.pk}/") for _ in range(100)]
     for socket in sockets:
         await socket.connect()

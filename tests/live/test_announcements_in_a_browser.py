@@ -25,7 +25,7 @@ def asks(job: Job, seq: int = 1) -> Question:
     return question
 
 
-def test_status_plan_clock_and_title_wait_while_an_answer_is_awaited(page: Page, job: Job) -> None:
+def test_status_plan_clock_and_title_show_a_pending_question(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     expect(page).to_have_title(re.compile("^running: "))
     question = asks(job)
@@ -44,7 +44,7 @@ def test_status_plan_clock_and_title_wait_while_an_answer_is_awaited(page: Page,
     expect(page).to_have_title(re.compile("^failed: "))
 
 
-def test_another_pages_title_says_what_waits_and_how_it_ended(page: Page, job: Job) -> None:
+def test_the_title_of_another_page_shows_questions_and_outcomes(page: Page, job: Job) -> None:
     page.goto(job.location.get_absolute_url())
     plain = page.evaluate("document.body.dataset.title")
     expect(page).to_have_title(f"running: {plain}")
@@ -72,7 +72,7 @@ def happen(job: Job, seq: int, kind: str, **data: object) -> None:
     JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
 
 
-def test_a_question_and_a_failure_are_announced_at_once_and_once(
+def test_a_question_and_a_failure_are_announced_immediately_and_once(
     page: Page, job: Job, server: Server
 ) -> None:
     page.goto(job.get_absolute_url())
@@ -115,13 +115,13 @@ def test_progress_is_announced_in_turn_and_the_start_and_end_politely(page: Page
     assert "Forked to late" in said(page)[2]
 
 
-def test_the_page_that_a_start_leads_to_says_so_and_has_the_keyboard_there(page: Page, job: Job) -> None:
+def test_the_page_after_a_start_announces_it_and_has_focus(page: Page, job: Job) -> None:
     page.goto(f"{job.location.get_absolute_url()}?job={job.pk}")
     expect(page.locator("#announcements")).to_contain_text("what-if")
     expect(page.locator(f"#job-{job.pk} .job-sentence a")).to_be_focused()
 
 
-def test_the_keyboard_stays_at_a_question_that_was_answered(page: Page, job: Job) -> None:
+def test_focus_stays_at_an_answered_question(page: Page, job: Job) -> None:
     for number in (1, 2):
         job.questions.create(number=number, kind="flow_input", prompt=f"Question {number}?")
     page.goto(job.get_absolute_url())
@@ -133,7 +133,7 @@ def test_the_keyboard_stays_at_a_question_that_was_answered(page: Page, job: Job
     expect(form).to_be_focused()
 
 
-def test_the_keyboard_stays_at_a_job_that_is_cancelled(page: Page, job: Job) -> None:
+def test_focus_stays_at_a_cancelled_job(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     page.get_by_role("button", name="Cancel").press("Enter")
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()

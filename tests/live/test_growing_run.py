@@ -1,4 +1,4 @@
-"""A run's page in a real browser while the run grows: what is read stays, and what is new is announced."""
+"""The page of a growing run in a real browser: visible rows stay in place, new rows are announced."""
 
 import pytest
 from django.db.models import F
@@ -44,7 +44,7 @@ def top_of(page: Page, checkpoint: Checkpoint) -> float:
     return float(top)
 
 
-def test_new_rows_above_what_is_read_are_announced_and_jumped_to(page: Page, run: Run) -> None:
+def test_new_rows_above_the_visible_ones_are_announced_with_a_link(page: Page, run: Run) -> None:
     page.goto(run.get_absolute_url())
     page.locator("#lineage").evaluate("list => list.scrollTop = 300")
     read = run.checkpoints.get(row=40)
@@ -71,7 +71,7 @@ def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:
     assert top_of(page, parent) == before
 
 
-def test_at_the_top_new_rows_just_come(page: Page, run: Run) -> None:
+def test_new_rows_appear_at_the_top(page: Page, run: Run) -> None:
     page.goto(run.get_absolute_url())
     (new,) = grow(run)
     expect(page.locator(f"#c{new.pk}")).to_be_in_viewport()
@@ -85,7 +85,7 @@ def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> Non
     expect(page.locator("#children")).to_contain_text(new.checkpoint_id)
 
 
-def test_a_run_that_ended_while_the_server_was_away_is_not_live(
+def test_a_run_that_ended_while_the_server_was_down_is_not_live(
     page: Page,
     run: Run,
     server: Server,
@@ -112,7 +112,7 @@ def test_a_job_that_has_not_begun_is_not_live(page: Page, run: Run) -> None:
     expect(page.locator(".row-tokens", has_text="live")).to_have_count(0)
 
 
-def test_a_line_of_failed_attempts_is_not_marked_as_selected(page: Page, run: Run) -> None:
+def test_a_row_of_failed_attempts_is_not_marked_as_selected(page: Page, run: Run) -> None:
     start = run.checkpoints.get(row=55)
     for branch in ("one", "two"):
         Job.objects.create(

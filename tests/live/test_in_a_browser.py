@@ -1,4 +1,4 @@
-"""A job's page in a real browser: live, through a reload and through a server that goes away."""
+"""The page of a job in a real browser: live updates, reloads and restarts of the server."""
 
 import re
 
@@ -33,7 +33,7 @@ def words(last: int) -> list[str]:
     return [f"word{seq}" for seq in range(1, last + 1)]
 
 
-def test_what_happens_appears_without_a_reload_and_a_reload_changes_nothing(page: Page, job: Job) -> None:
+def test_events_appear_without_a_reload_and_a_reload_changes_nothing(page: Page, job: Job) -> None:
     speak(job, 1, 3)
     page.goto(job.get_absolute_url())
     page.wait_for_selector('[data-seq="3"]', state="attached")
@@ -45,7 +45,7 @@ def test_what_happens_appears_without_a_reload_and_a_reload_changes_nothing(page
     assert shown_words(page) == words(7)
 
 
-def test_a_server_that_goes_away_loses_and_repeats_nothing(page: Page, job: Job, server: Server) -> None:
+def test_a_restart_of_the_server_loses_and_repeats_no_event(page: Page, job: Job, server: Server) -> None:
     page.goto(job.get_absolute_url())
     speak(job, 1, 5)
     page.wait_for_selector('[data-seq="5"]', state="attached")
@@ -59,7 +59,7 @@ def test_a_server_that_goes_away_loses_and_repeats_nothing(page: Page, job: Job,
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
 
 
-def test_the_end_is_shown_as_it_comes_and_cancel_goes(page: Page, job: Job) -> None:
+def test_the_end_is_shown_and_the_cancel_button_disappears(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     job.end(Job.Status.FAILED, error=plain_text("the tool broke"), log_end="its last line")
@@ -68,7 +68,7 @@ def test_the_end_is_shown_as_it_comes_and_cancel_goes(page: Page, job: Job) -> N
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
-def test_cancel_asks_and_says_so(page: Page, job: Job) -> None:
+def test_cancelling_asks_for_confirmation(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
@@ -76,7 +76,7 @@ def test_cancel_asks_and_says_so(page: Page, job: Job) -> None:
     assert job.is_being_cancelled
 
 
-def test_a_run_that_begins_shows_its_bar_on_an_open_page_until_it_is_closed(page: Page, job: Job) -> None:
+def test_a_new_run_shows_its_bar_on_an_open_page_until_it_is_closed(page: Page, job: Job) -> None:
     page.goto(job.location.get_absolute_url())
     bars = page.locator(".job-bar")
     expect(bars).to_have_count(1)
@@ -97,7 +97,7 @@ def test_a_run_that_begins_shows_its_bar_on_an_open_page_until_it_is_closed(page
     expect(bars).to_have_count(1)
 
 
-def test_a_checkpoint_that_is_written_changes_an_open_page(page: Page, job: Job) -> None:
+def test_a_new_checkpoint_appears_on_an_open_page(page: Page, job: Job) -> None:
     page.goto(job.location.get_absolute_url())
     page.wait_for_selector("#location-revision", state="attached")
     page.evaluate(
@@ -110,7 +110,7 @@ def test_a_checkpoint_that_is_written_changes_an_open_page(page: Page, job: Job)
     page.wait_for_function("() => window.changes === 2")
 
 
-def test_what_changes_while_a_part_is_fetched_is_fetched_then(page: Page, job: Job) -> None:
+def test_a_change_during_a_request_is_fetched_afterwards(page: Page, job: Job) -> None:
     page.goto(job.location.get_absolute_url())
     page.wait_for_selector("#location-contents")
     held: list[tuple[Route, APIResponse]] = []

@@ -1,4 +1,4 @@
-"""A job's socket: each event once and in order, whatever happens to the connection."""
+"""The socket of a job sends each event once and in order, also after reconnecting."""
 
 import re
 import uuid
@@ -25,7 +25,7 @@ def address(job: Job, after: int = 0) -> str:
 
 
 async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
-    """The events that the socket sends, until it has told of the last one."""
+    """Return the events that the socket sends until it reports the last one."""
     seqs: list[int] = []
     while True:
         message = await socket.receive_from(timeout=30)
@@ -35,7 +35,7 @@ async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
 
 
 @pytest.mark.parametrize("path", ["/ws/jobs/{job}/", "/ws/locations/{location}/"])
-async def test_who_is_not_logged_in_is_sent_nothing_but_that(connect: Connect, job: Job, path: str) -> None:
+async def test_visitors_receive_only_the_logged_out_message(connect: Connect, job: Job, path: str) -> None:
     path = path.format(job=job.pk, location=job.location.uid)
     socket = connect(path, as_cookie="")
     assert (await socket.connect())[0] is True
@@ -53,9 +53,7 @@ async def test_who_is_not_logged_in_is_sent_nothing_but_that(connect: Connect, j
         "null",
     ],
 )
-async def test_another_origin_is_refused_be_it_only_another_port(
-    connect: Connect, job: Job, origin: str
-) -> None:
+async def test_another_origin_or_port_is_refused(connect: Connect, job: Job, origin: str) -> None:
     assert (await connect(address(job), origin=origin).connect())[0] is False
 
 
@@ -67,18 +65,18 @@ async def test_a_socket_for_another_host_is_refused(connect: Connect, job: Job) 
 
 
 @pytest.mark.parametrize("kind", ["jobs", "locations"])
-async def test_what_is_not_there_is_refused(connect: Connect, kind: str) -> None:
+async def test_a_socket_of_an_unknown_job_is_refused(connect: Connect, kind: str) -> None:
     socket = connect(f"/ws/{kind}/{uuid.uuid4()}/")
     await socket.connect()
     assert await socket.receive_output() == {"type": "websocket.close", "code": NOT_THERE}
 
 
 @pytest.mark.parametrize("path", ["/", "/ws/", "/ws/jobs/1/", "/ws/jobs/../jobs/", "/jobs/"])
-async def test_an_address_that_is_no_sockets_is_refused(connect: Connect, path: str) -> None:
+async def test_an_unknown_socket_address_is_refused(connect: Connect, path: str) -> None:
     assert (await connect(path).connect())[0] is False
 
 
-async def test_what_happened_is_replayed_and_what_happens_follows(connect: Connect, job: Job) -> None:
+async def test_earlier_events_are_replayed_and_new_ones_follow(connect: Connect, job: Job) -> None:
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 6)])
     socket = connect(address(job))
     await socket.connect()
@@ -89,7 +87,7 @@ async def test_what_happened_is_replayed_and_what_happens_follows(connect: Conne
     assert await told(socket, last=9) == [7, 8, 9]
 
 
-async def test_a_dropped_socket_goes_on_where_it_stood(connect: Connect, job: Job) -> None:
+async def test_a_reconnected_socket_continues_after_the_last_event(connect: Connect, job: Job) -> None:
     first = connect(address(job))
     await first.connect()
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 51)])
@@ -102,7 +100,7 @@ async def test_a_dropped_socket_goes_on_where_it_stood(connect: Connect, job: Jo
     assert seen == list(range(1, 102))
 
 
-async def test_a_slow_reader_loses_nothing(connect: Connect, job: Job) -> None:
+async def test_a_slow_reader_receives_every_event(connect: Connect, job: Job) -> None:
     socket = connect(address(job))
     await socket.connect()
     for first in range(1, 1501, 5):
@@ -110,7 +108,7 @@ async def test_a_slow_reader_loses_nothing(connect: Connect, job: Job) -> None:
     assert await told(socket, last=1500) == list(range(1, 1501))
 
 
-async def test_two_readers_are_both_told(connect: Connect, job: Job) -> None:
+async def test_two_readers_receive_every_event(connect: Connect, job: Job) -> None:
     sockets = [connect(address(job)), connect(address(job, after=2))]
     for socket in sockets:
         await socket.connect()
@@ -119,7 +117,7 @@ async def test_two_readers_are_both_told(connect: Connect, job: Job) -> None:
     assert await told(sockets[1], last=4) == [3, 4]
 
 
-async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Connect, job: Job) -> None:
+async def test_the_end_is_sent_last_and_closes_the_socket(connect: Connect, job: Job) -> None:
     socket = connect(address(job))
     await socket.connect()
     await socket.receive_from()
@@ -136,7 +134,7 @@ async def test_the_end_is_told_last_and_closes_the_socket_for_good(connect: Conn
     assert sum("is-failed" in message and "job-outcome" in message for message in messages) == 1
 
 
-async def test_streamed_text_goes_on_in_its_row(connect: Connect, job: Job) -> None:
+async def test_streamed_text_is_appended_to_its_row(connect: Connect, job: Job) -> None:
     await event(job, 1, "text", text="The claim", agent="Checker").asave()
     socket = connect(address(job, after=1))
     await socket.connect()
@@ -149,7 +147,7 @@ async def test_streamed_text_goes_on_in_its_row(connect: Connect, job: Job) -> N
     assert SEQ.findall(await socket.receive_from(timeout=30)) == ["3"]
 
 
-async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> None:
+async def test_the_bar_receives_no_event_rows(connect: Connect, job: Job) -> None:
     socket = connect(f"/ws/jobs/{job.pk}/")
     await socket.connect()
     await socket.receive_from()
@@ -160,7 +158,7 @@ async def test_the_bar_is_sent_no_rows_of_events(connect: Connect, job: Job) -> 
     assert "pinned" in NOT_RUN
 
 
-async def test_nonsense_behind_after_is_taken_for_the_beginning(connect: Connect, job: Job) -> None:
+async def test_an_invalid_after_parameter_replays_from_the_start(connect: Connect, job: Job) -> None:
     await event(job, 1).asave()
     for after in ("x", "-1", "9" * 30, "%00"):
         socket = connect(f"/ws/jobs/{job.pk}/?show=page&after={after}")
@@ -168,7 +166,7 @@ async def test_nonsense_behind_after_is_taken_for_the_beginning(connect: Connect
         assert await told(socket, last=1) == [1]
 
 
-async def test_what_is_sent_is_in_the_language_of_its_reader(
+async def test_messages_are_in_the_language_of_their_reader(
     connect: Connect, job: Job, tmp_path: Path, settings: Settings
 ) -> None:
     text = "The project's folder cannot be opened: %(error)s"

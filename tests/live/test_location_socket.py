@@ -1,4 +1,4 @@
-"""A location's socket: that it has changed, that a run has begun, and that someone looks at it."""
+"""The socket of a location reports changes and new runs, and the location is watched while it is open."""
 
 import asyncio
 import json
@@ -24,12 +24,12 @@ REVISION = re.compile(r'data-revision="(\d+)"')
 
 
 @pytest.fixture(autouse=True)
-def rare_looks(settings: Settings) -> None:
-    """Nobody looks at the files, but for the first time and where a test wants it."""
+def rare_polls(settings: Settings) -> None:
+    """Poll files rarely, so that only the test triggers an import."""
     settings.LOCATION_POLL_MILLISECONDS = 60_000
 
 
-async def test_the_present_revision_is_told_then_each_that_is_new(
+async def test_the_current_revision_is_sent_first_and_each_new_one_follows(
     connect: Connect, location: Location
 ) -> None:
     socket = connect(f"/ws/locations/{location.uid}/")
@@ -40,7 +40,7 @@ async def test_the_present_revision_is_told_then_each_that_is_new(
         assert REVISION.findall(await socket.receive_from(timeout=30)) == [str(revision)]
 
 
-async def test_a_run_that_begins_brings_its_bar_once(connect: Connect, location: Location) -> None:
+async def test_the_bar_of_a_new_run_is_sent_once(connect: Connect, location: Location) -> None:
     shown = await Job.objects.acreate(kind="fork", location=location, branch="shown")
     socket = connect(f"/ws/locations/{location.uid}/?shown={shown.pk}")
     await socket.connect()
@@ -53,7 +53,7 @@ async def test_a_run_that_begins_brings_its_bar_once(connect: Connect, location:
     assert "job-bar" not in await socket.receive_from(timeout=30)
 
 
-async def test_another_locations_changes_are_not_told(
+async def test_changes_of_other_locations_are_not_sent(
     connect: Connect, location: Location, tmp_path: Path
 ) -> None:
     other = await Location.objects.acreate(path=str(tmp_path / "other"), store_kind="json")
@@ -64,7 +64,9 @@ async def test_another_locations_changes_are_not_told(
     assert await socket.receive_nothing(timeout=0.3)
 
 
-async def test_when_the_last_page_closes_nobody_looks_any_more(connect: Connect, location: Location) -> None:
+async def test_the_location_is_not_polled_after_its_last_page_closes(
+    connect: Connect, location: Location
+) -> None:
     sockets = [connect(f"/ws/locations/{location.uid}/") for _ in range(2)]
     for socket in sockets:
         await socket.connect()
@@ -79,7 +81,7 @@ async def test_when_the_last_page_closes_nobody_looks_any_more(connect: Connect,
     assert loop not in all_watches
 
 
-async def test_an_open_page_is_told_of_a_new_checkpoint(
+async def test_an_open_page_is_notified_of_a_new_checkpoint(
     connect: Connect, location: Location, settings: Settings
 ) -> None:
     # So that it shows within two seconds, which is measured and not tested.

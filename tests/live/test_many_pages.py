@@ -1,4 +1,4 @@
-"""Many pages of one job: what all of them are told is made once, and each is told all of it."""
+"""Many pages of one job: each message is rendered once and sent to all of them."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def pages(job: Job, count: int) -> list[JobFeed]:
-    """Feeds of pages that have been told all there is."""
+    """Return feeds that have sent all messages so far."""
     feeds = [JobFeed(job.pk, after=0, whole=True) for _ in range(count)]
     for feed in feeds:
         while next_message(feed) is not None:
@@ -24,7 +24,7 @@ def pages(job: Job, count: int) -> list[JobFeed]:
     return feeds
 
 
-def test_pages_that_know_the_same_are_told_the_same_and_it_is_made_once(
+def test_a_message_for_equal_pages_is_rendered_once(
     job: Job, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     first, *others = pages(job, 4)
@@ -36,7 +36,7 @@ def test_pages_that_know_the_same_are_told_the_same_and_it_is_made_once(
     assert [next_message(feed) for feed in (first, *others)] == [None] * 4
 
 
-def test_a_page_that_knows_less_catches_up_with_what_was_made_for_another(job: Job) -> None:
+def test_a_page_that_is_behind_catches_up_with_rendered_messages(job: Job) -> None:
     ahead, behind = pages(job, 2)
     made = []
     for seq in (1, 2, 3):
@@ -51,14 +51,14 @@ def test_a_page_that_knows_less_catches_up_with_what_was_made_for_another(job: J
     assert next_message(behind) is None
 
 
-def test_a_jobs_own_page_and_the_bar_of_another_are_not_told_the_same(job: Job) -> None:
+def test_the_page_of_a_job_and_its_bar_receive_different_messages(job: Job) -> None:
     whole, bar = JobFeed(job.pk, after=0, whole=True), JobFeed(job.pk, after=0)
     JobEvent.objects.bulk_create([event(job, 1)])
     assert SEQ.findall(next_message(whole) or "") == ["1"]
     assert SEQ.findall(next_message(bar) or "") == []
 
 
-def test_what_changes_and_changes_back_is_told_each_time(job: Job) -> None:
+def test_a_change_and_its_reversal_are_both_sent(job: Job) -> None:
     moments = [timezone.now() + timedelta(hours=hours) for hours in (1, 2)]
     feeds = pages(job, 2)
     told = []

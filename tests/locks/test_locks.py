@@ -53,7 +53,7 @@ def test_a_killed_process_releases_its_lock(folder: Path) -> None:
             assert is_held
 
 
-def test_several_share_a_lock_and_keep_others_out(folder: Path) -> None:
+def test_a_shared_lock_excludes_exclusive_holders(folder: Path) -> None:
     lock = lock_named("one")
     with held_elsewhere(folder / "one.lock", shared=True), lock.held(shared=True) as is_shared:
         assert is_shared and lock.is_held(shared=True)
@@ -68,7 +68,7 @@ def test_a_name_with_a_folder(folder: Path) -> None:
     assert (folder / "imports").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_last_note_stays() -> None:
+def test_the_last_note_is_kept_in_the_lock() -> None:
     lock = lock_named("one")
     assert lock.note() == ""
     with lock.held(note="12"):

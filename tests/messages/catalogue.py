@@ -12,7 +12,7 @@ def write_catalogue(folder: Path, language: str, texts: Mapping[str, str]) -> Pa
     """Write ``texts`` as this language's below ``folder``, which is one of LOCALE_PATHS then."""
     path = folder / language / "LC_MESSAGES" / "django.mo"
     path.parent.mkdir(parents=True)
-    # The format asks for the originals in order.
+    # The format requires the originals in order.
     pairs = sorted((key.encode(), value.encode()) for key, value in {"": HEADER, **texts}.items())
     tables = [28, 28 + ENTRY.size * len(pairs)]
     at = 28 + 2 * ENTRY.size * len(pairs)

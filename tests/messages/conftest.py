@@ -1,4 +1,4 @@
-"""Somebody who is logged in."""
+"""A logged-in client."""
 
 import pytest
 from django.test import Client

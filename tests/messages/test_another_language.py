@@ -1,4 +1,4 @@
-"""What cannot be read is told in the language of whoever asks."""
+"""Errors of locations and files are shown in the reader's language."""
 
 import json
 import shutil
@@ -48,14 +48,14 @@ def shown(reader: Client, location: Location, language: str) -> str:
     return reader.get(location.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
 
 
-def test_a_problem_is_told_with_its_values(reader: Client, location: Location) -> None:
+def test_a_problem_is_translated_with_its_values(reader: Client, location: Location) -> None:
     page = shown(reader, location, "de")
     assert "Mit 1,101 Bytes ist sie größer als 1,000." in page
     assert "Sie wird noch geschrieben. Sie bricht ab." in page
     assert "The limit is 1,000." in shown(reader, location, "en")
 
 
-def test_a_location_that_is_gone_is_told(reader: Client, location: Location) -> None:
+def test_the_error_of_a_missing_location_is_translated(reader: Client, location: Location) -> None:
     shutil.rmtree(location.path)
     address = reverse("location-refresh", args=[location.uid])
     answer = reader.post(address, headers={"Accept-Language": "de"}, follow=True)
@@ -63,7 +63,9 @@ def test_a_location_that_is_gone_is_told(reader: Client, location: Location) -> 
     assert "There is nothing at this path." in shown(reader, location, "en")
 
 
-def test_a_terminal_is_told_the_same(location: Location, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_prints_translated_errors(
+    location: Location, capsys: pytest.CaptureFixture[str]
+) -> None:
     with override("de"):
         call_command("checkpoints", "list", location.path, "--json")
         problems = json.loads(capsys.readouterr().out)["problems"]
@@ -72,7 +74,7 @@ def test_a_terminal_is_told_the_same(location: Location, capsys: pytest.CaptureF
     assert problems[1] == {"path": "large.json", "reason": "Mit 1,101 Bytes ist sie größer als 1,000."}
 
 
-def test_a_reason_from_before_is_shown_as_it_was_stored(reader: Client, location: Location) -> None:
+def test_a_reason_stored_as_text_is_shown_unchanged(reader: Client, location: Location) -> None:
     Problem.objects.create(
         location=location, source_key="old.json", reason=plain_text("It is 100% old."), kind="broken"
     )
@@ -81,7 +83,7 @@ def test_a_reason_from_before_is_shown_as_it_was_stored(reader: Client, location
     assert "It is 100% old." in page and "Gone by 50%." in page
 
 
-def test_what_is_told_in_another_language_is_no_news(location: Location) -> None:
+def test_another_language_is_not_reported_as_a_change(location: Location) -> None:
     with override("de"):
         assert import_location(location).is_news is False
     (Path(location.path) / "half.json").write_text('{"entities"]')

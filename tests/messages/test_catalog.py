@@ -18,7 +18,7 @@ FILES = [
     if "migrations" not in path.parts and "catalog" not in path.parts
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
-# No file's name, such as langgraph.json.
+# File names such as langgraph.json are not codes.
 CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!json$)[a-z_]{{3,}}")
 PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
@@ -67,7 +67,7 @@ def test_each_code_is_in_the_catalogue(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(VIEWER)))
-def test_a_text_is_given_the_values_that_it_names(path: Path) -> None:
+def test_each_text_receives_the_values_that_it_names(path: Path) -> None:
     for call, codes in calls_in(ast.parse(path.read_text())):
         given = values_of(call)
         for code in codes:
@@ -81,13 +81,13 @@ def test_each_text_of_the_catalogue_is_used() -> None:
 
 
 @pytest.mark.parametrize("code", CATALOG)
-def test_a_text_has_few_placeholders_and_no_other_signs(code: str) -> None:
+def test_texts_have_few_placeholders_and_no_other_format_characters(code: str) -> None:
     text = CATALOG[code]
     assert text.count("%") <= MAX_PLACEHOLDERS and "%" not in PLACEHOLDER.sub("", text)
     assert code != PLAIN_TEXT
 
 
-def test_each_subject_is_in_the_catalogue_and_no_code_is_in_two() -> None:
+def test_each_module_is_in_the_catalogue_and_each_code_in_one_module() -> None:
     subjects = [module for module in vars(catalog).values() if hasattr(module, "MESSAGES")]
     files = sorted(Path(catalog.__file__).parent.glob("*.py"))
     assert len(subjects) == len(files) - 1

@@ -1,4 +1,4 @@
-"""The words that forms, pages and the terminal share."""
+"""Labels that forms, pages and the terminal share."""
 
 import pytest
 from django.utils.translation import override
@@ -25,7 +25,7 @@ def test_a_message_is_shown_in_the_language_of_its_reader(monkeypatch: pytest.Mo
         assert translate(UserMessage("test.and")) == translate(UserFacingError("test.and")) == "und"
 
 
-def test_a_refusal_names_what_it_is_about_also_where_nobody_translates_it() -> None:
+def test_a_refusal_has_its_values_also_without_translation() -> None:
     refused = EditRefused("edit.hold_of_unfinished_task", position=2)
     text = "Task 2 has not finished, so it has no output to keep."
     assert translate(refused) == str(refused) == text
@@ -44,11 +44,11 @@ def test_stale_inputs_are_named_in_a_sentence(names: list[str], words: str) -> N
     assert stale_words(names) == words
 
 
-def test_every_action_and_reason_has_words() -> None:
+def test_every_action_and_reason_has_a_label() -> None:
     assert set(ACTIONS) == set(SIGNS) == set(Action)
     assert set(REASONS) == set(Reason)
 
 
-def test_a_newer_code_is_shown_as_it_is() -> None:
+def test_an_unknown_code_is_shown_unchanged() -> None:
     assert (action_word("delegated"), reason_words("delegated")) == ("delegated", "delegated")
     assert (action_word("kept"), action_sign("kept"), action_sign("delegated")) == ("kept", "✓", "·")

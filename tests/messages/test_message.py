@@ -39,7 +39,7 @@ def test_placeholders_in_a_value_are_only_its_text(texts: None) -> None:
 
 
 @pytest.mark.parametrize("text", ["100%", "50 %s", "%(size)", "%", "%(other)s", "%(size)999999999s"])
-def test_a_plain_text_is_shown_as_it_is(text: str) -> None:
+def test_a_plain_text_is_shown_unchanged(text: str) -> None:
     assert str(plain_text(text)) == text
     assert stored(plain_text(text)) == plain_text(text) == message_from(text)
 
@@ -55,7 +55,7 @@ def test_messages_can_be_values_and_are_translated_there() -> None:
     assert stored(message) == message
 
 
-def test_a_message_is_read_as_it_was_stored() -> None:
+def test_a_message_survives_storage() -> None:
     message = UserMessage("import.being_written", {"why": LARGE, "after": 2.5})
     assert stored(message) == message
 
@@ -96,11 +96,11 @@ def test_other_data_is_no_message(data: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"code": 1}, {"text": "x", "values": {}}])
-def test_a_value_that_is_none_is_left_out(value: object) -> None:
+def test_a_value_of_none_is_omitted(value: object) -> None:
     assert message_from({"code": "store.empty", "values": {"a": value}}) == UserMessage("store.empty")
 
 
-def test_messages_are_not_followed_into_any_depth() -> None:
+def test_messages_are_nested_to_a_limited_depth() -> None:
     deep: dict[str, object] = {"code": "import.being_written", "values": {}}
     for _level in range(500):
         deep = {"code": "import.being_written", "values": {"why": deep}}
@@ -110,7 +110,7 @@ def test_messages_are_not_followed_into_any_depth() -> None:
     assert depth < math.log2(500)
 
 
-def test_secrets_are_hidden_in_values_and_in_the_whole_text() -> None:
+def test_secrets_are_redacted_in_values_and_in_the_complete_text() -> None:
     def hide(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: hide(item) for name, item in value.items()}
@@ -123,5 +123,5 @@ def test_secrets_are_hidden_in_values_and_in_the_whole_text() -> None:
     def hide_in_text(value: Any) -> Any:
         return value.replace("has 1,000", "…") if isinstance(value, str) else value
 
-    # Only the whole text shows this one.
+    # Only the complete text contains this secret.
     assert redacted_message(LARGE, hide_in_text) == plain_text("It … bytes. The limit is 500.")

@@ -1,4 +1,4 @@
-"""How far a run has come, folded from its events."""
+"""The progress of a run, computed from its events."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def after(*events: tuple[str, dict[str, Any]]) -> Progress:
     return progress
 
 
-def test_what_is_kept_counts_as_done_before_anything_runs() -> None:
+def test_kept_tasks_count_as_done_before_the_start() -> None:
     progress = after()
     assert (progress.done, progress.total, progress.running) == (1, 3, "")
 
@@ -46,7 +46,7 @@ def test_a_running_task_is_named_and_a_finished_one_is_counted() -> None:
     assert (done.running, done.done) == ("", 2)
 
 
-def test_of_two_at_once_the_other_is_named_when_one_ends() -> None:
+def test_when_one_of_two_parallel_tasks_ends_the_other_is_named() -> None:
     events = [
         ("task_started", {"task": "b"}),
         ("task_started", {"task": "c"}),
@@ -77,7 +77,7 @@ def test_a_failed_task_is_not_done() -> None:
         ),
     ],
 )
-def test_once_a_run_has_ended_no_step_runs(
+def test_no_step_of_an_ended_run_is_running(
     has_failed: bool, events: list[tuple[str, dict[str, Any]]], states: list[str]
 ) -> None:
     progress = after(*events)
@@ -86,26 +86,26 @@ def test_once_a_run_has_ended_no_step_runs(
     assert (progress.running, progress.done) == ("", 1)
 
 
-def test_why_a_step_runs_is_said_for_as_long_as_it_is_true() -> None:
+def test_the_reason_of_a_step_is_shown_until_it_starts() -> None:
     progress = after(("task_started", {"task": "b"}))
     assert [step.shown_reason for step in progress.steps] == ["finished", "asked", "unfinished"]
     advance(progress, 2, "task_started", {"task": "c"})
     assert progress.steps[2].shown_reason == ""
 
 
-def test_steps_that_only_the_child_knows_are_added_once() -> None:
+def test_steps_reported_by_the_runner_are_added_once() -> None:
     found = {"steps": [{"unit": "c", "title": "Check"}, {"unit": "d", "title": "Publish"}, "nonsense"]}
     progress = after(("steps", found), ("steps", found))
     assert [step.title for step in progress.steps] == ["Research", "Draft", "Check", "Publish"]
     assert progress.steps[-1].position == 4
 
 
-def test_a_method_that_nobody_promised_is_shown_by_its_name() -> None:
+def test_a_method_missing_from_the_plan_is_shown_by_its_name() -> None:
     progress = after(("method_started", {"method": "outline"}))
     assert (progress.running, progress.total) == ("outline", 4)
 
 
-def test_streamed_text_is_one_line_of_one_speaker() -> None:
+def test_streamed_text_is_one_line_of_one_agent() -> None:
     progress = after(
         ("text", {"text": "The claim\n", "agent": "Checker"}),
         ("text", {"text": "holds.", "agent": "Checker"}),
@@ -115,13 +115,13 @@ def test_streamed_text_is_one_line_of_one_speaker() -> None:
     assert (progress.speaker, progress.text) == ("Writer", "Hello")
 
 
-def test_a_long_stream_keeps_only_its_end() -> None:
+def test_only_the_end_of_a_long_stream_is_shown() -> None:
     progress = after(*[("text", {"text": f"word{n} ", "agent": "Writer"}) for n in range(1000)])
     assert progress.text.endswith("word999 ")
     assert len(progress.text) == 400
 
 
-def test_tokens_are_those_so_far() -> None:
+def test_tokens_are_the_sum_so_far() -> None:
     progress = after(
         ("model_completed", {"tokens": 7, "total_tokens": 7}), ("model_completed", {"total_tokens": 19})
     )
@@ -130,7 +130,7 @@ def test_tokens_are_those_so_far() -> None:
     assert progress.tokens == 19
 
 
-def test_an_event_that_was_counted_is_not_counted_again() -> None:
+def test_a_repeated_event_is_counted_once() -> None:
     progress = after(("text", {"text": "once", "agent": ""}))
     advance(progress, 1, "text", {"text": "twice", "agent": ""})
     assert progress.text == "once"

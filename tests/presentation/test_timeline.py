@@ -12,14 +12,14 @@ def event(seq: int, kind: str, **data: Any) -> JobEvent:
     return JobEvent(seq=seq, kind=kind, at=timezone.now(), data=data)
 
 
-def told(*events: JobEvent) -> Timeline:
+def described(*events: JobEvent) -> Timeline:
     timeline = Timeline()
     add_events(timeline, events)
     return timeline
 
 
-def test_streamed_text_is_one_row_until_something_else_happens() -> None:
-    rows = told(
+def test_streamed_text_is_one_row_until_another_event() -> None:
+    rows = described(
         event(1, "text", text="The ", agent="Writer"),
         event(2, "text", text="end", agent="Writer"),
         event(3, "model_completed", model="m", agent="Writer", tokens=5),
@@ -34,8 +34,8 @@ def test_streamed_text_is_one_row_until_something_else_happens() -> None:
     ]
 
 
-def test_text_for_a_row_that_is_shown_already_is_told_apart() -> None:
-    timeline = told(event(1, "text", text="The ", agent="Writer"))
+def test_text_for_an_existing_row_is_marked() -> None:
+    timeline = described(event(1, "text", text="The ", agent="Writer"))
     assert [row.words for row in timeline.pop_new().rows] == ["The "]
     add_events(
         timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")]
@@ -45,8 +45,8 @@ def test_text_for_a_row_that_is_shown_already_is_told_apart() -> None:
     assert timeline.pop_new().added_to is None
 
 
-def test_each_kind_has_words_and_failures_say_why() -> None:
-    rows = told(
+def test_each_kind_has_a_label_and_failures_a_reason() -> None:
+    rows = described(
         event(1, "task_started", position=2, task="x", description="Draft it", agent="Writer"),
         event(2, "tool_failed", tool="search", agent="Writer", error="no network"),
         event(3, "checkpoint", id="20261121T001329_8069945e", parent="", path="/a", branch="b", trigger="t"),
@@ -64,5 +64,5 @@ def test_each_kind_has_words_and_failures_say_why() -> None:
     assert rows[2].checkpoint == "20261121T001329_8069945e"
 
 
-def test_an_event_without_its_data_is_told_all_the_same() -> None:
-    assert told(event(1, "tool_started")).rows[0].words == "Called the tool "
+def test_an_event_without_data_is_shown() -> None:
+    assert described(event(1, "tool_started")).rows[0].words == "Called the tool "

@@ -22,7 +22,7 @@ from viewer.templatetags import figures
         ("", "done", "written on request"),
     ],
 )
-def test_a_trigger_has_a_shape_and_words(trigger: str, shape: str, words: str) -> None:
+def test_a_trigger_has_a_shape_and_a_label(trigger: str, shape: str, words: str) -> None:
     assert (shape_of(trigger), trigger_words(trigger)) == (shape, words)
 
 
@@ -35,12 +35,12 @@ def test_a_trigger_has_a_shape_and_words(trigger: str, shape: str, words: str) -
         ("crew_kickoff_completed", 4, "crew completed"),
     ],
 )
-def test_a_crews_checkpoint_says_which_task_it_was(trigger: str, done: int, title: str) -> None:
+def test_a_checkpoint_of_a_crew_names_its_task(trigger: str, done: int, title: str) -> None:
     checkpoint = Checkpoint(trigger=trigger, units_done=done, units_total=4, entity="crew")
     assert title_of(checkpoint) == title
 
 
-def test_bars_are_one_for_each_task() -> None:
+def test_there_is_one_bar_per_task() -> None:
     assert bars_of(1, 3, running=False) == ("is-done", "", "")
     assert bars_of(1, 3, running=True) == ("is-done", "is-running", "")
     assert bars_of(3, 3, running=True) == ("is-done",) * 3
@@ -60,12 +60,12 @@ def test_bars_are_one_for_each_task() -> None:
         (3_400_000, "3.4M"),
     ],
 )
-def test_numbers_are_short(value: int, text: str) -> None:
+def test_numbers_are_abbreviated(value: int, text: str) -> None:
     assert figures.short_number(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(812, "812 B"), (49_152, "48 KB"), (1_258_291, "1.2 MB")])
-def test_sizes_are_short(value: int, text: str) -> None:
+def test_sizes_are_abbreviated(value: int, text: str) -> None:
     assert figures.short_size(value) == text
 
 
@@ -79,11 +79,11 @@ def test_sizes_are_short(value: int, text: str) -> None:
         ("a-long-name-without-end", "a-long-nam…thout-end"),
     ],
 )
-def test_long_branch_names_keep_their_ends(branch: str, text: str) -> None:
+def test_long_branch_names_are_truncated_in_the_middle(branch: str, text: str) -> None:
     assert figures.short_branch(branch) == text
 
 
-def test_times_since_the_start_grow_coarser() -> None:
+def test_long_times_since_the_start_are_less_precise() -> None:
     start = datetime(2026, 11, 20, tzinfo=UTC)
     assert [figures.since(start + timedelta(seconds=s), start) for s in (0.124, 61, 3723)] == [
         "+0.12 s", "+1:01", "+1:02:03",
@@ -91,6 +91,6 @@ def test_times_since_the_start_grow_coarser() -> None:
     assert figures.since(None, start) == ""
 
 
-def test_a_text_is_cut_at_a_word() -> None:
+def test_a_text_is_truncated_at_a_word() -> None:
     assert figures.beginning("one two three", 9) == "one two …"
     assert figures.beginning("one", 9) == "one"

@@ -1,4 +1,4 @@
-"""Crews and flows that files declare: found, named and asked for inputs by reading alone."""
+"""Crews and flows that files declare are found, named and searched for inputs without running anything."""
 
 import json
 import time
@@ -33,7 +33,7 @@ def found(folder: Path) -> list[tuple[str, str]]:
     return [(point.name, point.kind) for point in find_entry_points(folder)]
 
 
-def test_the_file_that_the_project_names_is_its_entry_point() -> None:
+def test_the_file_named_by_the_project_is_its_entry_point() -> None:
     assert find_entry_points(DESK) == (EntryPoint("crew.jsonc", "crew"),)
     assert [point.name for point in find_entry_points(LINE)] == [
         "src/line/flow.yaml",
@@ -43,7 +43,7 @@ def test_the_file_that_the_project_names_is_its_entry_point() -> None:
     assert entry_point_kinds(LINE, ["src/line/flow.yaml"]) == {"src/line/flow.yaml": "flow"}
 
 
-def test_crews_go_by_their_name_and_flows_by_their_schema_wherever_they_are(tmp_path: Path) -> None:
+def test_crews_are_found_by_name_and_flows_by_schema_in_any_folder(tmp_path: Path) -> None:
     write(tmp_path / "crews" / "one" / "crew.json", CREW)
     write(tmp_path / "other.json", CREW)
     write(tmp_path / "flows" / "river.yml", FLOW)
@@ -72,7 +72,7 @@ def test_functions_that_return_a_flow_are_found(tmp_path: Path) -> None:
     ]
 
 
-def test_a_checkpoint_finds_its_file_by_the_name_in_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_matched_with_its_file_by_name(tmp_path: Path) -> None:
     write(tmp_path / "crew.jsonc", CREW)
     write(tmp_path / "b" / "crew.jsonc", CREW.replace("papers", "other"))
     write(tmp_path / "flow.yaml", FLOW)
@@ -84,7 +84,7 @@ def test_a_checkpoint_finds_its_file_by_the_name_in_it(tmp_path: Path) -> None:
     assert (title_of("crew.jsonc"), title_of("a.b:C")) == ("crew.jsonc", "C")
 
 
-def test_inputs_and_their_defaults_come_from_the_file() -> None:
+def test_inputs_and_defaults_are_read_from_the_file() -> None:
     assert input_names(DESK, "crew.jsonc", "crew") == (
         InputName("audience"),
         InputName("since"),
@@ -162,7 +162,7 @@ def test_files_and_names_can_be_typed_as_entry_points(name: str) -> None:
         "\0",
     ],
 )
-def test_a_hostile_file_declares_nothing_and_is_soon_read(tmp_path: Path, text: str) -> None:
+def test_a_hostile_file_declares_nothing_and_is_read_quickly(tmp_path: Path, text: str) -> None:
     write(tmp_path / "flow.yaml", text)
     began = time.process_time()
     for name, kind in found(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 from viewer.engines.crewai.events import USUAL, checkpoint_events
 
 
-def test_the_events_of_the_installed_version_are_found_in_its_own_groups(engine_python: Path) -> None:
+def test_the_events_of_the_installed_version_are_found_in_groups(engine_python: Path) -> None:
     groups = {group.name: group.events for group in checkpoint_events(engine_python)}
     assert list(groups)[:4] == ["task", "crew", "agent", "flow"]
     assert "other" not in groups
@@ -16,7 +16,7 @@ def test_the_events_of_the_installed_version_are_found_in_its_own_groups(engine_
         assert set(usual.events) <= set(groups[usual.name])
 
 
-def test_without_a_readable_engine_the_usual_ones_are_offered(tmp_path: Path) -> None:
+def test_without_a_readable_engine_common_events_are_offered(tmp_path: Path) -> None:
     assert checkpoint_events(None) == USUAL
     engine = tmp_path / "lib/python3.11/site-packages/crewai/state"
     engine.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What triggers a flow's methods, read from its source, and what follows from where a run has come."""
+"""The triggers of a flow's methods, read from its source, and the methods that follow a checkpoint."""
 
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_conditions_aliases_and_enumerations_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry_point", ["src/line/flow.yaml", "line.steps:make_flow"])
-def test_a_declared_flow_is_read_also_behind_a_function(entry_point: str) -> None:
+def test_a_declared_flow_is_also_found_through_a_function(entry_point: str) -> None:
     found = {one.name: one for one in flow_methods(LINE, entry_point)}
     assert list(found) == ["outline", "turn", "write_long", "write_short", "publish"]
     assert found["outline"].starts
@@ -82,7 +82,7 @@ def test_a_declared_flow_is_read_also_behind_a_function(entry_point: str) -> Non
 @pytest.mark.parametrize(
     "source", ["", "class A(Flow): pass", "class A(A): pass", "class A(B): ...\nclass B(A): ..."]
 )
-def test_what_has_no_methods_says_nothing(tmp_path: Path, source: str) -> None:
+def test_source_without_methods_gives_nothing(tmp_path: Path, source: str) -> None:
     assert methods_of(tmp_path, source) == {}
     assert flow_methods(tmp_path, "gone:Flow") == ()
     assert flow_methods(tmp_path, "") == ()
@@ -98,7 +98,7 @@ def test_what_has_no_methods_says_nothing(tmp_path: Path, source: str) -> None:
         (2, 2, ("write", "judge"), ("publish",)),
     ],
 )
-def test_every_round_of_a_loop_says_what_follows(
+def test_the_methods_after_each_round_of_a_loop_are_known(
     rounds: int, judged: int, certain: tuple[str, ...], possible: tuple[str, ...]
 ) -> None:
     counts = {"write": rounds, "judge": judged}
@@ -106,7 +106,7 @@ def test_every_round_of_a_loop_says_what_follows(
     assert ahead == Following(certain, possible, (RETRY,))
 
 
-def test_the_last_round_leaves_what_its_route_leads_to_and_then_nothing() -> None:
+def test_after_the_last_round_only_the_target_of_its_route_follows() -> None:
     methods, judged = flow_methods(PRESS, LOOP), {"judge": ["retry", "retry", "done"]}
     assert following(methods, {"write": 3, "judge": 3}, judged) == Following(("publish",))
     assert following(methods, {"write": 3, "judge": 3, "publish": 1}, judged) == Following()
@@ -120,7 +120,7 @@ def test_a_join_waits_for_all_and_an_alternative_runs_once() -> None:
     assert following(methods, {"north": 1, "south": 1, "both": 1, "either": 1}, {}) == Following()
 
 
-def test_a_router_that_may_return_anything_leads_to_every_route_that_no_other_has() -> None:
+def test_a_router_with_unknown_results_leads_to_all_unclaimed_routes() -> None:
     methods = (
         FlowMethod("a", starts=True, is_router=True, labels=("x",), is_open=True),
         FlowMethod("b", listens_to=Condition(("x", "y"))),
@@ -137,12 +137,12 @@ def test_a_router_that_may_return_anything_leads_to_every_route_that_no_other_ha
     )
 
 
-def test_a_route_that_the_record_does_not_tell_stays_open() -> None:
+def test_an_unrecorded_route_stays_open() -> None:
     ahead = following(flow_methods(PRESS, LOOP), {"write": 1, "judge": 1}, {})
     assert ahead == Following((), ("write", "publish"), (RETRY,))
 
 
-def test_source_that_cannot_have_led_here_is_told() -> None:
+def test_source_that_contradicts_the_checkpoint_is_reported() -> None:
     methods = flow_methods(PRESS, LOOP)
     assert not following(methods, {"write": 1, "gone": 1}, {}).fits
     assert not following(methods, {"publish": 1}, {}).fits

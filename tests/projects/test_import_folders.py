@@ -36,7 +36,7 @@ def test_modules_that_import_siblings_are_run_from_their_folder(project: Path) -
     assert proposed.environment_file == project / ".env"
 
 
-def test_an_environment_file_beside_the_modules_comes_first(project: Path) -> None:
+def test_an_environment_file_next_to_the_modules_takes_precedence(project: Path) -> None:
     write(project / "src/newsroom/.env", "KEY=other\n")
 
     assert propose_project(project / ".checkpoints").environment_file == project / "src/newsroom/.env"
@@ -57,20 +57,20 @@ def test_a_project_whose_imports_resolve_is_run_from_its_own_folder(project: Pat
     assert import_folder(project, project / ".checkpoints") == project
 
 
-def test_a_sibling_that_the_project_resolves_too_moves_nothing(project: Path) -> None:
+def test_a_sibling_that_the_project_also_resolves_changes_nothing(project: Path) -> None:
     write(project / "tools/search.py")
 
     assert import_folder(project, project / ".checkpoints") == project
 
 
-def test_a_sibling_named_like_a_standard_module_moves_nothing(project: Path) -> None:
+def test_a_sibling_named_like_a_standard_module_changes_nothing(project: Path) -> None:
     write(project / "src/newsroom/types.py")
     write(project / "src/newsroom/main.py", "import types\n")
 
     assert import_folder(project, project / ".checkpoints") == project
 
 
-def test_of_several_packages_the_one_around_the_location_is_taken(project: Path) -> None:
+def test_of_several_packages_the_one_around_the_location_is_used(project: Path) -> None:
     write(project / "src/sports/main.py", "import scores\n")
     write(project / "src/sports/scores.py")
 

@@ -1,4 +1,4 @@
-"""The inputs that a project's source asks for, found without importing it."""
+"""The inputs that a project's source names, found without importing it."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_a_flows_state_names_its_inputs_with_types_and_defaults() -> None:
     )
 
 
-def test_a_dictionary_state_is_known_by_what_is_read_of_it(tmp_path: Path) -> None:
+def test_the_inputs_of_a_dictionary_state_are_the_keys_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text(
         "from crewai.flow.flow import Flow\n"
         "class Desk(Flow):\n"
@@ -54,7 +54,7 @@ def test_a_state_from_another_module_and_its_parent_is_found(tmp_path: Path) -> 
     )
 
 
-def test_hostile_and_missing_sources_give_nothing(tmp_path: Path) -> None:
+def test_hostile_and_missing_sources_give_no_inputs(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("class (")
     (tmp_path / "link.py").symlink_to("/etc/passwd")
     (tmp_path / "large.py").write_text("x = 1\n" * 100_000)

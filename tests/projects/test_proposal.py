@@ -1,4 +1,4 @@
-"""What is proposed as a location's project, and that proposing runs nothing."""
+"""The project that is proposed for a location. Proposing runs nothing."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def environment(folder: Path) -> Path:
-    """An environment's look: a link to some Python, as venv makes it."""
+    """Create an environment with a link to a Python, like venv."""
     python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to("/bin/sh")
@@ -46,7 +46,7 @@ def test_the_project_is_the_nearest_folder_with_a_pyproject(project: Path) -> No
     assert proposed.environment_file == project / ".env"
 
 
-def test_a_database_file_has_a_project_too(project: Path) -> None:
+def test_a_project_is_proposed_for_a_database_file(project: Path) -> None:
     assert propose_project(write(project / "data" / "cp.db", "")).folder == project
 
 
@@ -58,25 +58,25 @@ def test_without_a_pyproject_the_folder_with_an_environment_is_proposed(tmp_path
     assert proposed.interpreter == tmp_path / "work/venv/bin/python"
 
 
-def test_without_any_mark_the_folder_around_is_proposed_and_nothing_else(tmp_path: Path) -> None:
+def test_without_project_files_the_parent_folder_is_proposed(tmp_path: Path) -> None:
     (tmp_path / "a" / "cp").mkdir(parents=True)
     assert propose_project(tmp_path / "a" / "cp") == ProposedProject(tmp_path / "a", None, None, ())
 
 
-def test_an_interpreter_is_not_followed_out_of_its_environment(project: Path) -> None:
+def test_the_link_of_an_interpreter_is_not_resolved(project: Path) -> None:
     environment(project / ".venv")
     found = propose_project(project / ".checkpoints").interpreter
     assert found is not None and found.is_symlink()
 
 
-def test_an_environment_of_the_workspace_above_is_found_where_it_has_the_engine(project: Path) -> None:
+def test_the_environment_of_a_workspace_is_found_if_it_has_the_engine(project: Path) -> None:
     python = environment(project.parent / ".venv")
     assert propose_project(project / ".checkpoints").interpreter is None
     (project.parent / ".venv/lib/python3.11/site-packages/crewai-1.15.30.dist-info").mkdir(parents=True)
     assert propose_project(project / ".checkpoints").interpreter == python
 
 
-def test_versions_are_read_from_the_environment_not_asked_of_it(project: Path) -> None:
+def test_versions_are_read_without_running_the_interpreter(project: Path) -> None:
     python = environment(project / ".venv")
     (project / ".venv/lib/python3.11/site-packages/crewai-1.15.30.dist-info").mkdir(parents=True)
     (project / ".venv/lib/python3.11/site-packages/crewai_tools-9.dist-info").mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_versions_are_read_from_the_environment_not_asked_of_it(project: Path) -
     assert (python_version(Path("/bin/sh")), engine_version(Path("/bin/sh"))) == ("", "")
 
 
-def test_flows_are_found_over_generics_aliases_and_own_base_classes(project: Path) -> None:
+def test_flows_are_found_through_generics_aliases_and_base_classes(project: Path) -> None:
     write(
         project / "base.py", "from crewai.flow.flow import Flow as Engine\nclass Base(Engine[State]): pass\n"
     )
@@ -97,7 +97,7 @@ def test_flows_are_found_over_generics_aliases_and_own_base_classes(project: Pat
     assert {point.kind for point in find_entry_points(project)} == {"flow"}
 
 
-def test_crews_and_agents_are_found_by_decorator_annotation_and_what_is_returned(project: Path) -> None:
+def test_crews_and_agents_are_found_by_decorator_annotation_and_return_value(project: Path) -> None:
     source = """
 from crewai import Crew
 from crewai.project import CrewBase
@@ -127,7 +127,7 @@ def something_else() -> int:
     )
 
 
-def test_what_the_project_says_of_itself_comes_first(project: Path) -> None:
+def test_the_projects_own_settings_come_first(project: Path) -> None:
     write(project / "a.py", "from crewai import Crew\ndef build() -> Crew: ...\n")
     write(project / "b.py", "from crewai import Flow\nclass B(Flow): pass\n")
     write(project / "pyproject.toml", '[tool.crewai]\ntype = "flow"\n')
@@ -152,14 +152,14 @@ def test_proposing_runs_nothing(project: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["class A(Flow:", "\0Flow", "Flow" + "(" * 50_000, "Flow\n" + "-" * 20_000 + "1", "# Flow\n\xff"]
 )
-def test_what_is_no_python_is_passed_over(project: Path, text: str) -> None:
+def test_files_that_are_not_python_are_skipped(project: Path, text: str) -> None:
     (project / "broken.py").write_bytes(text.encode("latin-1"))
     write(project / "whole.py", "class A(Flow): pass\n")
     assert names(project) == ["whole:A"]
 
 
 @pytest.mark.parametrize("text", ["[project", "project = 3", "[tool]\ncrewai = []", "\udcff"])
-def test_a_pyproject_that_cannot_be_read_still_marks_the_folder(project: Path, text: str) -> None:
+def test_an_unreadable_pyproject_still_marks_the_folder(project: Path, text: str) -> None:
     (project / "pyproject.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     write(project / "a.py", "class A(Flow): pass\n")
     assert propose_project(project / ".checkpoints").folder == project
@@ -193,7 +193,7 @@ def test_reading_source_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatc
     assert "m0:A" not in names(project)
 
 
-def test_a_folder_that_may_not_be_read_is_passed_over(project: Path) -> None:
+def test_an_unreadable_folder_is_skipped(project: Path) -> None:
     closed = project / "closed"
     closed.mkdir(mode=0o000)
     try:
@@ -203,7 +203,7 @@ def test_a_folder_that_may_not_be_read_is_passed_over(project: Path) -> None:
         closed.chmod(0o755)
 
 
-def test_the_entry_point_of_a_checkpoint_is_its_flows_class_or_the_only_crew(project: Path) -> None:
+def test_the_entry_point_of_a_checkpoint_is_the_class_of_its_flow_or_the_only_crew(project: Path) -> None:
     write(project / "src/desk/crew.py", "from crewai import Crew\ndef build() -> Crew: ...\n")
     write(
         project / "src/desk/flow.py",
@@ -218,7 +218,7 @@ def test_the_entry_point_of_a_checkpoint_is_its_flows_class_or_the_only_crew(pro
     assert entry_point_for(project, [], "crew", "article crew") == ""
 
 
-def test_among_several_crews_only_the_one_with_the_checkpoints_name_is_taken(project: Path) -> None:
+def test_of_several_crews_only_the_one_with_the_name_of_the_checkpoint_is_chosen(project: Path) -> None:
     source = "from crewai import Crew\ndef article_crew() -> Crew: ...\ndef other() -> Crew: ...\n"
     write(project / "crews.py", source)
     points = ["crews:article_crew", "crews:other"]
@@ -226,6 +226,6 @@ def test_among_several_crews_only_the_one_with_the_checkpoints_name_is_taken(pro
     assert entry_point_for(project, points, "crew", "crew") == ""
 
 
-def test_a_flow_whose_base_stands_elsewhere_is_known_by_its_name(project: Path) -> None:
+def test_a_flow_with_a_base_class_in_another_folder_is_found_by_its_name(project: Path) -> None:
     write(project / "desk.py", "from base import Base\nclass Desk(Base): ...\n")
     assert entry_point_for(project, ["desk:Desk", "gone:Other"], "flow", "Desk") == "desk:Desk"

@@ -62,7 +62,7 @@ def _secret(kind: str, slot: str, chance: random.Random) -> str:
     length = int(slot[2 + len(known) : -2].lstrip("_"))
     letters = ALPHABETS[known]
     made = "".join(chance.choices(letters, k=length))
-    # Only letters would be a word, only digits a number.
+    # Letters alone would be a word, digits alone a number.
     return (
         made
         if length < 12 or known in ("lower", "digits")

@@ -69,7 +69,7 @@ def one_server() -> Iterator[TestModel]:
 
 @pytest.fixture
 def model(one_server: TestModel) -> TestModel:
-    """The model, which has been asked nothing yet."""
+    """Return the model without requests."""
     one_server.gate.set()
     one_server.reset()
     return one_server
@@ -89,18 +89,18 @@ class Engine:
         return children.run(self.python, self.model, self.job(), request, **variables)
 
     def interrupt(self, request: dict[str, Any], *signals: int) -> Ended:
-        """Send the signals once the model has been asked, and while it does not answer."""
+        """Send the signals while the model is called and does not answer."""
         self.model.gate.clear()
         folder = self.job()
         with children.started(self.python, self.model, folder, request) as child:
             self.model.wait_for(1)
             for number in signals:
                 child.send_signal(number)
-                self._settle(child)
+                self._wait_for_end(child)
             return children.ended(folder, child)
 
     @staticmethod
-    def _settle(child: children.Child) -> None:
+    def _wait_for_end(child: children.Child) -> None:
         try:
             child.wait(3)
         except subprocess.TimeoutExpired:
@@ -115,5 +115,5 @@ def engine(warm_engine: WarmPython, model: TestModel, tmp_path: Path) -> Engine:
 
 @pytest.fixture
 def cold_engine(engine_python: Path, model: TestModel, tmp_path: Path) -> Engine:
-    """Starts each child's interpreter anew, as a worker may."""
+    """Start each runner in a new interpreter, as a worker may."""
     return Engine(engine_python, model, tmp_path)

@@ -1,4 +1,4 @@
-"""The table of docs/architecture.md leads from texts of the pages to code that exists."""
+"""The table in docs/architecture.md leads from texts of the pages to existing code."""
 
 import re
 from pathlib import Path
@@ -21,6 +21,6 @@ def test_a_text_leads_to_its_template_view_and_function(
 ) -> None:
     assert text in (ROOT / "templates" / template).read_text()
     assert callable(import_string(f"viewer.views.{view}"))
-    # Routes name a view by its module alone.
+    # Routes name only the module of a view.
     assert f"{'.'.join(view.split('.')[-2:])}," in (ROOT / "viewer/urls.py").read_text()
     assert callable(import_string(f"viewer.{function}"))

@@ -91,7 +91,7 @@ def test_the_command_lists_the_checkpoints_of_another_folder(forkline: Path, pro
     assert sum(len(found["checkpoints"]) for found in json.loads(listed.stdout)["runs"]) == stored
 
 
-def test_the_command_stores_its_data_in_the_users_folder(forkline: Path, project: Project) -> None:
+def test_the_command_stores_its_data_in_the_users_data_folder(forkline: Path, project: Project) -> None:
     run(forkline, project, "list", ".checkpoints")
 
     assert (Path(project.environment["XDG_DATA_HOME"]) / "forkline/forkline.sqlite3").exists()

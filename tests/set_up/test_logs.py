@@ -49,7 +49,7 @@ def test_a_job_that_is_cancelled_before_its_start_is_logged(
     assert [record.getMessage().split()[2] for record in caplog.records] == ["cancelled:"]
 
 
-def test_a_json_line_holds_the_traceback_without_secrets() -> None:
+def test_a_json_line_has_the_traceback_without_secrets() -> None:
     try:
         raise ValueError(f"key {TOKEN}")
     except ValueError:

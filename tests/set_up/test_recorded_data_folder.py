@@ -74,7 +74,7 @@ def rows_of(database: Path) -> Rows:
 
 
 def as_json(value: Any) -> Any:
-    """A JSON column without its spaces and the order of its keys; other values as they are."""
+    """Return JSON columns in a normal form and other values unchanged."""
     try:
         return json.loads(value)
     except (TypeError, ValueError):

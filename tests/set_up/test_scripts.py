@@ -106,13 +106,13 @@ def test_only_old_pythons_are_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-def interpreter_gone(folder: Path) -> None:
+def interpreter_missing(folder: Path) -> None:
     for path in (folder / "bin").glob("python*"):
         path.unlink()
         path.symlink_to("/nowhere/python")
 
 
-def half_made(folder: Path) -> None:
+def incomplete(folder: Path) -> None:
     shutil.rmtree(folder / "lib")
     (folder / "pyvenv.cfg").unlink()
 
@@ -127,7 +127,7 @@ def empty(folder: Path) -> None:
     folder.mkdir()
 
 
-@pytest.mark.parametrize("broken", [interpreter_gone, half_made, too_old, empty])
+@pytest.mark.parametrize("broken", [interpreter_missing, incomplete, too_old, empty])
 def test_a_broken_environment_is_recreated(tmp_path: Path, broken: Callable[[Path], None]) -> None:
     folder = tmp_path / ".venv"
     python = str(fake_python(tmp_path / "bin", "python3", (3, 12)))

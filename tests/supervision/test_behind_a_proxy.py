@@ -1,4 +1,4 @@
-"""Served to teammates: behind a proxy that speaks TLS, which hands requests on to this machine without it."""
+"""Forkline behind a proxy that terminates TLS and forwards requests to this machine."""
 
 import http.client
 import os
@@ -28,7 +28,7 @@ class Proxy:
         self.cookies = SimpleCookie()
 
     def send(self, method: str, address: str, origin: str = "", **fields: str) -> tuple[int, str, str]:
-        """The answer's status, where it leads, and its page."""
+        """Return the status, the redirect and the body of the response."""
         headers = {"Host": "forkline.example.org", "X-Forwarded-Proto": "https"}
         headers["Cookie"] = "; ".join(f"{name}={one.value}" for name, one in self.cookies.items())
         if fields:
@@ -52,7 +52,7 @@ class Served(NamedTuple):
 
 @pytest.fixture(scope="module")
 def served(empty_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Return `up` behind a proxy, served until the module's tests are done."""
+    """Start `up` behind a proxy for the tests of this module."""
     folder = tmp_path_factory.mktemp("proxy")
     shutil.copytree(empty_data_folder, folder / "data")
     port = free_port()

@@ -23,7 +23,7 @@ UP = [sys.executable, "manage.py", "up"]
 # Without what installs the environment: it is there.
 MAKE = ["make", "-o", "web", "up"]
 PAIRS = 100
-# A signal that comes when Python has put its handlers away ends what was about to end.
+# A signal after Python has removed its handlers ends a process that was about to end.
 ENDED = {0, -signal.SIGTERM, -signal.SIGINT}
 # Its handlers are set by then.
 WORKER_CODE = """
@@ -75,12 +75,12 @@ def folder(empty_data_folder: Path, tmp_path: Path) -> Iterator[Path]:
             continue
 
 
-def are_gone(processes: list[psutil.Process]) -> bool:
+def have_ended(processes: list[psutil.Process]) -> bool:
     return not [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def is_back(up: "subprocess.Popen[str]", part: str, before: int) -> bool:
-    """Whether another process of this command has come."""
+def was_restarted(up: "subprocess.Popen[str]", part: str, before: int) -> bool:
+    """Return whether a new process of this command has started."""
     return any(one.pid != before for one in those_with(up, part))
 
 
@@ -101,7 +101,7 @@ def test_no_process_outlives_up(command: list[str], number: signal.Signals, fold
     assert len(processes) >= 3
     process.send_signal(number)
     process.wait(60)
-    wait_until(lambda: are_gone(processes), 30)
+    wait_until(lambda: have_ended(processes), 30)
 
 
 def test_a_killed_program_is_restarted_with_the_reason(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_killed_program_is_restarted_with_the_reason(folder: Path) -> None:
     for name, part in (("web server", "checkpoint_site.server"), ("worker", "worker")):
         (victim,) = those_with(up, part)
         victim.kill()
-        wait_until(partial(is_back, up, part, victim.pid))
+        wait_until(partial(was_restarted, up, part, victim.pid))
         while name not in (line := up.stderr.readline()):
             assert line
         assert re.search(rf"The {name} was ended by SIGKILL, \d+ s after its start", line)
@@ -153,7 +153,7 @@ def test_a_hundred_pairs_of_signals_end_up(folder: Path) -> None:
     processes = tree(up)
     send_pairs(up, PAIRS)
     assert up.wait(60) in ENDED
-    wait_until(lambda: are_gone(processes), 30)
+    wait_until(lambda: have_ended(processes), 30)
 
 
 def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
@@ -189,5 +189,5 @@ for _ in range(100):
                 child.send_signal(number)
             except psutil.NoSuchProcess:
                 break
-        wait_until(partial(are_gone, [child]), 10)
+        wait_until(partial(have_ended, [child]), 10)
     assert parent.wait(30) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jobs.conftest import ROOT
 
-# The main thread holds a lock that the callback takes, as a reporter's is, nearly all the time.
+# The main thread holds a lock nearly all the time. The callback needs it, like a reporter.
 CODE = """
 import os, sys, threading, time
 sys.path.insert(0, "viewer/runners")

@@ -13,7 +13,7 @@ from viewer.supervision.programs import GaveUp, Program
 
 
 class Pipe:
-    """Signals that a test sends by itself."""
+    """Signals that the test sends itself."""
 
     def __init__(self) -> None:
         self._read, self.write = os.pipe()

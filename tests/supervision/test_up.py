@@ -137,5 +137,5 @@ def test_stopping_up_ends_the_server_and_the_worker(served: tuple["subprocess.Po
 
 
 def visitor() -> urllib.request.OpenerDirector:
-    """A browser with a memory of its own."""
+    """Return an HTTP client that stores cookies."""
     return urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))

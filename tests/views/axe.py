@@ -1,4 +1,4 @@
-"""What axe finds wrong with a page for people who use it without a mouse, a screen or all colours."""
+"""Accessibility faults that axe finds on a page."""
 
 from importlib.resources import files
 
@@ -14,10 +14,10 @@ RUN = """async (tags) => {
 
 
 def findings(page: Page) -> str:
-    """Every violation on the page as it is now, in both themes: a line each, with its element."""
+    """Return a line for each violation on the current page in both themes, with its element."""
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(AXE)
-    # What is about to be replaced is no longer the page.
+    # A page being replaced is not the page under test.
     page.wait_for_function("() => !document.querySelector('.htmx-request, #preflight-wait')")
     found = []
     for theme in ("light", "dark"):

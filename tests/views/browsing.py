@@ -1,4 +1,4 @@
-"""Pages in a real browser for a person who is logged in."""
+"""Pages in a real browser for a logged-in user."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ Open = Callable[..., Page]
 
 @contextmanager
 def opening(browser: Browser, site: str, right: May | None = "run") -> Iterator[Open]:
-    """A function that opens an address of the site; its keywords are the browser context's options."""
+    """Return a function that opens an address of the site. Its keywords are browser context options."""
     client = Client()
     client.force_login(teammate("runner", right))
     name = settings.SESSION_COOKIE_NAME

@@ -1,4 +1,4 @@
-"""Somebody who is logged in, real stores that were imported, and runs of any length."""
+"""Logged-in clients, imported copies of real stores, and runs."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.views.forking import CREW, made_location, stored
+from tests.views.forking import CREW, create_location, stored
 from viewer.access.login_links import teammate
 from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Run
@@ -43,21 +43,21 @@ def client() -> Client:
 
 @pytest.fixture
 def reader(client: Client, db: None) -> Client:
-    """A browser of somebody who is logged in, and may look."""
+    """Return a client logged in as a read-only user."""
     client.force_login(teammate("reader"))
     return client
 
 
 @pytest.fixture
 def runner(client: Client, db: None) -> Client:
-    """A browser of somebody who may run."""
+    """Return a client logged in as a user who can run."""
     client.force_login(teammate("runner", "run"))
     return client
 
 
 @pytest.fixture
 def imported(db: None, tmp_path: Path) -> Callable[[str], Location]:
-    """Imports a copy of a real store, such as ``1.15.30/json``."""
+    """Return a function that imports a copy of a real store, such as ``1.15.30/json``."""
 
     def copy_and_import(name: str) -> Location:
         target = tmp_path / name
@@ -77,7 +77,7 @@ def imported(db: None, tmp_path: Path) -> Callable[[str], Location]:
 
 @pytest.fixture
 def crew_location(imported: Callable[[str], Location]) -> Location:
-    """A crew of three tasks, and a fork of it whose first output was edited."""
+    """Return a location with a crew of three tasks and a fork of it with an edited first output."""
     return imported("1.15.30/json")
 
 
@@ -88,19 +88,19 @@ def crew_run(crew_location: Location) -> Run:
 
 @pytest.fixture
 def location(db: None, tmp_path: Path) -> Location:
-    """One in a confirmed project, without checkpoints."""
-    return made_location((tmp_path / "newsroom").resolve())
+    """Return a location without checkpoints in a confirmed project."""
+    return create_location((tmp_path / "newsroom").resolve())
 
 
 @pytest.fixture
 def checkpoint(location: Location) -> Checkpoint:
-    """A crew's, with two tasks done and one to come."""
+    """Return a checkpoint of a crew with two finished tasks and one unfinished."""
     return stored(location, CREW)
 
 
 @pytest.fixture
 def person(client: Client, db: None) -> User:
-    """Somebody who may run, and whose browser is ``client``."""
+    """Return a user who can run and is logged in with ``client``."""
     user = teammate("ada", "run")
     client.force_login(user)
     return user

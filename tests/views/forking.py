@@ -1,4 +1,4 @@
-"""A project, its location and its checkpoints, for the tests of the fork's pages."""
+"""A project, its location and its checkpoints, for tests of the launch forms."""
 
 import json
 import re
@@ -32,8 +32,8 @@ FLOW: dict[str, Any] = {
 }
 
 
-def made_location(folder: Path) -> Location:
-    """A location in a confirmed project that has a crew, a flow and an environment's Python."""
+def create_location(folder: Path) -> Location:
+    """Return a location in a confirmed project with a crew, a flow and an environment's Python."""
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").symlink_to("/bin/sh")
     (folder / "crew.py").write_text("from crewai import Crew\ndef build() -> Crew: ...\n")
@@ -52,7 +52,7 @@ def made_location(folder: Path) -> Location:
 
 
 def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
-    """A checkpoint of this root entity, as the engine writes it, imported."""
+    """Import a checkpoint with this root entity, as the engine writes it."""
     kickoff = {"type": "crew_kickoff_started", "event_id": "kickoff"}
     body = {
         "crewai_version": "1.15.30",
@@ -70,8 +70,8 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
     return Checkpoint.objects.get(checkpoint_id=name)
 
 
-def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> PreflightCheck:
-    """A look at this run that has come back, with this report; it found nothing where none is given."""
+def checked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> PreflightCheck:
+    """Return a finished preflight check of a run with this report, which is empty by default."""
     project = checkpoint.location.project
     assert project
     fingerprint = fingerprint_of(checkpoint, project, entry_point)
@@ -83,8 +83,8 @@ def looked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: An
     return look
 
 
-def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> PreflightCheck:
-    """A look at a crew's new run that writes files, which has come back with this report."""
+def checked_new_run(project: Project, entry_point: str, **report: Any) -> PreflightCheck:
+    """Return a finished preflight check of a crew's new run that writes files."""
     look = PreflightCheck.objects.create(
         project=project,
         entry_point=entry_point,
@@ -97,21 +97,21 @@ def looked_before_new_run(project: Project, entry_point: str, **report: Any) -> 
 
 
 def page(checkpoint: Checkpoint, name: str = "fork") -> str:
-    """The address of its fork or resume page."""
+    """Return the address of the checkpoint's fork or resume page."""
     return reverse(name, args=[checkpoint.pk])
 
 
 def is_startable(text: str) -> bool:
-    """Whether the page's button can be pressed."""
+    """Return whether the page's Start button is enabled."""
     button = re.search(r'<button[^>]*id="start-button"[^>]*>', text)
     assert button
     return "disabled" not in button[0]
 
 
 def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes: Any) -> dict[str, Any]:
-    """What a browser would send of the page, with these changes; ``a__b`` stands for ``a:b``.
+    """Return what a browser would send for the page, with these changes; ``a__b`` means ``a:b``.
 
-    Where something is lost or not known, the person has agreed to it.
+    Losses are accepted.
     """
     text = client.get(page(checkpoint, name)).content.decode()
     text = re.sub(r'<input(?![^>]* checked)[^>]* type="radio"[^>]*>', "", text)
@@ -124,7 +124,7 @@ def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes
     for choice in ("again", "keep", "shown", "checkpoint_events"):
         found.pop(choice, None)
     if 'name="check"' in text:
-        # The page sends for the preflight check as it loads.
+        # The page sends this for the preflight check when it loads.
         shown = client.post(page(checkpoint, f"{name}-plan"), found).content.decode()
         found |= dict(re.findall(r'<input[^>]* name="(accepted)"[^>]* value="([^"]*)"', shown))
     return found | {key.replace("__", ":"): value for key, value in changes.items()}

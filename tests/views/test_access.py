@@ -1,4 +1,4 @@
-"""Who is not logged in sees the way in, and nothing else."""
+"""Visitors who are not logged in see the login page and nothing else."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -9,7 +9,7 @@ from viewer.access.login_links import login_link, owner, teammate
 from viewer.models import Location, Run
 
 
-def test_every_screen_asks_for_a_login(client: Client, crew_location: Location, crew_run: Run) -> None:
+def test_every_screen_requires_a_login(client: Client, crew_location: Location, crew_run: Run) -> None:
     checkpoint = crew_run.checkpoints.earliest("row")
     for address in (
         reverse("locations"),
@@ -25,7 +25,7 @@ def test_every_screen_asks_for_a_login(client: Client, crew_location: Location, 
         assert client.post(address, {"path": "/"})["Location"].startswith(reverse("login"))
 
 
-def test_a_login_leads_back(client: Client, db: None) -> None:
+def test_a_login_redirects_to_the_requested_page(client: Client, db: None) -> None:
     User.objects.create_user("reader", password="reading")
     address = reverse("login") + "?next=/jobs/"
     assert "Log in to open this page." in client.get(address).content.decode()
@@ -33,12 +33,12 @@ def test_a_login_leads_back(client: Client, db: None) -> None:
     assert (answer.status_code, answer["Location"]) == (302, "/jobs/")
 
 
-def test_a_wrong_password_says_what_to_look_at(client: Client, db: None) -> None:
+def test_a_wrong_password_shows_an_error(client: Client, db: None) -> None:
     page = client.post(reverse("login"), {"username": "reader", "password": "x"}).content.decode()
     assert "Wrong name or password" in page
 
 
-def test_a_login_link_works_once_and_says_so_the_second_time(db: None) -> None:
+def test_a_used_login_link_shows_an_error(db: None) -> None:
     link = login_link(owner(), "/jobs/")
     first, second = Client(), Client()
     assert first.get(link)["Location"] == "/jobs/"
@@ -46,12 +46,12 @@ def test_a_login_link_works_once_and_says_so_the_second_time(db: None) -> None:
     page = answer.content.decode()
     assert answer.status_code == 403
     assert "was already used" in page and "manage.py login_link" in page
-    # Whoever has a password goes on from there.
+    # A user with a password can log in there instead.
     assert f'action="{reverse("login")}"' in page and 'name="next" value="/jobs/"' in page
     assert second.get(reverse("jobs")).status_code == 302
 
 
-def test_a_used_login_link_leads_on_who_is_logged_in(db: None) -> None:
+def test_a_used_login_link_redirects_a_logged_in_user(db: None) -> None:
     link = login_link(owner(), "/jobs/")
     browser = Client()
     for _click in range(2):
@@ -60,21 +60,21 @@ def test_a_used_login_link_leads_on_who_is_logged_in(db: None) -> None:
     assert browser.get(elsewhere)["Location"] == reverse("locations")
 
 
-def test_a_part_of_a_page_is_not_answered_with_the_login(client: Client, crew_run: Run) -> None:
+def test_a_partial_request_redirects_the_whole_page_to_the_login(client: Client, crew_run: Run) -> None:
     part = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{crew_run.get_absolute_url()}?at=x"}
     answer = client.get(reverse("run-rows", args=[crew_run.uid]), headers=part)
     assert answer.content == b""
     assert answer["HX-Redirect"] == f"{reverse('login')}?next={crew_run.get_absolute_url()}%3Fat%3Dx"
-    # A link that htmx follows is a page of its own.
+    # A link that htmx follows is a whole page.
     link = {**part, "HX-Boosted": "true"}
     answer = client.get(f"{crew_run.get_absolute_url()}?at=y", headers=link)
     assert answer["HX-Redirect"].endswith(f"?next={crew_run.get_absolute_url()}%3Fat%3Dy")
-    # What was typed into a form stays there.
+    # A form keeps what was typed.
     answer = client.post(reverse("location-add"), headers=part)
     assert (answer.status_code, answer.content, "HX-Redirect" in answer) == (403, b"", False)
 
 
-def test_a_form_that_was_sent_too_late_leads_back_to_its_page(client: Client, db: None) -> None:
+def test_a_form_sent_after_a_logout_redirects_back_to_its_page_after_login(client: Client, db: None) -> None:
     address = reverse("location-add")
     sent = client.post(address, headers={"Referer": "http://testserver/?page=2"})
     assert sent["Location"] == f"{reverse('login')}?next=/%3Fpage%3D2"
@@ -83,7 +83,7 @@ def test_a_form_that_was_sent_too_late_leads_back_to_its_page(client: Client, db
         assert sent["Location"] == f"{reverse('login')}?next={reverse('locations')}"
 
 
-def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
+def test_a_form_without_a_csrf_token_is_rejected(db: None) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(teammate("reader"))
     answer = client.post(reverse("location-add"), {"path": "/"})
@@ -92,5 +92,5 @@ def test_a_form_from_elsewhere_is_not_taken(db: None) -> None:
 
 
 @pytest.mark.parametrize("method", ["put", "delete", "patch"])
-def test_pages_are_only_read(reader: Client, crew_run: Run, method: str) -> None:
+def test_pages_reject_other_methods(reader: Client, crew_run: Run, method: str) -> None:
     assert getattr(reader, method)(crew_run.get_absolute_url()).status_code == 405

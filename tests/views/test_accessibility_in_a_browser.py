@@ -1,4 +1,4 @@
-"""axe finds nothing on any page and in no state of one, in either theme."""
+"""axe finds no faults on any page, in any of its states, in either theme."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from quality.benchmarks.generated_runs import branched_run
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
-from tests.views.forking import CREW, FLOW, looked, looked_before_new_run, stored
+from tests.views.forking import CREW, FLOW, checked, checked_new_run, stored
 from tests.views.test_urls import ALL, LOGIN, PUBLIC, addresses_at
 from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Sweep
@@ -34,7 +34,7 @@ def open_page(browser: Browser, live_server: LiveServer, transactional_db: None)
 
 
 def faults_of(page: Page, addresses: dict[str, str]) -> str:
-    """What axe finds, a line each, behind the names of the addresses."""
+    """Return the faults that axe finds at these addresses, a line each."""
     found = []
     for name, address in addresses.items():
         page.goto(address)
@@ -43,11 +43,11 @@ def faults_of(page: Page, addresses: dict[str, str]) -> str:
     return "\n".join(found)
 
 
-def test_each_address(open_page: Open, location: Location) -> None:
+def test_every_page(open_page: Open, location: Location) -> None:
     addresses = addresses_at(location)
-    looked(Checkpoint.objects.get())
+    checked(Checkpoint.objects.get())
     assert location.project
-    looked_before_new_run(location.project, "crew:build")
+    checked_new_run(location.project, "crew:build")
     # Former addresses only redirect.
     present = {name for name in ALL if not name.startswith("moved-")}
     assert set(addresses) == present - LOGIN - PUBLIC
@@ -59,13 +59,13 @@ def test_each_address(open_page: Open, location: Location) -> None:
 
 
 def is_page(client: Client, address: str) -> bool:
-    """Whether asking for it shows a whole page, and no part of one or a file."""
+    """Return whether a GET request shows a whole page, not a partial or a file."""
     answer = client.get(address, follow=True)
     is_html = answer.headers.get("Content-Type", "").startswith("text/html")
     return is_html and b"<html" in answer.content
 
 
-def test_pages_without_anything_on_them(open_page: Open, location: Location) -> None:
+def test_empty_pages(open_page: Open, location: Location) -> None:
     names = ("locations", "jobs", "inbox")
     pages = {name: reverse(name) for name in names} | {"location": location.get_absolute_url()}
     assert faults_of(open_page("/"), pages) == ""
@@ -73,7 +73,7 @@ def test_pages_without_anything_on_them(open_page: Open, location: Location) -> 
     assert faults_of(open_page("/"), {"locations": "/"}) == ""
 
 
-def test_a_run_in_each_of_its_states(open_page: Open, location: Location) -> None:
+def test_a_run_in_each_state(open_page: Open, location: Location) -> None:
     branched = branched_run(("main", "year-2030", "fork/20261120T232827_877b0992_a-name-that-goes-on"), 4)
     branched.checkpoints.filter(row=3).update(state=Checkpoint.State.PRUNED)
     branched.checkpoints.filter(row=4).update(state=Checkpoint.State.BROKEN)
@@ -100,7 +100,7 @@ def test_a_location_with_faults(open_page: Open, location: Location) -> None:
     assert faults_of(open_page("/"), pages) == ""
 
 
-def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) -> None:
+def test_a_job_in_each_state(open_page: Open, checkpoint: Checkpoint) -> None:
     pages: dict[str, str] = {}
     plan = [
         {"unit": "a", "title": "Research", "agent": "Researcher", "action": "kept", "reason": "kept"},
@@ -143,9 +143,9 @@ def test_a_job_in_each_of_its_states(open_page: Open, checkpoint: Checkpoint) ->
 
 
 @pytest.mark.parametrize("name", ["fork", "new-sweep", "resume"])
-def test_a_form_that_was_refused(open_page: Open, checkpoint: Checkpoint, name: str) -> None:
+def test_a_refused_form(open_page: Open, checkpoint: Checkpoint, name: str) -> None:
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    looked(checkpoint, components=[part])
+    checked(checkpoint, components=[part])
     page = open_page(reverse(name, args=[checkpoint.pk]))
     open_everything(page)
     assert findings(page) == ""
@@ -164,7 +164,7 @@ def test_a_form_that_was_refused(open_page: Open, checkpoint: Checkpoint, name: 
 
 
 def open_everything(page: Page) -> None:
-    """Open all that can be unfolded, the inner parts with the outer ones."""
+    """Open every collapsed section, outer ones first."""
     page.evaluate("document.querySelectorAll('details').forEach(part => (part.open = true))")
 
 
@@ -177,14 +177,14 @@ def test_a_project_that_cannot_be_confirmed(open_page: Open, location: Location)
     assert findings(page) == ""
 
 
-def test_who_may_only_look(browser: Browser, live_server: LiveServer, location: Location) -> None:
+def test_read_only_pages(browser: Browser, live_server: LiveServer, location: Location) -> None:
     addresses = addresses_at(location)
     names = ("locations", "location", "run", "jobs", "job", "inbox", "question", "fork", "project")
     with opening(browser, live_server.url, "view") as open_page:
         assert faults_of(open_page("/"), {name: addresses[name] for name in names}) == ""
 
 
-def test_the_way_in(browser: Browser, live_server: LiveServer) -> None:
+def test_login_pages(browser: Browser, live_server: LiveServer) -> None:
     page = browser.new_context(base_url=live_server.url).new_page()
     page.goto("/jobs/")
     assert findings(page) == ""
@@ -199,7 +199,7 @@ def test_the_way_in(browser: Browser, live_server: LiveServer) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_page_of_a_fault(open_page: Open, name: str) -> None:
+def test_error_pages(open_page: Open, name: str) -> None:
     page = open_page("/nothing/")
     request = RequestFactory().get("/")
     request.user = AnonymousUser()
@@ -209,7 +209,7 @@ def test_the_page_of_a_fault(open_page: Open, name: str) -> None:
     assert findings(page) == ""
 
 
-def test_axe_would_find_something(open_page: Open) -> None:
+def test_axe_finds_a_fault(open_page: Open) -> None:
     page = open_page("/")
     page.evaluate("document.querySelector('main').innerHTML += '<img src=\"/x\"><input><a href=\"/\"></a>'")
     found = findings(page)

@@ -1,4 +1,4 @@
-"""Forks, resumes and new runs that ended before their first checkpoint are seen where they started."""
+"""Forks, resumes and new runs that ended before their first checkpoint are listed at their start."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ from viewer.presentation.run.window import Wanted, window_of
 
 
 def attempt(checkpoint: Checkpoint, **values: Any) -> Job:
-    """A fork that ended before it wrote anything."""
+    """Create a fork that ended before it wrote a checkpoint."""
     made = {"kind": "fork", "branch": "what-if", "status": "failed", "error": "the tool has no <file>"}
     return Job.objects.create(
         location=checkpoint.location,
@@ -29,14 +29,14 @@ def start(crew_run: Run) -> Checkpoint:
 
 
 def shown(client: Client, run: Run, query: str = "") -> list[str]:
-    """The rows of the list, newest first."""
+    """Return the rows of the list, newest first."""
     page = client.get(f"{run.get_absolute_url()}{query}").content.decode()
     return re.findall(r'<li class="row.*?</li>', page, re.DOTALL)
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "interrupted"])
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_an_attempt_is_a_row_above_the_checkpoint_that_it_started_from(
+def test_an_attempt_is_a_row_above_its_starting_checkpoint(
     runner: Client, start: Checkpoint, status: str, kind: str
 ) -> None:
     before = shown(runner, start.run)
@@ -52,7 +52,7 @@ def test_an_attempt_is_a_row_above_the_checkpoint_that_it_started_from(
     assert reverse(kind, args=[start.pk]) in row and "Retry" in row
 
 
-def test_the_row_has_a_cross_that_hangs_on_its_start(start: Checkpoint) -> None:
+def test_an_attempt_is_drawn_as_a_cross_connected_to_its_start(start: Checkpoint) -> None:
     plain = window_of(start.run, Wanted())
     attempt(start)
     window = window_of(start.run, Wanted())
@@ -67,7 +67,7 @@ def test_the_row_has_a_cross_that_hangs_on_its_start(start: Checkpoint) -> None:
     assert line.path.endswith(f"{parent.y:g}H{parent.x:g}")
 
 
-def test_several_at_one_checkpoint_are_one_row_until_they_are_asked_for(
+def test_several_attempts_at_one_checkpoint_are_one_row_until_expanded(
     runner: Client, start: Checkpoint
 ) -> None:
     for number in range(3):
@@ -77,7 +77,7 @@ def test_several_at_one_checkpoint_are_one_row_until_they_are_asked_for(
     assert sum("row-attempt" in row for row in shown(runner, start.run, "?attempts=shown")) == 3
 
 
-def test_what_wrote_a_checkpoint_or_goes_on_or_went_well_is_no_attempt(
+def test_jobs_with_a_checkpoint_or_still_running_or_succeeded_are_not_attempts(
     runner: Client, start: Checkpoint
 ) -> None:
     written = attempt(start)
@@ -87,19 +87,19 @@ def test_what_wrote_a_checkpoint_or_goes_on_or_went_well_is_no_attempt(
     assert not any("row-attempt" in row for row in shown(runner, start.run))
 
 
-def test_who_may_only_look_is_offered_no_retry(reader: Client, start: Checkpoint) -> None:
+def test_read_only_users_see_no_retry_link(reader: Client, start: Checkpoint) -> None:
     attempt(start)
     (row,) = [row for row in shown(reader, start.run) if "row-attempt" in row]
     assert "Retry" not in row
 
 
-def test_a_pruned_start_is_not_folded_away(runner: Client, start: Checkpoint) -> None:
+def test_a_pruned_start_is_not_collapsed(runner: Client, start: Checkpoint) -> None:
     start.run.checkpoints.update(state="pruned")
     attempt(start)
     assert any("row-attempt" in row for row in shown(runner, start.run))
 
 
-def test_a_job_without_a_branch_leads_to_where_it_started(runner: Client, start: Checkpoint) -> None:
+def test_a_job_without_a_branch_links_to_its_starting_checkpoint(runner: Client, start: Checkpoint) -> None:
     page = runner.get(attempt(start).get_absolute_url()).content.decode()
     assert "Show branch" not in page
     assert "Show starting checkpoint" in page
@@ -108,7 +108,7 @@ def test_a_job_without_a_branch_leads_to_where_it_started(runner: Client, start:
     assert "Show branch" in runner.get(resumed.get_absolute_url()).content.decode()
 
 
-def test_a_new_run_that_wrote_nothing_is_in_its_locations_list(runner: Client, location: Location) -> None:
+def test_a_new_run_without_checkpoints_is_listed_at_its_location(runner: Client, location: Location) -> None:
     request = {"entry_point": "crew:build", "name": "build", "entity": "crew"}
     job = Job.objects.create(
         kind="run", location=location, branch="main", status="failed", error="no key", request=request

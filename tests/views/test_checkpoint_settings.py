@@ -1,4 +1,4 @@
-"""Choosing, on the page of a fork or resume, which events write its checkpoints and how many stay."""
+"""The form fields for which events write a checkpoint and how many checkpoints stay."""
 
 import re
 
@@ -14,7 +14,7 @@ CHOSEN = {"checkpoint_events": ["task_started", "task_completed"], "checkpoint_m
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_what_was_chosen_is_asked_of_the_run(
+def test_the_chosen_settings_are_in_the_request(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
     client.post(page(checkpoint, kind), filled(client, checkpoint, kind) | CHOSEN)
@@ -22,7 +22,7 @@ def test_what_was_chosen_is_asked_of_the_run(
     assert Job.objects.get().request["options"]["checkpoints"] == chosen
 
 
-def test_without_a_choice_it_stays_as_the_checkpoint_has_it(
+def test_without_a_choice_the_settings_of_the_checkpoint_apply(
     client: Client, person: User, location: Location
 ) -> None:
     start = stored(location, {**CREW, "checkpoint": {"on_events": ["task_failed"]}})
@@ -31,7 +31,7 @@ def test_without_a_choice_it_stays_as_the_checkpoint_has_it(
     assert "checkpoints" not in Job.objects.get().request["options"]
 
 
-def test_a_senseless_choice_is_said_beside_its_field_and_starts_nothing(
+def test_an_invalid_choice_shows_a_field_error_and_starts_nothing(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint) | {"checkpoint_events": ["task_dreamt"], "checkpoint_most": "0"}
@@ -43,7 +43,7 @@ def test_a_senseless_choice_is_said_beside_its_field_and_starts_nothing(
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_what_a_choice_leads_to_is_said_while_it_is_made(
+def test_the_form_warns_about_a_choice_before_the_start(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
     sent = filled(client, checkpoint, kind) | {"checkpoint_events": ["*"], "checkpoint_most": ""}

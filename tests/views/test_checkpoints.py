@@ -1,4 +1,4 @@
-"""The detail of a checkpoint, tab by tab, and its stored copy."""
+"""The detail of a checkpoint, tab by tab, and its download."""
 
 import json
 from collections.abc import Callable
@@ -21,11 +21,11 @@ def tab_of(client: Client, checkpoint: Checkpoint, tab: str, more: str = "") -> 
 
 @pytest.fixture
 def forked(crew_run: Run) -> Checkpoint:
-    """The end of the fork whose first output was edited."""
+    """Return the last checkpoint of the fork with an edited first output."""
     return crew_run.checkpoints.filter(branch="exp-a").latest("row")
 
 
-def test_the_overview_tells_what_it_is_and_where_it_stands(reader: Client, forked: Checkpoint) -> None:
+def test_the_overview_shows_engine_source_parent_and_agents(reader: Client, forked: Checkpoint) -> None:
     detail = tab_of(reader, forked, "overview")
     assert "CrewAI 1.15.30" in detail
     assert forked.source in detail
@@ -34,7 +34,7 @@ def test_the_overview_tells_what_it_is_and_where_it_stands(reader: Client, forke
     assert "agent executors" in detail
 
 
-def test_tasks_tell_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:
+def test_tasks_show_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:
     detail = tab_of(reader, forked, "tasks")
     words = [word for word in ("edited", "ran again", "not run yet") if f">{word}</span>" in detail]
     assert words == ["edited", "ran again", "not run yet"]
@@ -42,7 +42,7 @@ def test_tasks_tell_what_a_fork_edited_and_ran_again(reader: Client, forked: Che
     assert "Output of an earlier prompt: Research AI trends for 2026" in detail
 
 
-def test_tasks_of_a_run_that_left_nothing_have_no_such_words(reader: Client, crew_run: Run) -> None:
+def test_tasks_of_a_run_without_forks_have_no_labels(reader: Client, crew_run: Run) -> None:
     detail = tab_of(reader, crew_run.checkpoints.filter(branch="main").latest("row"), "tasks")
     assert "ran again" not in detail and "Write a summary of AI" in detail
 
@@ -60,28 +60,28 @@ def test_a_flows_state_and_methods_are_shown(reader: Client, imported: Imported)
     assert "outline draft edited" in methods
 
 
-def test_a_crew_says_that_it_has_no_state(reader: Client, forked: Checkpoint) -> None:
+def test_the_state_tab_of_a_crew_is_empty(reader: Client, forked: Checkpoint) -> None:
     assert "Only flows have a state" in tab_of(reader, forked, "state")
 
 
-def test_a_lone_agent_is_led_to_its_events(reader: Client, imported: Imported) -> None:
+def test_the_tasks_tab_of_an_agent_links_to_its_events(reader: Client, imported: Imported) -> None:
     agent = imported("1.14.7/agent").checkpoints.latest("row")
     assert "A single agent has no tasks" in tab_of(reader, agent, "tasks")
 
 
-def test_events_are_a_timeline_with_messages_and_tokens(reader: Client, forked: Checkpoint) -> None:
+def test_the_timeline_shows_messages_and_tokens(reader: Client, forked: Checkpoint) -> None:
     detail = tab_of(reader, forked, "events")
     assert detail.index("crew started") < detail.index("task started") < detail.index("model answered")
     assert "20 tokens" in detail and "2 messages" in detail
     assert "+0.00 s" in detail
 
 
-def test_the_engines_own_steps_are_told_when_asked_for(reader: Client, forked: Checkpoint) -> None:
+def test_internal_events_are_shown_on_request(reader: Client, forked: Checkpoint) -> None:
     assert "checkpoint completed" not in tab_of(reader, forked, "events")
     assert "checkpoint completed" in tab_of(reader, forked, "events", "&internal=1")
 
 
-def test_raw_is_saved_and_never_shown(reader: Client, forked: Checkpoint) -> None:
+def test_the_raw_checkpoint_is_a_download(reader: Client, forked: Checkpoint) -> None:
     assert reverse("checkpoint-raw", args=[forked.pk]) in tab_of(reader, forked, "raw")
     answer = reader.get(reverse("checkpoint-raw", args=[forked.pk]))
     assert answer["Content-Disposition"] == f'attachment; filename="{forked.checkpoint_id}.json"'
@@ -100,7 +100,7 @@ def test_raw_is_saved_and_never_shown(reader: Client, forked: Checkpoint) -> Non
         ("a\r\nX-Forged: 1", 'filename="a_X-Forged_1.json"'),
     ],
 )
-def test_a_download_is_one_whatever_the_checkpoint_is_called(
+def test_a_download_is_an_attachment_for_any_checkpoint_name(
     reader: Client, forked: Checkpoint, checkpoint_id: str, name: str
 ) -> None:
     Checkpoint.objects.filter(pk=forked.pk).update(checkpoint_id=checkpoint_id)
@@ -117,7 +117,7 @@ def test_the_download_holds_no_key(reader: Client, forked: Checkpoint) -> None:
     assert b"SECRET" not in reader.get(reverse("checkpoint-raw", args=[forked.pk])).content
 
 
-def test_a_checkpoints_own_address_leads_to_its_run(reader: Client, forked: Checkpoint) -> None:
+def test_the_address_of_a_checkpoint_redirects_to_its_run(reader: Client, forked: Checkpoint) -> None:
     answer = reader.get(reverse("checkpoint", args=[forked.pk]))
     assert (answer.status_code, answer["Location"]) == (302, forked.get_absolute_url())
 
@@ -127,7 +127,7 @@ def test_an_unknown_checkpoint_is_not_found(reader: Client) -> None:
     assert reader.get(reverse("checkpoint-raw", args=[404])).status_code == 404
 
 
-def test_the_buttons_lead_to_fork_and_resume(runner: Client, forked: Checkpoint) -> None:
+def test_the_buttons_link_to_fork_and_resume(runner: Client, forked: Checkpoint) -> None:
     detail = tab_of(runner, forked, "overview")
     assert f'href="{reverse("fork", args=[forked.pk])}" data-key="f"' in detail
     assert f'href="{reverse("resume", args=[forked.pk])}" data-key="r"' in detail

@@ -1,4 +1,4 @@
-"""Text has at least 4.5:1 and what one works with 3:1, in both themes."""
+"""Text has a contrast of at least 4.5:1 and controls of 3:1, in both themes."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def mixed(colour: str, surface: str, share: float) -> str:
-    """The colour laid over a surface with so much of it, as a chip of a branch is."""
+    """Return the colour over a surface with this opacity, as for a branch's chip."""
     parts = [
         round(int(colour[at : at + 2], 16) * share + int(surface[at : at + 2], 16) * (1 - share))
         for at in (1, 3, 5)
@@ -66,20 +66,20 @@ def too_faint(colours: dict[str, str], pairs: list[tuple[str, str]], least: floa
 
 
 @pytest.mark.parametrize("name", THEMES)
-def test_text_can_be_read(name: str) -> None:
+def test_text_has_enough_contrast(name: str) -> None:
     pairs = [(text, surface) for text in ON_SURFACES for surface in SURFACES] + list(ON_THEIR_OWN)
     assert too_faint(THEMES[name], pairs, 4.5) == {}
 
 
 @pytest.mark.parametrize("name", THEMES)
-def test_a_branchs_name_can_be_read(name: str) -> None:
+def test_branch_names_have_enough_contrast(name: str) -> None:
     colours = THEMES[name]
     for lane in LANES:
         assert contrast(colours[lane], mixed(colours[lane], colours["page"], 0.08)) >= 4.5, lane
 
 
 @pytest.mark.parametrize("name", THEMES)
-def test_lines_and_controls_can_be_told_from_what_is_behind_them(name: str) -> None:
+def test_lines_and_controls_have_enough_contrast(name: str) -> None:
     pairs = [(one, surface) for one in (*LANES, "accent", "bar") for surface in ("page", "selected", "hover")]
     edges = ("control-edge", "button-edge")
     pairs += [(edge, surface) for edge in edges for surface in ("page", "panel", "raised")]

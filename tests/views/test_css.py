@@ -11,7 +11,7 @@ SHEETS = sorted(path for path in CSS.glob("*.css") if path.name != "variables.cs
 VARIABLE = re.compile(r"--([a-z]+)(?:-[a-z0-9]+)?: (\d+)px;")
 DECLARATION = re.compile(r"(?<![\w-])([a-z][a-z-]*)\s*:\s*([^;{}]*px[^;{}]*)[;}]")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
-# The properties that a group of variables is for, by the beginning of their names.
+# The properties of each group of variables, by prefix.
 PROPERTIES = {
     "gap": ("padding", "margin", "gap", "row-gap", "column-gap"),
     "text": ("font-size",),
@@ -23,7 +23,7 @@ GROUPS = [(beginning, group) for group, beginnings in PROPERTIES.items() for beg
 
 
 def variables() -> dict[str, set[str]]:
-    """The pixel values that have a variable, by its group."""
+    """Return the pixel values that have a variable, by group."""
     found: dict[str, set[str]] = {group: set() for group in PROPERTIES}
     for group, value in VARIABLE.findall((CSS / "variables.css").read_text()):
         found.setdefault(group, set()).add(value)
@@ -31,7 +31,7 @@ def variables() -> dict[str, set[str]]:
 
 
 def values_in(sheet: Path) -> Iterator[tuple[str, str, str]]:
-    """Each pixel value: its variables' group, the number and the declaration."""
+    """Return each pixel value: the group of its variables, the number and the declaration."""
     for name, value in DECLARATION.findall(COMMENT.sub("", sheet.read_text())):
         if name == "font":
             size, line = [*re.findall(r"(?<![\w.-])([\d.]+)px", value.split()[-2]), "", ""][:2]

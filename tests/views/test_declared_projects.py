@@ -1,4 +1,4 @@
-"""Crews and flows that files declare, in the project's form, a new run's form and the terminal."""
+"""Crews and flows that files declare, in the project form, the form of a new run and the terminal."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from viewer.models import Job, Location, Project
 
 @pytest.fixture
 def declared(location: Location) -> Location:
-    """A location whose project is declared in a crew.jsonc, and confirmed."""
+    """Return a location whose confirmed project is declared in a crew.jsonc."""
     project = Project.objects.get()
     folder = Path(project.folder)
     (folder / "crew.py").unlink()
@@ -34,7 +34,7 @@ def test_the_projects_form_offers_the_file(client: Client, person: User, declare
     assert 'value="crew.jsonc"' in answer.content.decode()
 
 
-def test_a_new_runs_form_has_the_files_inputs_and_starts_it(
+def test_the_new_run_form_shows_the_files_inputs_and_starts_the_run(
     client: Client, person: User, declared: Location
 ) -> None:
     address = f"{reverse('new-run', args=[declared.uid])}?entry_point=crew.jsonc"
@@ -45,7 +45,7 @@ def test_a_new_runs_form_has_the_files_inputs_and_starts_it(
     assert "crew.jsonc" in answer.content.decode()
 
 
-def test_a_checkpoint_of_a_declared_crew_is_proposed_its_file(
+def test_the_file_of_a_declared_crew_is_proposed_for_its_checkpoint(
     client: Client, person: User, declared: Location
 ) -> None:
     checkpoint = stored(declared, {**CREW, "name": "desk"})
@@ -58,7 +58,7 @@ def test_a_checkpoint_of_a_declared_crew_is_proposed_its_file(
 @pytest.mark.parametrize(
     ("folder", "entry_point", "entity"), [(DESK, "crew.jsonc", "crew"), (LINE, "src/line/flow.yaml", "flow")]
 )
-def test_the_terminal_starts_what_a_file_declares(
+def test_the_terminal_starts_a_declared_crew(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path, entry_point: str, entity: str
 ) -> None:
     project = ("--project", str(folder), "--python", sys.executable)

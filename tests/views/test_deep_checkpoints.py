@@ -1,4 +1,4 @@
-"""A checkpoint that nests so deep that no page could show it: told in words wherever it is asked for."""
+"""A checkpoint that is nested too deeply to be decoded is reported as such on every page."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def nested(levels: int) -> Any:
-    """Lists in lists, whose brackets do not stand beside each other."""
+    """Return nested lists whose brackets are not adjacent."""
     value: Any = 1
     for _level in range(levels):
         value = [value, 1]
     return value
 
 
-# The decoder's own end is nearer on a page than at an import, which stands less deep in calls itself.
+# The decoder's recursion limit is reached earlier in a request than in an import.
 @pytest.fixture(params=[300, 700, 860])
 def deep(request: pytest.FixtureRequest, location: Location) -> Checkpoint:
     return stored(location, {**CREW, "checkpoint_inputs": {"topic": nested(request.param)}})
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_its_tabs_say_so(client: Client, person: User, deep: Checkpoint, tab: str) -> None:
+def test_the_tabs_show_the_reason(client: Client, person: User, deep: Checkpoint, tab: str) -> None:
     page = client.get(f"{deep.run.get_absolute_url()}?at={deep.checkpoint_id}&tab={tab}")
     assert page.status_code == 200
     assert "too large or too deeply nested" in page.content.decode()
@@ -39,14 +39,14 @@ def test_its_tabs_say_so(client: Client, person: User, deep: Checkpoint, tab: st
 
 
 @pytest.mark.parametrize("form", ["fork", "resume", "new-sweep"])
-def test_it_is_not_run(client: Client, person: User, deep: Checkpoint, form: str) -> None:
+def test_it_cannot_be_forked_or_resumed(client: Client, person: User, deep: Checkpoint, form: str) -> None:
     address = reverse(form, args=[deep.pk])
     assert client.get(address).status_code == 200
     assert client.post(address, {"branch": "what-if", "start": "now"}).status_code == 422
     assert not Job.objects.exists()
 
 
-def test_the_terminal_tells_what_its_row_holds(deep: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_prints_what_the_row_has(deep: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("checkpoints", "info", f"{deep.location.path}#{deep.checkpoint_id}", "--json")
     assert deep.checkpoint_id in capsys.readouterr().out
 
@@ -58,7 +58,7 @@ def test_its_neighbours_are_shown(client: Client, person: User, deep: Checkpoint
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_what_is_too_large_to_show_is_said_and_can_be_downloaded(
+def test_a_checkpoint_too_large_to_show_can_be_downloaded(
     client: Client, person: User, location: Location, settings: Settings, tab: str
 ) -> None:
     large = stored(location, {**CREW, "checkpoint_inputs": {"topic": "word " * 10_000}})
@@ -69,7 +69,7 @@ def test_what_is_too_large_to_show_is_said_and_can_be_downloaded(
     assert answer.content.count(b"word ") == 10_000
 
 
-def test_what_has_too_many_values_to_be_decoded_is_not(
+def test_a_checkpoint_with_too_many_values_is_not_decoded(
     client: Client, person: User, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = stored(location, {**CREW, "checkpoint_inputs": {"topic": [{}] * 10_000}})

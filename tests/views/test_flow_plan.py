@@ -1,4 +1,4 @@
-"""A flow's plan names the methods that follow, in the browser and at the terminal."""
+"""The plan of a flow names the methods that follow, in the browser and at the terminal."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,9 @@ def steps_in(plan: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(step["unit"], step["action"], step["reason"]) for step in plan]
 
 
-def test_the_forms_plan_goes_to_the_end(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_the_plan_of_the_form_lists_every_method_to_the_end(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
     for kind in ("fork", "resume"):
         text = client.get(page(checkpoint, kind)).content.decode()
         assert THEN in text
@@ -57,9 +59,7 @@ def test_the_forms_plan_goes_to_the_end(client: Client, person: User, checkpoint
     assert {step["task"]: step["action"] for step in job.request["steps"]}["publish"] == "may"
 
 
-def test_the_plan_is_that_of_the_chosen_entry_point(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_the_plan_uses_the_chosen_entry_point(client: Client, person: User, checkpoint: Checkpoint) -> None:
     project = Project.objects.get()
     (Path(project.folder) / "other.py").write_text(SOURCE.replace("publish", "print_it"))
     project.entry_points = [*project.entry_points, "other:Desk"]
@@ -69,7 +69,7 @@ def test_the_plan_is_that_of_the_chosen_entry_point(
     assert "done → print_it" in answer.content.decode()
 
 
-def test_source_that_says_nothing_and_source_that_changed_are_told(
+def test_unreadable_and_changed_source_is_reported(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     source = Path(checkpoint.location.path).parent / "flow.py"
@@ -79,7 +79,7 @@ def test_source_that_says_nothing_and_source_that_changed_are_told(
     assert "does not say which methods follow" in client.get(page(checkpoint)).content.decode()
 
 
-def test_the_terminals_plan_goes_to_the_end_and_records_nothing(
+def test_the_plan_of_the_terminal_lists_every_method_and_records_nothing(
     checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"

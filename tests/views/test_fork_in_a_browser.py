@@ -1,4 +1,4 @@
-"""The fork's form in a real browser: the plan follows the typing, and nothing starts unseen."""
+"""The fork form in a real browser: the plan follows typing, and nothing starts before its plan is shown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.forking import CREW, looked, made_location, stored
+from tests.views.forking import CREW, checked, create_location, stored
 from viewer.access.login_links import teammate
 from viewer.jobs.local_storage import LocalJobStorage
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def fork_page(browser: Browser, live_server: LiveServer, client: Client, tmp_path: Path) -> Iterator[Page]:
-    """The fork page of a crew's checkpoint. It must have broken no script and no policy."""
-    checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
-    looked(checkpoint)
+    """Open the fork page of a crew's checkpoint. Fails on errors in scripts or violations of the policy."""
+    checkpoint = stored(create_location((tmp_path / "newsroom").resolve()), CREW)
+    checked(checkpoint)
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     context.add_cookies(
@@ -40,7 +40,7 @@ def fork_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
     assert errors == []
 
 
-def test_the_plan_follows_the_typing_and_says_before_it_starts(fork_page: Page) -> None:
+def test_the_plan_follows_typing(fork_page: Page) -> None:
     fork_page.fill("#input-1", "2030")
     expect(fork_page.locator(".value.is-changed")).to_have_count(1)
     fork_page.locator(".output-fold summary").first.click()
@@ -80,11 +80,11 @@ def test_a_double_click_starts_one_run(fork_page: Page) -> None:
     assert Job.objects.count() == 1
 
 
-def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
+def test_losses_have_to_be_accepted_before_the_start(fork_page: Page) -> None:
     checkpoint = Checkpoint.objects.get()
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    look = looked(checkpoint, components=[part])
-    # As it is while the look is under way: the page asks by itself, and shows what came back.
+    look = checked(checkpoint, components=[part])
+    # While the preflight check runs, the page polls and shows its result.
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     with LocalJobStorage(made_folder(look)).following():
         fork_page.reload()
@@ -104,7 +104,7 @@ def test_what_is_lost_is_agreed_to_before_it_starts(fork_page: Page) -> None:
     assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
 
 
-def test_edits_survive_a_reload_and_the_way_back(fork_page: Page) -> None:
+def test_edits_survive_a_reload_and_going_back(fork_page: Page) -> None:
     type_edits(fork_page)
     for leave in (fork_page.reload, lambda: elsewhere(fork_page)):
         leave()
@@ -112,7 +112,7 @@ def test_edits_survive_a_reload_and_the_way_back(fork_page: Page) -> None:
         expect(fork_page.locator("#input-1")).to_have_value("2030")
         expect(fork_page.locator("#output-1")).to_have_value("The whole research")
         expect(fork_page.locator("#branch")).to_have_value("mine")
-        # The plan is of the draft, and what was chosen in it as well.
+        # The plan is that of the draft and its choices.
         expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
         expect(fork_page.locator("#keep-2")).to_be_checked()
         expect(fork_page.locator(".step").nth(1)).to_contain_text("you hold its output")
@@ -139,7 +139,7 @@ def drafts(page: Page) -> str:
     return str(page.evaluate("JSON.stringify(sessionStorage)"))
 
 
-def test_a_draft_is_discarded_and_what_is_started_leaves_none(fork_page: Page) -> None:
+def test_a_draft_is_deleted_when_discarded_or_started(fork_page: Page) -> None:
     fork_page.fill("#input-1", "2030")
     fork_page.reload()
     fork_page.get_by_role("button", name="Discard").click()
@@ -153,7 +153,7 @@ def test_a_draft_is_discarded_and_what_is_started_leaves_none(fork_page: Page) -
     assert "draft:" not in drafts(fork_page)
 
 
-def test_what_may_be_a_secret_is_never_in_a_draft(fork_page: Page) -> None:
+def test_possible_secrets_are_never_in_a_draft(fork_page: Page) -> None:
     fork_page.fill("#input-2", "words that nobody may read")
     fork_page.fill("#input-0", "sk-abcdefghijklmnopqrstuvwx")
     fork_page.fill("#input-1", "2030")
@@ -164,7 +164,7 @@ def test_what_may_be_a_secret_is_never_in_a_draft(fork_page: Page) -> None:
     expect(fork_page.locator("#input-2")).to_have_value("")
 
 
-def test_two_tabs_do_not_mix_and_a_logout_forgets_both(fork_page: Page) -> None:
+def test_drafts_of_two_tabs_are_separate_and_deleted_at_logout(fork_page: Page) -> None:
     other = fork_page.context.new_page()
     other.goto(fork_page.url)
     fork_page.fill("#branch", "mine")
@@ -195,7 +195,7 @@ def made_folder(look: PreflightCheck) -> Path:
     return look.folder
 
 
-def test_effects_are_accepted_with_one_press_and_the_check_goes_on(fork_page: Page) -> None:
+def test_effects_are_accepted_with_one_click_and_the_check_continues(fork_page: Page) -> None:
     names = [
         ("module", "tools.search"),
         ("file", "/srv/archive/notes-of-the-desk.txt"),
@@ -205,18 +205,18 @@ def test_effects_are_accepted_with_one_press_and_the_check_goes_on(fork_page: Pa
         {"kind": kind, "name": name, "detail": "tools.search.Search: source", "digest": "", "key": name}
         for kind, name in names
     ]
-    looked(Checkpoint.objects.get(), effects=effects, is_complete=False)
+    checked(Checkpoint.objects.get(), effects=effects, is_complete=False)
     fork_page.reload()
     expect(fork_page.locator("#start-button")).to_be_disabled()
     expect(fork_page.locator("#accept-effects dt")).to_have_text(["Import", "File", "Key"])
     fork_page.get_by_role("button", name="Accept for this project").click()
-    # Its child is what fails here: the project's Python is a shell.
+    # The runner fails here because the project's Python is a shell.
     expect(fork_page.locator("#accept-effects")).to_have_count(0)
     expect(fork_page.get_by_role("button", name="Check again")).to_be_visible(timeout=30_000)
     assert AcceptedEffect.objects.count() == 3 and not Job.objects.exists()
 
 
-def test_the_check_starts_with_a_button_unless_a_page_of_ours_led_to_the_form(
+def test_the_check_starts_by_itself_only_if_the_form_was_opened_from_our_pages(
     fork_page: Page, live_server: LiveServer
 ) -> None:
     PreflightCheck.objects.all().delete()

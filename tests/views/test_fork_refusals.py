@@ -1,4 +1,4 @@
-"""What starts nothing: an edit that cannot be, a project or checkpoint that is not fit, a stranger."""
+"""Forms that start nothing: invalid edits, unfit projects or checkpoints, and users without the right."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,9 @@ def test_a_form_without_its_key_starts_nothing(client: Client, person: User, che
     assert not Job.objects.exists()
 
 
-def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_plan_that_was_not_shown_does_not_start(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
     shown = re.search(r'name="shown" value="([^"]+)"', client.get(page(checkpoint)).content.decode())
     assert shown
     sent = filled(client, checkpoint) | {"shown": shown[1], "output:task-1": "My research"}
@@ -46,7 +48,7 @@ def test_what_was_not_shown_does_not_start(client: Client, person: User, checkpo
         ({"again": ["nobody"]}, "has no task"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_lost(
+def test_invalid_fields_are_refused_and_typed_values_stay(
     client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, Any], words: str
 ) -> None:
     sent = filled(client, checkpoint) | {"input:topic": "What I typed"} | changes
@@ -87,7 +89,7 @@ def test_an_unconfirmed_project_never_starts(
         (Checkpoint.State.BROKEN, "cannot be read"),
     ],
 )
-def test_a_checkpoint_that_does_not_stand_there_starts_nothing(
+def test_a_checkpoint_missing_from_its_location_starts_nothing(
     client: Client, person: User, checkpoint: Checkpoint, name: str, state: str, words: str
 ) -> None:
     Checkpoint.objects.update(state=state)
@@ -106,7 +108,7 @@ def pruned(checkpoint: Checkpoint) -> Checkpoint:
 
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
-def test_a_pruned_checkpoint_needs_the_projects_code_and_an_agreement_to_what_its_copy_lacks(
+def test_a_pruned_checkpoint_needs_an_entry_point_and_consent_to_redacted_values(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
     pruned(checkpoint)
@@ -123,7 +125,7 @@ def test_a_pruned_checkpoint_needs_the_projects_code_and_an_agreement_to_what_it
     assert Job.objects.get().request["checkpoint"]["stored"] is True
 
 
-def test_a_hidden_input_of_a_pruned_checkpoint_that_is_typed_anew_needs_no_agreement(
+def test_a_redacted_input_of_a_pruned_checkpoint_that_is_typed_again_needs_no_consent(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, pruned(checkpoint))
@@ -150,13 +152,13 @@ def test_a_flow_without_its_class_is_refused(client: Client, person: User, locat
 
 
 @pytest.mark.parametrize("name", ["fork", "resume", "fork-plan"])
-def test_a_stranger_sees_and_starts_nothing(checkpoint: Checkpoint, name: str) -> None:
+def test_visitors_see_and_start_nothing(checkpoint: Checkpoint, name: str) -> None:
     for answer in (Client().get(page(checkpoint, name)), Client().post(page(checkpoint, name), {})):
         assert answer.status_code == 302 and "/login/" in answer["Location"]
     assert not Job.objects.exists()
 
 
-def test_a_forged_request_from_elsewhere_starts_nothing(person: User, checkpoint: Checkpoint) -> None:
+def test_a_cross_site_request_starts_nothing(person: User, checkpoint: Checkpoint) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(person)
     answer = strict.post(page(checkpoint), filled(strict, checkpoint))

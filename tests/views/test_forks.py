@@ -1,4 +1,4 @@
-"""The fork and resume pages: what they say before anything runs, and that they start it once."""
+"""The fork and resume pages show the plan before the start and start a job once."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_the_form_shows_each_input_by_its_type_and_no_secret(
     assert not Job.objects.exists()
 
 
-def test_starting_makes_one_job_of_what_was_changed_alone(
+def test_a_start_creates_one_job_with_the_changed_values_only(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint, input__year="2030", output__task1="", branch="year-2030")
@@ -56,7 +56,7 @@ def test_a_form_that_is_sent_twice_starts_one_job(
     assert Job.objects.count() == 1
 
 
-def test_a_form_that_comes_back_changed_asks_before_it_starts_another(
+def test_a_changed_form_with_a_used_key_asks_before_it_starts_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint)
@@ -70,7 +70,7 @@ def test_a_form_that_comes_back_changed_asks_before_it_starts_another(
     assert Job.objects.count() == 2
 
 
-def test_the_plan_says_what_is_kept_edited_and_run_and_starts_nothing(
+def test_the_plan_shows_kept_edited_and_running_steps_and_starts_nothing(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint) | {"output:task-1": "The new research", "input:topic": "ML"}
@@ -84,7 +84,7 @@ def test_the_plan_says_what_is_kept_edited_and_run_and_starts_nothing(
     assert not Job.objects.exists()
 
 
-def test_without_script_the_plan_is_a_page_that_keeps_what_was_typed(
+def test_without_scripts_the_plan_is_a_page_with_the_typed_values(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint) | {"output:task-1": "My own text", "branch": "mine"}
@@ -103,7 +103,7 @@ def test_the_enter_key_in_a_field_starts_nothing(
     assert first and f'formaction="{page(checkpoint, "fork-plan")}"' in first[0]
 
 
-def test_a_stale_text_is_named_and_can_be_run_again(
+def test_a_stale_output_is_named_and_can_be_run_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint) | {"input:topic": "ML"}
@@ -115,7 +115,7 @@ def test_a_stale_text_is_named_and_can_be_run_again(
     assert [step["action"] for step in Job.objects.get().plan] == ["again", "pinned", "runs"]
 
 
-def test_one_button_has_all_that_is_stale_run_again(
+def test_one_button_selects_all_stale_tasks_to_run_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint) | {"input:topic": "ML"}
@@ -125,9 +125,7 @@ def test_one_button_has_all_that_is_stale_run_again(
     assert "again-stale" not in text and not Job.objects.exists()
 
 
-def test_a_resume_edits_nothing_whatever_is_sent(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_a_resume_ignores_edits(client: Client, person: User, checkpoint: Checkpoint) -> None:
     forged = {"input:topic": "ML", "output:task-1": "x", "branch": "elsewhere", "again": ["task-1"]}
     answer = client.post(page(checkpoint, "resume"), filled(client, checkpoint, "resume") | forged)
     job = Job.objects.get()
@@ -137,9 +135,7 @@ def test_a_resume_edits_nothing_whatever_is_sent(
     assert [step["action"] for step in job.plan] == ["kept", "kept", "runs"]
 
 
-def test_a_flow_is_forked_in_its_own_class_with_an_edited_state(
-    client: Client, person: User, location: Location
-) -> None:
+def test_a_flow_is_forked_with_an_edited_state(client: Client, person: User, location: Location) -> None:
     checkpoint = stored(location, FLOW)
     client.post(page(checkpoint), filled(client, checkpoint, state__n="2"))
     job = Job.objects.get()
@@ -147,7 +143,7 @@ def test_a_flow_is_forked_in_its_own_class_with_an_edited_state(
     assert job.request["state"] == {"n": 2}
 
 
-def test_script_in_a_checkpoint_and_in_what_is_typed_is_escaped(
+def test_script_in_a_checkpoint_and_in_typed_values_is_escaped(
     client: Client, person: User, location: Location
 ) -> None:
     tasks = [task(1, SCRIPT, name=SCRIPT, agent={"role": SCRIPT}), task(2)]
@@ -171,7 +167,7 @@ def test_script_in_a_checkpoint_and_in_what_is_typed_is_escaped(
         assert b"<script>alert" not in answer.content and b"&lt;script&gt;alert" in answer.content
 
 
-def test_opening_and_planning_leaves_the_location_as_it_was(
+def test_opening_and_planning_leave_the_location_unchanged(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     files = {path: path.read_bytes() for path in Path(checkpoint.location.path).rglob("*") if path.is_file()}

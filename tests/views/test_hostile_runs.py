@@ -1,4 +1,4 @@
-"""Script in what a run or a look says, and in what is chosen by name, stays text on every page."""
+"""Script in the reports of runs and preflight checks and in chosen names stays text on every page."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.views.forking import CREW, looked, page, stored
+from tests.views.forking import CREW, checked, page, stored
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Sweep
 from viewer.presentation.jobs.timeline import LABELS
@@ -81,16 +81,18 @@ def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Jo
     told["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
     assert {address: found for address, text in told.items() if (found := markup_in(text))} == {}
     assert all("&lt;script&gt;" in told[address] for address in (job.get_absolute_url(), "socket"))
-    # As it waits to start, too.
+    # Also while it waits to start.
     Job.objects.update(status=Job.Status.QUEUED, start_at=timezone.now() + timedelta(hours=1))
     for address in (*addresses, reverse("job-wait", args=[job.pk])):
         assert markup_in(client.get(address).content.decode()) == [], address
 
 
-def test_no_script_of_a_look_becomes_markup(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_no_script_of_a_preflight_check_becomes_markup(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
     fates = ("lost", "project", "restored")
     asked = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
-    looked(
+    checked(
         checkpoint,
         components=[
             {"what": SCRIPT, "name": SCRIPT, "task": 1, "agent": SCRIPT, "fate": fate} for fate in fates

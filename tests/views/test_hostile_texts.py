@@ -1,4 +1,4 @@
-"""Script in every text of a checkpoint stays text, and so does Markdown's."""
+"""Script in every text of a checkpoint stays text, also in Markdown."""
 
 import json
 import time
@@ -17,7 +17,7 @@ TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def hostile(value: Any) -> Any:
-    """The value with script in every text and every name of an input."""
+    """Return the value with script in every text and every name of an input."""
     if isinstance(value, str):
         return SCRIPT + value
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def test_no_script_of_a_checkpoint_becomes_markup(
         assert markup not in page
 
 
-def test_script_in_an_address_stays_text(reader: Client, hostile_run: Run) -> None:
+def test_script_in_an_address_is_escaped(reader: Client, hostile_run: Run) -> None:
     page = reader.get(
         hostile_run.get_absolute_url(), {"at": SCRIPT, "tab": SCRIPT, "as": SCRIPT, SCRIPT: SCRIPT}
     )
@@ -97,11 +97,11 @@ def test_pages_allow_no_inline_script_or_style(reader: Client, hostile_run: Run)
         ("- a", "<ul>\n<li>a</li>\n</ul>\n"),
     ],
 )
-def test_markdown_is_read_safely(text: str, html: str) -> None:
+def test_markdown_is_rendered_safely(text: str, html: str) -> None:
     assert as_html(text) == html
 
 
-def test_a_text_too_long_to_be_read_as_markdown_is_shown_as_written() -> None:
+def test_a_text_too_long_for_markdown_is_shown_as_plain_text() -> None:
     text = "[a](javascript:x) **b** <b> `c`\n" * 10_000
     started = time.monotonic()
     html = as_html(text)
@@ -109,7 +109,7 @@ def test_a_text_too_long_to_be_read_as_markdown_is_shown_as_written() -> None:
     assert "&lt;b&gt;" in html and "**b**" in html and "<b>" not in html
 
 
-def test_a_page_of_many_long_texts_shows_them_as_written(reader: Client, tmp_path: Path, db: None) -> None:
+def test_a_page_of_many_long_texts_shows_them_as_plain_text(reader: Client, tmp_path: Path, db: None) -> None:
     output = {"raw": "**bold** " * 5000, "description": "d"}
     tasks = [{"id": f"t{number}", "description": "d", "output": output} for number in range(10)]
     crew = {"entity_type": "crew", "id": "c", "name": "n", "tasks": tasks}
@@ -121,10 +121,10 @@ def test_a_page_of_many_long_texts_shows_them_as_written(reader: Client, tmp_pat
     assert "**bold**" in page and "<strong>bold" not in page
 
 
-def test_markdown_loads_no_picture() -> None:
+def test_markdown_loads_no_image() -> None:
     assert "<img" not in as_html("![x](https://tracker.example/x.png)")
 
 
-def test_markdown_nested_without_end_still_ends() -> None:
+def test_deeply_nested_markdown_is_rendered_quickly() -> None:
     assert as_html("> " * 5000 + "x")
     assert as_html("[" * 5000)

@@ -1,4 +1,4 @@
-"""Only the addresses that are served are answered: host and port. Nothing that is answered is stored."""
+"""Only requests to allowed hosts and ports are answered, and no response is cached."""
 
 import logging
 from typing import Any
@@ -34,7 +34,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("host", REFUSED)
-def test_another_host_or_port_is_refused_with_one_plain_line(
+def test_another_host_or_port_is_refused_with_one_line(
     client: Client, host: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosts, "warnings", hosts.Warnings())
@@ -61,7 +61,7 @@ def test_refusals_are_logged_once_a_minute(
 
 
 @pytest.mark.parametrize("host", [f"127.0.0.1:{PORT}", f"localhost:{PORT}", f"LOCALHOST:{PORT}"])
-def test_what_is_allowed_is_answered(client: Client, db: None, host: str) -> None:
+def test_allowed_hosts_are_answered(client: Client, db: None, host: str) -> None:
     assert client.get(reverse("login"), headers={"host": host}).status_code == 200
 
 
@@ -81,9 +81,7 @@ def test_ports_of_origins() -> None:
     assert [host for host in served + others if is_allowed(host, origins)] == served
 
 
-def test_nothing_that_is_made_for_a_reader_is_stored(
-    runner: Client, crew_run: Run, settings: Settings
-) -> None:
+def test_responses_for_users_are_not_cached(runner: Client, crew_run: Run, settings: Settings) -> None:
     checkpoint: Checkpoint = crew_run.checkpoints.latest("row")
     answers: list[Any] = [
         runner.get(reverse("locations")),

@@ -1,4 +1,4 @@
-"""What runs ask, as pages show it: the inbox, the count in each page's head, and the answer."""
+"""The inbox, the number of questions in the header of each page, and answers."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from viewer.models import Job, JobEvent, Location, Question
 
 @pytest.fixture
 def job(db: None, tmp_path: Path) -> Job:
-    """One that runs, with a folder for its answers."""
+    """Create a running job with a folder for its answers."""
     location = Location.objects.create(path=str(tmp_path), store_kind="json")
     job = Job.objects.create(
         kind="fork", location=location, branch="what-if", status="running", started_at=timezone.now()
@@ -26,7 +26,7 @@ def job(db: None, tmp_path: Path) -> Job:
 
 
 def ask(job: Job, number: int = 1, kind: str = "human_feedback", **context: object) -> Question:
-    """A question as its follower makes it, with its event."""
+    """Create a question as the worker does, with its event."""
     about = {"method": "draft", "output": "A <draft>", **context}
     data = {"number": number, "kind": kind, "prompt": f"Is {number} good?", "context": about}
     question = Question.objects.create(job=job, **data)
@@ -49,12 +49,12 @@ def send(client: Client, question: Question, **data: str) -> str:
     return response.content.decode()
 
 
-def handed_over(question: Question) -> str:
+def delivered_answer(question: Question) -> str:
     return str(json.loads((question.job.folder / answer_name(question.number)).read_text())["text"])
 
 
 @pytest.mark.parametrize("name", ["inbox", "inbox-waiting", "inbox-count", "question", "question-answer"])
-def test_who_is_not_logged_in_sees_and_answers_nothing(client: Client, job: Job, name: str) -> None:
+def test_visitors_see_and_answer_no_questions(client: Client, job: Job, name: str) -> None:
     question = ask(job)
     arguments = [job.pk, 1] if name.startswith("question") else []
     response = client.post(reverse(name, args=arguments), {"text": "yes"})
@@ -64,7 +64,9 @@ def test_who_is_not_logged_in_sees_and_answers_nothing(client: Client, job: Job,
     assert question.is_waiting
 
 
-def test_the_inbox_lists_what_waits_oldest_first_and_each_page_counts_it(runner: Client, job: Job) -> None:
+def test_the_inbox_lists_questions_oldest_first_and_each_page_shows_their_number(
+    runner: Client, job: Job
+) -> None:
     assert "No pending questions" in text_of(runner, reverse("inbox"))
     for number in (1, 2, 3):
         ask(job, number)
@@ -78,9 +80,7 @@ def test_the_inbox_lists_what_waits_oldest_first_and_each_page_counts_it(runner:
     assert "inbox-count number" not in text_of(runner, reverse("locations"))
 
 
-def test_the_open_inbox_asks_for_its_list_again_and_is_sent_what_the_page_includes(
-    runner: Client, job: Job
-) -> None:
+def test_the_open_inbox_refreshes_its_list(runner: Client, job: Job) -> None:
     address = reverse("inbox-waiting")
     for _ in range(2):
         page, part = text_of(runner, reverse("inbox")), text_of(runner, address)
@@ -90,7 +90,7 @@ def test_the_open_inbox_asks_for_its_list_again_and_is_sent_what_the_page_includ
     assert "Is 1 good?" in part and "Is 2 good?" in text_of(runner, address)
 
 
-def test_a_question_shows_what_it_is_about_and_what_an_empty_answer_means(runner: Client, job: Job) -> None:
+def test_a_question_shows_its_context_and_the_meaning_of_an_empty_answer(runner: Client, job: Job) -> None:
     question = ask(job, choices=["rejected", "approved"], empty_means="rejected")
     page = text_of(runner, question.get_absolute_url())
     for words in ("Is 1 good?", "A &lt;draft&gt;", "Method draft", "No feedback (“rejected”)"):
@@ -111,19 +111,21 @@ def test_a_question_shows_what_it_is_about_and_what_an_empty_answer_means(runner
         ({"text": "half a thought", "nothing": "1"}, ""),
     ],
 )
-def test_an_answer_is_kept_with_who_gave_it_and_handed_over(
+def test_an_answer_is_stored_with_its_author_and_delivered(
     runner: Client, job: Job, sent: dict[str, str], answer: str
 ) -> None:
     question = ask(job, choices=["rejected", "approved"])
     page = send(runner, question, **sent)
     question.refresh_from_db()
     assert (question.answer, str(question.answered_by)) == (answer, "runner")
-    assert handed_over(question) == answer
+    assert delivered_answer(question) == answer
     assert "runner answered" in page
     assert "<textarea" not in page
 
 
-def test_the_second_person_is_told_who_answered_first(client: Client, runner: Client, job: Job) -> None:
+def test_a_later_answer_is_refused_with_the_name_of_the_first_author(
+    client: Client, runner: Client, job: Job
+) -> None:
     question = ask(job)
     assert question.record_answer("mine", User.objects.create_user("otto"))
     page = send(runner, question, text="too late")
@@ -136,15 +138,15 @@ def test_the_second_person_is_told_who_answered_first(client: Client, runner: Cl
     assert "The run is no longer waiting for it" in send(runner, gone, text="hello?")
 
 
-def test_without_javascript_an_answer_leads_to_the_run(runner: Client, job: Job) -> None:
+def test_without_scripts_an_answer_redirects_to_the_run(runner: Client, job: Job) -> None:
     question = ask(job)
     address = reverse("question-answer", args=[job.pk, 1])
     assert runner.post(address, {"text": "yes"}).headers["Location"] == job.get_absolute_url()
     assert runner.post(address, {"text": "no"}).headers["Location"] == question.get_absolute_url()
-    assert handed_over(question) == "yes"
+    assert delivered_answer(question) == "yes"
 
 
-def test_the_list_the_bar_and_the_page_of_a_job_say_that_it_waits(runner: Client, job: Job) -> None:
+def test_the_list_the_bar_and_the_page_of_a_job_show_that_it_waits(runner: Client, job: Job) -> None:
     ask(job)
     assert "waiting for an answer" in text_of(runner, reverse("jobs"))
     page = text_of(runner, job.get_absolute_url())
@@ -157,7 +159,7 @@ def test_the_list_the_bar_and_the_page_of_a_job_say_that_it_waits(runner: Client
     assert "waiting for an answer" not in text_of(runner, job.get_absolute_url())
 
 
-def test_an_open_page_is_given_each_question_and_what_became_of_it(job: Job) -> None:
+def test_an_open_page_shows_each_question_and_its_answer(job: Job) -> None:
     feed = JobFeed(job.pk, after=0, whole=True, can_run=True)
     next_message(feed)
     question = ask(job)

@@ -1,4 +1,4 @@
-"""The jobs' screens, as they are without JavaScript."""
+"""The pages of jobs, without scripts."""
 
 import uuid
 from pathlib import Path
@@ -14,7 +14,7 @@ from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 @pytest.fixture
 def job(db: None, tmp_path: Path) -> Job:
-    """One that is running, in the second of its two tasks."""
+    """Create a running job in the second of its two tasks."""
     location = Location.objects.create(path=str(tmp_path), store_kind="json")
     run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article crew")
     checkpoint = Checkpoint.objects.create(
@@ -58,7 +58,7 @@ def page(client: Client, job: Job) -> str:
 
 
 @pytest.mark.parametrize("name", ["jobs", "job", "job-cancel"])
-def test_who_is_not_logged_in_sees_and_cancels_nothing(job: Job, name: str) -> None:
+def test_visitors_see_and_cancel_no_jobs(job: Job, name: str) -> None:
     url = reverse(name, args=[] if name == "jobs" else [job.pk])
     for response in (Client().get(url), Client().post(url)):
         assert response.status_code == 302
@@ -67,11 +67,11 @@ def test_who_is_not_logged_in_sees_and_cancels_nothing(job: Job, name: str) -> N
     assert job.cancel_requested_at is None
 
 
-def test_no_jobs_say_what_to_do_first(runner: Client) -> None:
+def test_an_empty_list_of_jobs_shows_the_first_step(runner: Client) -> None:
     assert "No jobs yet" in runner.get("/jobs/").content.decode()
 
 
-def test_the_list_says_what_each_job_does(runner: Client, job: Job) -> None:
+def test_the_list_describes_each_job(runner: Client, job: Job) -> None:
     text = runner.get("/jobs/").content.decode()
     assert "Forking to <strong>what-if</strong>" in text
     assert "article crew" in text
@@ -81,16 +81,16 @@ def test_the_list_says_what_each_job_does(runner: Client, job: Job) -> None:
 @pytest.mark.parametrize(
     ("status", "state"), [("cancelled", "stopped"), ("interrupted", "stopped"), ("failed", "failed")]
 )
-def test_of_a_job_that_has_ended_no_step_runs(runner: Client, job: Job, status: str, state: str) -> None:
+def test_no_step_of_an_ended_job_is_running(runner: Client, job: Job, status: str, state: str) -> None:
     assert 'class="job-step is-running"' in page(runner, job)
-    # Cut off, its child said nothing of an end.
+    # A killed runner reports no end.
     Job.objects.update(status=status)
     text = page(runner, job)
     assert f'class="job-step is-{state}"' in text and f">{state}</span>" in text
     assert "job-step is-running" not in text and ">running</span>" not in text
 
 
-def test_a_running_job_shows_its_plan_its_events_and_a_way_to_cancel(runner: Client, job: Job) -> None:
+def test_a_running_job_shows_its_plan_its_events_and_a_cancel_button(runner: Client, job: Job) -> None:
     text = page(runner, job)
     assert "</a>: Draft" in text
     assert "1 of 2" in text
@@ -109,14 +109,14 @@ def test_a_failed_job_shows_its_error_traceback_and_log_as_text(runner: Client, 
     assert "ws-connect" not in text
 
 
-def test_a_page_has_nothing_that_its_security_policy_forbids(runner: Client, job: Job) -> None:
+def test_pages_have_no_inline_scripts_or_styles(runner: Client, job: Job) -> None:
     for text in (page(runner, job), runner.get("/jobs/").content.decode()):
         assert "style=" not in text
         assert "onclick" not in text
         assert "<script>" not in text
 
 
-def test_cancelling_asks_once_and_leads_back(runner: Client, job: Job) -> None:
+def test_cancelling_redirects_to_the_job(runner: Client, job: Job) -> None:
     response = runner.post(reverse("job-cancel", args=[job.pk]))
     assert response["Location"] == job.get_absolute_url()
     job.refresh_from_db()
@@ -124,25 +124,25 @@ def test_cancelling_asks_once_and_leads_back(runner: Client, job: Job) -> None:
     assert "Cancelling" in page(runner, job)
 
 
-def test_htmx_is_told_nothing_as_the_socket_tells_it(runner: Client, job: Job) -> None:
+def test_cancelling_with_htmx_returns_no_content(runner: Client, job: Job) -> None:
     response = runner.post(reverse("job-cancel", args=[job.pk]), headers={"HX-Request": "true"})
     assert (response.status_code, response.content) == (204, b"")
 
 
-def test_a_link_does_not_cancel(runner: Client, job: Job) -> None:
+def test_a_get_request_does_not_cancel(runner: Client, job: Job) -> None:
     assert runner.get(reverse("job-cancel", args=[job.pk])).status_code == 405
 
 
-def test_a_job_that_is_not_there_is_not_found(runner: Client) -> None:
+def test_an_unknown_job_is_not_found(runner: Client) -> None:
     assert runner.get(reverse("job", args=[uuid.uuid4()])).status_code == 404
 
 
-def test_a_job_whose_run_and_checkpoint_are_gone_is_still_shown(runner: Client, job: Job) -> None:
+def test_a_job_is_shown_after_its_run_and_checkpoint_were_deleted(runner: Client, job: Job) -> None:
     Run.objects.all().delete()
     assert "a removed checkpoint" in page(runner, job)
 
 
-def test_a_jobs_bar_has_the_colour_of_its_branch(runner: Client, job: Job) -> None:
+def test_the_bar_of_a_job_has_the_colour_of_its_branch(runner: Client, job: Job) -> None:
     assert job.run is not None
     assert "job-bar lane-1" in page(runner, job), "The next one, before anything stands on the branch."
     job.run.checkpoints.create(

@@ -1,4 +1,4 @@
-"""The list of locations, one location, adding and refreshing."""
+"""The list of locations, the page of one, adding and refreshing."""
 
 import shutil
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from viewer.models import Location, Problem
 Imported = Callable[[str], Location]
 
 
-def test_an_empty_list_says_what_to_do_next(runner: Client) -> None:
+def test_an_empty_list_shows_the_next_step(runner: Client) -> None:
     page = runner.get(reverse("locations")).content.decode()
     assert "No locations yet" in page
     assert 'name="path"' in page
@@ -31,7 +31,7 @@ def test_the_list_counts_runs_checkpoints_and_problems(runner: Client, crew_loca
     assert 'data-label="problems">0</td>' in row
 
 
-def test_the_list_asks_no_more_of_the_database_for_more_locations(
+def test_the_list_needs_no_more_queries_for_more_locations(
     runner: Client, imported: Imported, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     imported("1.15.30/json")
@@ -51,7 +51,7 @@ def test_a_location_shows_its_runs(runner: Client, crew_location: Location) -> N
     assert reverse("project", args=[crew_location.uid]) in page
 
 
-def test_a_location_lists_what_it_could_not_read_and_why(runner: Client, crew_location: Location) -> None:
+def test_a_location_lists_its_problems_with_reasons(runner: Client, crew_location: Location) -> None:
     (Path(crew_location.path) / "notes.json").write_text('{"notes": "<b>mine</b>"}')
     (Path(crew_location.path) / "<script>.json").write_text("{}")
     answer = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True)
@@ -62,7 +62,7 @@ def test_a_location_lists_what_it_could_not_read_and_why(runner: Client, crew_lo
     assert "research" in page
 
 
-def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew_location: Location) -> None:
+def test_broken_files_are_listed_before_foreign_files(runner: Client, crew_location: Location) -> None:
     kind = Problem.Kind
     kinds = [(f"a{number:03}.json", kind.FOREIGN) for number in range(250)]
     kinds += [("m.json", kind.WRITING), ("z.json", kind.BROKEN)]
@@ -74,12 +74,12 @@ def test_what_is_broken_is_not_hidden_among_what_is_foreign(runner: Client, crew
     assert page.index("m.json") < page.index("z.json") < page.index("a000.json")
 
 
-def test_a_location_without_checkpoints_says_how_they_come(runner: Client, tmp_path: Path) -> None:
+def test_an_empty_location_says_how_checkpoints_are_written(runner: Client, tmp_path: Path) -> None:
     location = Location.objects.create(path=str(tmp_path), store_kind=Location.StoreKind.JSON)
     assert "No checkpoints yet" in runner.get(location.get_absolute_url()).content.decode()
 
 
-def test_an_open_page_asks_for_its_contents_alone(runner: Client, crew_location: Location) -> None:
+def test_an_open_page_refreshes_only_its_contents(runner: Client, crew_location: Location) -> None:
     address = crew_location.get_absolute_url()
     part = runner.get(
         address, headers={"HX-Request": "true", "HX-Target": "location-contents"}
@@ -88,7 +88,7 @@ def test_an_open_page_asks_for_its_contents_alone(runner: Client, crew_location:
     assert part.strip() in runner.get(address).content.decode()
 
 
-def test_adding_a_location_reads_it(runner: Client, tmp_path: Path) -> None:
+def test_adding_a_location_imports_it(runner: Client, tmp_path: Path) -> None:
     store = shutil.copytree(STORES / "1.15.30/json", tmp_path / "store")
     answer = runner.post(reverse("location-add"), {"path": str(store)})
     location = Location.objects.get(path=str(store))
@@ -96,13 +96,13 @@ def test_adding_a_location_reads_it(runner: Client, tmp_path: Path) -> None:
     assert location.checkpoints.count() == 6
 
 
-def test_adding_a_location_twice_finds_the_first(runner: Client, crew_location: Location) -> None:
+def test_adding_a_location_again_opens_the_existing_one(runner: Client, crew_location: Location) -> None:
     runner.post(reverse("location-add"), {"path": f"{crew_location.path}/../json/"})
     assert Location.objects.count() == 1
 
 
 @pytest.mark.parametrize("path", ["/etc", "/nowhere/at/all", "../../etc", "", "/proc/self\0", "~root/.."])
-def test_a_path_that_may_not_be_opened_is_refused_with_a_reason(runner: Client, path: str) -> None:
+def test_a_path_that_is_not_allowed_is_refused_with_a_reason(runner: Client, path: str) -> None:
     answer = runner.post(reverse("location-add"), {"path": path})
     assert answer.status_code == 422
     assert 'class="error"' in answer.content.decode()
@@ -123,7 +123,7 @@ def test_a_link_out_of_the_allowed_roots_is_refused(
     assert runner.post(reverse("location-add"), {"path": str(allowed)}).status_code == 302
 
 
-def test_refreshing_reads_what_is_new_and_says_so(runner: Client, crew_location: Location) -> None:
+def test_refreshing_imports_new_checkpoints_and_reports_them(runner: Client, crew_location: Location) -> None:
     fork = Path(crew_location.path) / "exp-a"
     newest = max(fork.iterdir())
     text = newest.read_text()
@@ -134,7 +134,7 @@ def test_refreshing_reads_what_is_new_and_says_so(runner: Client, crew_location:
     assert "1 new checkpoint." in runner.post(address, follow=True).content.decode()
 
 
-def test_a_location_that_is_gone_says_so_and_keeps_what_was_read(
+def test_a_missing_location_keeps_its_checkpoints_and_shows_an_error(
     runner: Client, crew_location: Location
 ) -> None:
     shutil.rmtree(crew_location.path)
@@ -143,7 +143,7 @@ def test_a_location_that_is_gone_says_so_and_keeps_what_was_read(
     assert "research" in page
 
 
-def test_another_folder_at_the_path_is_offered_to_who_may_run_alone(
+def test_a_replaced_folder_can_be_accepted_by_users_who_can_run(
     runner: Client, crew_location: Location
 ) -> None:
     path = Path(crew_location.path)
@@ -161,7 +161,7 @@ def test_another_folder_at_the_path_is_offered_to_who_may_run_alone(
     assert crew_location.checkpoints.filter(state="pruned").count() == 6
 
 
-def test_a_reader_is_not_offered_another_folder(reader: Client, crew_location: Location) -> None:
+def test_read_only_users_cannot_accept_a_replaced_folder(reader: Client, crew_location: Location) -> None:
     path = Path(crew_location.path)
     path.rename(path.with_name("moved"))
     path.mkdir()
@@ -169,7 +169,7 @@ def test_a_reader_is_not_offered_another_folder(reader: Client, crew_location: L
     assert "replaced since it was added" in page and "Accept the replacement" not in page
 
 
-def test_refreshing_is_no_link(runner: Client, crew_location: Location) -> None:
+def test_a_get_request_does_not_refresh(runner: Client, crew_location: Location) -> None:
     assert runner.get(reverse("location-refresh", args=[crew_location.uid])).status_code == 405
 
 

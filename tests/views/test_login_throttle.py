@@ -1,4 +1,4 @@
-"""Failed logins are limited by address and by account, and others' failures keep nobody out for long."""
+"""Failed logins are limited by address and account, without locking other users out for long."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ def ada(db: None) -> Iterator[User]:
 
 
 def by_password(password: str, address: str = HERE, name: str = "ada") -> tuple[int, str]:
-    """The answer's status, and how long it says to wait."""
+    """Return the status of the response and the seconds to wait."""
     sent = {"username": name, "password": password}
     answer = Client(REMOTE_ADDR=address).post(reverse("login"), sent)
     return answer.status_code, answer.get("Retry-After", "")
@@ -48,7 +48,7 @@ def by_link(link: str, address: str = HERE) -> int:
     return Client(REMOTE_ADDR=address).get(link).status_code
 
 
-def test_an_address_may_fail_ten_times_and_then_once_in_fifteen_seconds(ada: User, clock: Clock) -> None:
+def test_an_address_may_fail_ten_times_and_then_once_per_fifteen_seconds(ada: User, clock: Clock) -> None:
     assert [by_password("wrong") for _ in range(10)] == [(200, "")] * 10
     assert by_password("reading") == (429, "15")
     assert by_link(login_link(ada)) == 429
@@ -56,7 +56,7 @@ def test_an_address_may_fail_ten_times_and_then_once_in_fifteen_seconds(ada: Use
     assert by_password("reading") == (429, "1")
     clock.now += 1
     assert by_password("reading") == (302, "")
-    # What was right is not counted.
+    # Successful logins are not counted.
     assert by_password("reading") == (302, "")
 
 
@@ -70,11 +70,11 @@ def test_the_page_says_how_long_to_wait(ada: User) -> None:
     assert 'name="username"' in page
 
 
-def test_guessing_one_accounts_password_from_everywhere_is_limited(ada: User, clock: Clock) -> None:
+def test_guesses_for_one_account_from_many_addresses_are_limited(ada: User, clock: Clock) -> None:
     answers = [
         by_password("wrong", f"198.51.100.{number}", name=" ADA"[number % 2 :]) for number in range(40)
     ]
-    # Only those that were checked at all could have been right.
+    # Only checked attempts could have succeeded.
     assert [status for status, _ in answers].count(200) == 20
     assert by_password("reading")[0] == 429
     assert by_password("wrong", name="otto") == (200, "")
@@ -82,7 +82,7 @@ def test_guessing_one_accounts_password_from_everywhere_is_limited(ada: User, cl
     assert by_password("reading") == (302, "")
 
 
-def test_a_link_is_never_kept_from_working_by_failures_elsewhere(ada: User, clock: Clock) -> None:
+def test_a_login_link_works_despite_failures_from_other_addresses(ada: User, clock: Clock) -> None:
     link = login_link(ada)
     forged = link.replace("sesame=", "sesame=A")
     for number in range(100):
@@ -92,7 +92,7 @@ def test_a_link_is_never_kept_from_working_by_failures_elsewhere(ada: User, cloc
     assert by_link(link, HERE) == 302
 
 
-def test_a_link_works_again_soon_where_failures_came_from_the_same_address(ada: User, clock: Clock) -> None:
+def test_a_login_link_works_soon_after_failures_from_its_own_address(ada: User, clock: Clock) -> None:
     link = login_link(ada)
     for _ in range(100):
         by_link(link.replace("sesame=", "sesame=A"))
@@ -101,25 +101,25 @@ def test_a_link_works_again_soon_where_failures_came_from_the_same_address(ada: 
     assert by_link(link) == 302
 
 
-def test_forged_links_are_limited(ada: User) -> None:
+def test_forged_login_links_are_limited(ada: User) -> None:
     forged = login_link(ada).replace("sesame=", "sesame=A")
     assert [by_link(forged) for _ in range(12)] == [403] * 10 + [429] * 2
 
 
-def test_one_network_of_the_newer_protocol_counts_as_one_address(ada: User) -> None:
+def test_an_ipv6_network_counts_as_one_address(ada: User) -> None:
     for number in range(10):
         by_password("wrong", f"2001:db8::{number}", name=f"nobody-{number}")
     assert by_password("reading", "2001:db8::ffff")[0] == 429
     assert by_password("reading", "2001:db8:0:1::1")[0] == 302
 
 
-def test_the_proxy_says_who_asks_only_where_there_is_one(ada: User, settings: Settings) -> None:
+def test_forwarded_addresses_are_used_only_behind_a_proxy(ada: User, settings: Settings) -> None:
     def sent(forwarded: str) -> int:
         client = Client(REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})
         return client.post(reverse("login"), {"username": "nobody", "password": "x"}).status_code
 
     settings.IS_BEHIND_TLS = True
-    # What a browser itself has put in front is not believed.
+    # Entries that a browser sends itself are not trusted.
     assert [sent(f"203.0.113.{number}, {ELSEWHERE}") for number in range(11)] == [200] * 10 + [429]
     assert sent(f"{ELSEWHERE}, {HERE}") == 200
     settings.IS_BEHIND_TLS = False
@@ -127,7 +127,7 @@ def test_the_proxy_says_who_asks_only_where_there_is_one(ada: User, settings: Se
     assert [sent(f"203.0.113.{number}") for number in range(11)] == [200] * 10 + [429]
 
 
-def test_many_at_once_are_not_all_let_through(transactional_db: None) -> None:
+def test_simultaneous_attempts_are_limited(transactional_db: None) -> None:
     User.objects.create_user("ada", password="reading")
 
     def guess(_: int) -> int:
@@ -139,7 +139,7 @@ def test_many_at_once_are_not_all_let_through(transactional_db: None) -> None:
         assert list(people.map(guess, range(100))).count(200) == 10
 
 
-def test_what_is_remembered_is_bounded(clock: Clock) -> None:
+def test_the_number_of_stored_keys_is_bounded(clock: Clock) -> None:
     one = Throttle(clock)
     guessed = [Key("account", "ada")]
     for _ in range(20):
@@ -150,6 +150,6 @@ def test_what_is_remembered_is_bounded(clock: Clock) -> None:
     assert one.use_attempt(guessed) > 0
 
 
-def test_a_page_that_is_only_opened_costs_nothing(db: None) -> None:
+def test_opening_the_login_page_is_not_counted(db: None) -> None:
     teammate("reader")
     assert [Client(REMOTE_ADDR=HERE).get(reverse("login")).status_code for _ in range(50)] == [200] * 50

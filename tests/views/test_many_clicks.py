@@ -1,4 +1,4 @@
-"""Many people press the same button at the same moment: what it starts starts once, and so does its child."""
+"""Many people press the same button at the same moment: the job and its runner start once."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
 from tests.jobs.conftest import CHILDREN, marks
-from tests.views.forking import CREW, filled, looked, looked_before_new_run, page, stored
+from tests.views.forking import CREW, checked, checked_new_run, filled, page, stored
 from viewer.jobs.queue.tasks import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Sweep
 
@@ -29,19 +29,19 @@ AT_ONCE = 16
 
 @pytest.fixture
 def checkpoint(transactional_db: None, location: Location, settings: Settings) -> Iterator[Checkpoint]:
-    """A crew's, in a project whose jobs run a tiny child."""
+    """Return a crew's checkpoint in a project whose jobs run a tiny runner."""
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "succeeds.py"}
     assert location.project
     location.project.interpreter = sys.executable
     location.project.save()
     made = stored(location, CREW)
-    looked(made)
+    checked(made)
     yield made
     connection.close()
 
 
 def clicked(person: User, address: str, form: dict[str, Any], clicks: int = CLICKS) -> set[tuple[int, str]]:
-    """What so many clicks at once are answered: each answer's status, and where it leads."""
+    """Return the status and the redirect of each response to simultaneous clicks."""
     logged_in = Client()
     logged_in.force_login(person)
     session = logged_in.cookies[settings.SESSION_COOKIE_NAME].value
@@ -57,8 +57,8 @@ def clicked(person: User, address: str, form: dict[str, Any], clicks: int = CLIC
         return set(people.map(click, range(clicks)))
 
 
-def taken_by_many() -> None:
-    """Each job is taken from the queue by several workers at once, and once more when it has ended."""
+def run_by_many() -> None:
+    """Let several workers run each job at once, and once more after its end."""
 
     def run(pk: str) -> None:
         run_job.call(pk)
@@ -71,7 +71,7 @@ def taken_by_many() -> None:
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_one_form_of_a_checkpoint_starts_one_child(
+def test_one_launch_form_starts_one_runner(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
     form = filled(client, checkpoint, kind)
@@ -79,11 +79,11 @@ def test_one_form_of_a_checkpoint_starts_one_child(
     assert [status for status, _ in answers] == [302]
     job = Job.objects.get()
     assert DBTaskResult.objects.count() == 1
-    taken_by_many()
+    run_by_many()
     assert job.project and marks(job.project) == [str(job.pk)]
 
 
-def test_one_form_of_variations_starts_each_of_them_once(
+def test_one_sweep_form_starts_each_variation_once(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = {"key": "11111111-2222-4333-8444-555555555555", "branch": "tone", "entry_point": "crew:build"}
@@ -92,11 +92,11 @@ def test_one_form_of_variations_starts_each_of_them_once(
     assert answers == {(302, Sweep.objects.get().get_absolute_url())}
     jobs = {str(job.pk) for job in Job.objects.all()}
     assert len(jobs) == DBTaskResult.objects.count() == 2
-    taken_by_many()
+    run_by_many()
     assert checkpoint.location.project and sorted(marks(checkpoint.location.project)) == sorted(jobs)
 
 
-def test_a_missed_job_that_is_started_now_by_many_starts_once(person: User, checkpoint: Checkpoint) -> None:
+def test_a_missed_job_that_many_start_now_starts_once(person: User, checkpoint: Checkpoint) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     job = Job.objects.create(
         kind=Job.Kind.FORK,
@@ -105,36 +105,36 @@ def test_a_missed_job_that_is_started_now_by_many_starts_once(person: User, chec
         checkpoint=checkpoint,
         start_at=long_ago,
     )
-    # Its time passed long ago: no worker takes it, however often it is offered.
-    taken_by_many()
+    # It missed its start time, so no worker starts it.
+    run_by_many()
     assert job.project and marks(job.project) == []
     answers = clicked(person, reverse("job-start", args=[job.pk]), {"start": "now"}, 40)
     assert answers == {(302, job.get_absolute_url())}
-    taken_by_many()
+    run_by_many()
     assert marks(job.project) == [str(job.pk)]
 
 
-def test_one_form_of_a_new_run_starts_one_child(
+def test_one_new_run_form_starts_one_runner(
     client: Client, person: User, checkpoint: Checkpoint, settings: Settings
 ) -> None:
     project = checkpoint.location.project
     assert project
     folder = Path(project.folder)
     settings.CHECKPOINT_ROOTS = [folder]
-    looked_before_new_run(project, "crew:build")
+    checked_new_run(project, "crew:build")
     address = reverse("new-run", args=[checkpoint.location.uid])
-    # At a location that is made with it.
+    # At a location created with the run.
     key = "11111111-2222-4333-8444-555555555555"
     form = {"key": key, "entry_point": "crew:build", "new_location": "new/place"}
     answers = clicked(person, address, form)
     job = Job.objects.get()
     assert answers == {(302, job.get_absolute_url())}
     assert Location.objects.count() == 2 and job.location.path == str(folder / "new" / "place")
-    taken_by_many()
+    run_by_many()
     assert marks(project) == [str(job.pk)]
 
 
-def test_one_of_many_answers_counts(person: User, checkpoint: Checkpoint) -> None:
+def test_only_the_first_of_many_answers_counts(person: User, checkpoint: Checkpoint) -> None:
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=checkpoint.location, project=checkpoint.location.project
     )
@@ -146,7 +146,7 @@ def test_one_of_many_answers_counts(person: User, checkpoint: Checkpoint) -> Non
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_of_forms_with_one_branch_one_starts_and_the_others_are_told(
+def test_of_several_forms_for_one_branch_one_starts_and_the_others_are_refused(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
     form = filled(client, checkpoint, kind, branch="what-if")

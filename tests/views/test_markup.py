@@ -1,4 +1,4 @@
-"""Every screen is valid HTML, and whatever is named by a label, a link or a swap is there."""
+"""Every screen is valid HTML, and every id that a label, a link or a swap names exists."""
 
 import re
 from itertools import pairwise
@@ -16,7 +16,7 @@ TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def errors_in(html: str) -> list[str]:
-    """What a strict reader objects to, with the text around it."""
+    """Return the errors of a strict parser with the surrounding markup."""
     parser = html5lib.HTMLParser()
     parser.parse(html)
     return [f"{position}: {code} {details}" for position, code, details in parser.errors]
@@ -69,14 +69,14 @@ def test_login_and_missing_pages_are_valid_html(client: Client, reader: Client, 
     assert errors_in(Client().get(reverse("login")).content.decode()) == []
 
 
-def test_the_page_of_a_fault_is_valid_html_and_needs_nothing_that_may_be_at_fault() -> None:
+def test_the_error_page_is_valid_html_and_needs_no_database() -> None:
     answer = server_error(RequestFactory().get("/"))
     assert answer.status_code == 500
     assert "Your checkpoints are unchanged" in answer.content.decode()
     assert errors_in(answer.content.decode()) == []
 
 
-def test_an_id_stands_once_and_what_is_named_is_there(reader: Client, addresses: list[str]) -> None:
+def test_ids_are_unique_and_references_exist(reader: Client, addresses: list[str]) -> None:
     for address in addresses:
         html = reader.get(address).content.decode()
         ids = ids_of(html)
@@ -89,7 +89,7 @@ def test_an_id_stands_once_and_what_is_named_is_there(reader: Client, addresses:
         assert {name for names in described for name in names.split()} <= set(ids), address
 
 
-def test_no_level_of_headings_is_left_out(reader: Client, addresses: list[str]) -> None:
+def test_no_heading_level_is_skipped(reader: Client, addresses: list[str]) -> None:
     for address in [*addresses, "/nothing/"]:
         levels = [int(level) for level in re.findall(r"<h([1-6])", reader.get(address).content.decode())]
         assert levels[0] == 1, address

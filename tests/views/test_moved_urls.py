@@ -1,4 +1,4 @@
-"""Every address of version 0.1.0 still works, or redirects to the one that replaced it."""
+"""Every address of version 0.1.0 works or redirects to its replacement."""
 
 from uuid import UUID
 
@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import Resolver404, resolve
 
 UID = UUID("00000000-0000-4000-8000-000000000001")
-# The addresses of version 0.1.0, and where they lead now. None: unchanged.
+# The addresses of version 0.1.0 and their replacements. None means unchanged.
 ADDRESSES = {
     "/": None,
     "/locations/add/": None,
@@ -62,13 +62,15 @@ def test_a_link_to_a_moved_address_redirects_with_its_query(reader: Client, old:
 
 
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
-def test_a_form_of_a_moved_address_is_sent_again_with_its_data(reader: Client, old: str, new: str) -> None:
+def test_a_form_sent_to_a_moved_address_is_redirected_with_its_data(
+    reader: Client, old: str, new: str
+) -> None:
     response = reader.post(old, {"key": "1"})
     assert (response.status_code, response["Location"]) == (308, new)
 
 
 @pytest.mark.parametrize("old", MOVED)
-def test_a_moved_address_asks_for_a_login_first(client: Client, db: None, old: str) -> None:
+def test_a_moved_address_requires_a_login(client: Client, db: None, old: str) -> None:
     assert client.get(old)["Location"].startswith("/login/")
 
 

@@ -1,4 +1,4 @@
-"""The form of a new run in a real browser: what it leads to is shown while it is filled in."""
+"""The form of a new run in a real browser shows the effect of each choice."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.forking import looked_before_new_run, made_location
+from tests.views.forking import checked_new_run, create_location
 from viewer.access.login_links import teammate
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, PreflightCheck, Project
@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def look(tmp_path: Path) -> Iterator[PreflightCheck]:
-    """A look at the project's crew that is not back yet, and that nobody else makes meanwhile."""
-    project = made_location((tmp_path / "newsroom").resolve()).project
+    """Create an unfinished preflight check of the project's crew, which no other process runs."""
+    project = create_location((tmp_path / "newsroom").resolve()).project
     assert project
-    look = looked_before_new_run(project, "crew:build")
+    look = checked_new_run(project, "crew:build")
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
     look.folder.mkdir(parents=True)
     with storage_of(look).following():
@@ -31,7 +31,7 @@ def look(tmp_path: Path) -> Iterator[PreflightCheck]:
 
 @pytest.fixture
 def form(browser: Browser, live_server: LiveServer, client: Client, look: PreflightCheck) -> Iterator[Page]:
-    """The form of that crew's new run. It must have broken no script and no policy."""
+    """Open that crew's form of a new run. Fails on errors in scripts or violations of the policy."""
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     context.add_cookies(
@@ -51,7 +51,7 @@ def form(browser: Browser, live_server: LiveServer, client: Client, look: Prefli
     assert errors == []
 
 
-def test_what_the_look_finds_and_what_is_chosen_is_shown_before_it_starts(
+def test_the_findings_and_the_effect_of_choices_are_shown_before_the_start(
     form: Page, look: PreflightCheck
 ) -> None:
     expect(form.locator("#preflight")).to_contain_text("You need not wait")

@@ -1,4 +1,4 @@
-"""The page of a new run: what it asks for, what it starts, and what it refuses."""
+"""The form of a new run: its fields, what it starts and what it refuses."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def page(location: Location, person: User, settings: Settings) -> str:
 
 
 def form_of(client: Client, address: str, **changes: Any) -> dict[str, Any]:
-    """What a browser would send of the page, with these changes; ``a__b`` stands for ``a:b``."""
+    """Return what a browser would send for the page, with these changes; ``a__b`` means ``a:b``."""
     text = client.get(address).content.decode()
     found = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', text))
     found |= dict(re.findall(r'<input class="input number"[^>]* name="([^"]+)" value="([^"]*)"', text))
@@ -40,7 +40,7 @@ def form_of(client: Client, address: str, **changes: Any) -> dict[str, Any]:
     return found | {name.replace("__", ":"): value for name, value in changes.items()}
 
 
-def test_a_run_starts_with_typed_inputs_once_and_its_job_is_shown(client: Client, page: str) -> None:
+def test_a_run_starts_once_with_typed_inputs_and_its_job_is_shown(client: Client, page: str) -> None:
     address = f"{page}?entry_point=crew:build"
     shown = client.get(address).content.decode()
     assert 'name="input:topic"' in shown
@@ -69,7 +69,9 @@ def test_a_run_starts_with_typed_inputs_once_and_its_job_is_shown(client: Client
     assert "crew:build" in told
 
 
-def test_a_form_that_is_sent_again_with_other_inputs_needs_another_press(client: Client, page: str) -> None:
+def test_a_changed_new_run_form_with_a_used_key_asks_before_it_starts_again(
+    client: Client, page: str
+) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees", input__year="1")
     client.post(page, sent)
     answer = client.post(page, sent | {"input:topic": "wasps"})
@@ -82,7 +84,7 @@ def test_a_form_that_is_sent_again_with_other_inputs_needs_another_press(client:
     assert Job.objects.count() == 1
 
 
-def test_what_will_happen_is_shown_and_nothing_starts(client: Client, page: str) -> None:
+def test_the_plan_of_a_new_run_is_shown_and_nothing_starts(client: Client, page: str) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees", **{"input-json:year": "{"})
     plan = reverse("new-run-plan", args=[Location.objects.get().uid])
     whole = client.post(plan, sent).content.decode()
@@ -97,7 +99,7 @@ def test_what_will_happen_is_shown_and_nothing_starts(client: Client, page: str)
     assert not Job.objects.exists()
 
 
-def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: Client, page: str) -> None:
+def test_a_blocking_preflight_check_is_shown_and_nothing_starts(client: Client, page: str) -> None:
     address = f"{page}?entry_point=crew:build"
     unchecked = client.get(address).content.decode()
     assert not PreflightCheck.objects.exists() and 'name="check"' in unchecked and is_startable(unchecked)
@@ -105,7 +107,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     waiting = client.get(address).content.decode()
     look = PreflightCheck.objects.get()
     assert (look.checkpoint, look.entity, look.store_kind) == (None, "crew", "json")
-    # It is not waited for: the run's child finds out the same.
+    # The form does not wait for it, since the runner makes the same check.
     assert reverse("preflight", args=[look.pk]) in waiting and is_startable(waiting)
     sent = form_of(client, address, input__topic="bees", input__year="1")
     look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It <fails>."]})
@@ -113,7 +115,7 @@ def test_what_the_look_says_against_a_start_is_said_and_nothing_starts(client: C
     refused = client.post(page, sent)
     assert refused.status_code == 422 and "It &lt;fails&gt;." in refused.content.decode()
     assert not Job.objects.exists()
-    # A store is another place, and needs what a folder does not.
+    # A SQLite store needs another check than a folder.
     assert is_startable(
         client.post(page, sent | {"new_location": "new.db", "input-json:year": "{"}).content.decode()
     )
@@ -140,7 +142,7 @@ def test_nothing_starts_before_the_project_is_confirmed(client: Client, page: st
     assert not Job.objects.exists()
 
 
-def test_several_entry_points_are_offered_and_none_is_guessed(client: Client, page: str) -> None:
+def test_one_of_several_entry_points_has_to_be_chosen(client: Client, page: str) -> None:
     shown = client.get(page).content.decode()
     assert "?entry_point=crew%3Abuild" in shown
     assert "?entry_point=flow%3ADesk" in shown
@@ -149,7 +151,7 @@ def test_several_entry_points_are_offered_and_none_is_guessed(client: Client, pa
     assert not Job.objects.exists()
 
 
-def test_running_again_is_filled_with_what_the_run_began_with(
+def test_run_again_fills_the_form_with_the_inputs_of_the_run(
     client: Client, page: str, checkpoint: Checkpoint
 ) -> None:
     led = client.get(reverse("run-again", args=[checkpoint.run.uid]))
@@ -167,7 +169,7 @@ def test_running_again_is_filled_with_what_the_run_began_with(
     assert reverse("run-again", args=[checkpoint.run.uid]) in opened.content.decode()
 
 
-def test_it_writes_to_a_new_location_inside_the_permitted_folders(
+def test_a_new_location_is_created_only_inside_the_allowed_folders(
     client: Client, page: str, location: Location
 ) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees", input__year="1")
@@ -185,7 +187,7 @@ def test_it_writes_to_a_new_location_inside_the_permitted_folders(
     assert job.location.get_absolute_url() != location.get_absolute_url()
 
 
-def test_what_cannot_start_is_said_beside_its_field(client: Client, page: str) -> None:
+def test_an_invalid_field_shows_its_error(client: Client, page: str) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees")
     sent |= {"input-json:year": "{", "checkpoint_events": ["task_dreamt"], "checkpoint_most": "none"}
     answer = client.post(page, sent | {"location": "00000000-0000-4000-8000-000000000000"})
@@ -196,7 +198,7 @@ def test_what_cannot_start_is_said_beside_its_field(client: Client, page: str) -
     assert not Job.objects.exists()
 
 
-def test_a_crew_is_given_models_and_warms_the_cache_and_a_flow_does_not(
+def test_models_and_cache_warm_up_are_offered_for_crews_and_not_for_flows(
     client: Client, page: str, location: Location
 ) -> None:
     run = stored(location, CREW | {"agents": [{"id": "a", "role": "Writer", "llm": "gpt-4o"}]}).run
@@ -211,7 +213,7 @@ def test_a_crew_is_given_models_and_warms_the_cache_and_a_flow_does_not(
     assert 'name="model:*"' not in client.get(f"{page}?entry_point=flow:Desk").content.decode()
 
 
-def test_a_flow_shows_its_state_and_only_what_was_changed_is_given(client: Client, page: str) -> None:
+def test_a_flow_shows_its_state_and_receives_only_changed_values(client: Client, page: str) -> None:
     folder = Path(Location.objects.get().path).parent
     (folder / "flow.py").write_text(
         "from crewai import Flow\nclass State(BaseModel):\n    topic: str = 'AI'\n    year: int = 2026\n"
@@ -224,7 +226,7 @@ def test_a_flow_shows_its_state_and_only_what_was_changed_is_given(client: Clien
     assert (job.request["entity"], job.request["inputs"]) == ("flow", {"year": 1999})
 
 
-def test_a_hostile_name_in_the_source_is_only_text(client: Client, page: str) -> None:
+def test_a_hostile_name_in_the_source_is_escaped(client: Client, page: str) -> None:
     folder = Path(Location.objects.get().path).parent
     body = json.dumps("{topic} <script>alert(1)</script> {x-y}")
     (folder / "crew.py").write_text(

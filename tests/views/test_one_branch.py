@@ -1,4 +1,4 @@
-"""A run from which one branch was picked: its line, from the start of the run."""
+"""The page of a run with one branch selected."""
 
 from urllib.parse import urlencode
 
@@ -17,7 +17,7 @@ def ids(run: Run, wanted: Wanted) -> list[str]:
     return [line.checkpoint.checkpoint_id for line in window_of(run, wanted).lines]
 
 
-def test_a_branch_is_shown_with_all_that_it_came_from(crew_run: Run) -> None:
+def test_a_branch_is_shown_with_all_its_ancestors(crew_run: Run) -> None:
     own = crew_run.checkpoints.filter(branch="exp-a").order_by("-row")
     line = [row.checkpoint_id for row in own]
     parent = own.earliest("row").parent
@@ -28,13 +28,13 @@ def test_a_branch_is_shown_with_all_that_it_came_from(crew_run: Run) -> None:
     assert {row.branch for row in crew_run.checkpoints.filter(checkpoint_id__in=line)} == {"exp-a", "main"}
 
 
-def test_branches_that_left_it_are_not_shown(crew_run: Run) -> None:
+def test_other_branches_are_not_shown(crew_run: Run) -> None:
     own = crew_run.checkpoints.filter(branch="main").order_by("-row")
     assert ids(crew_run, Wanted(branch="main")) == [row.checkpoint_id for row in own]
     assert len(own) < crew_run.checkpoints.count()
 
 
-def test_its_lines_are_drawn_without_those_of_other_branches(crew_run: Run) -> None:
+def test_only_its_own_lines_are_drawn(crew_run: Run) -> None:
     window = window_of(crew_run, Wanted(branch="exp-a"))
     assert len(window.drawing.lines) == len(window.lines) - 1
 
@@ -46,7 +46,7 @@ def test_its_newest_checkpoint_is_selected(reader: Client, crew_run: Run) -> Non
     assert f'id="selection" name="at" value="{oldest.checkpoint_id}"' in page
 
 
-def test_parents_that_go_round_in_a_circle_are_shown_once(crew_run: Run) -> None:
+def test_checkpoints_in_a_cycle_are_shown_once(crew_run: Run) -> None:
     first, second = crew_run.checkpoints.order_by("row")[:2]
     Checkpoint.objects.filter(pk=first.pk).update(parent=second)
     Checkpoint.objects.filter(pk=second.pk).update(parent=first)
@@ -55,13 +55,13 @@ def test_parents_that_go_round_in_a_circle_are_shown_once(crew_run: Run) -> None
 
 
 @pytest.mark.parametrize("name", ["nobody", "' OR 1=1 --", "<b>x</b>"])
-def test_a_branch_that_is_not_there_is_said(reader: Client, crew_run: Run, name: str) -> None:
+def test_an_unknown_branch_shows_a_message(reader: Client, crew_run: Run, name: str) -> None:
     page = reader.get(f"{crew_run.get_absolute_url()}?{urlencode({'branch': name})}").content.decode()
     assert "This run has no branch" in page
     assert "<b>x</b>" not in page
 
 
-def test_what_is_loaded_later_keeps_to_the_branch(reader: Client, crew_run: Run) -> None:
+def test_rows_loaded_later_belong_to_the_branch(reader: Client, crew_run: Run) -> None:
     part = reader.get(f"{reverse('run-rows', args=[crew_run.uid])}?to=0&branch=exp-a").content.decode()
     assert part.count('<li class="row') == len(ids(crew_run, Wanted(branch="exp-a")))
     assert "branch=exp-a" in part

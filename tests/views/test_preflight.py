@@ -1,4 +1,4 @@
-"""The look in the fork's and the resume's form: what blocks, what is lost, what is asked."""
+"""The preflight check in the fork and resume forms: what blocks, what is lost and its questions."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.forking import filled, is_startable, looked, page
+from tests.views.forking import checked, filled, is_startable, page
 from viewer.messages.message import plain_text
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck, Project, accept_effects
 
@@ -33,10 +33,10 @@ QUESTION = {
 
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
-def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
+def test_the_shown_losses_have_to_be_accepted(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, components=[GUARDRAIL, part("tools", "project", "search", 1)])
+    checked(checkpoint, components=[GUARDRAIL, part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "task 3: guardrail no_shouting" in text and "1 component from the project" in text
     assert "CrewAI 1.15.30, Python 3.11.7" in text and not is_startable(text)
@@ -47,31 +47,31 @@ def test_what_is_lost_has_to_be_accepted_as_it_is_shown(
     for forged in ("1", "on", "0" * 16):
         assert client.post(page(checkpoint, name), sent | {"accepted": forged}).status_code == 422
     assert not Job.objects.exists()
-    # What was agreed to is not what is lost now.
-    looked(checkpoint, components=[GUARDRAIL, part("callbacks", "lost", "note", 1)])
+    # The consent is for other losses.
+    checked(checkpoint, components=[GUARDRAIL, part("callbacks", "lost", "note", 1)])
     assert client.post(page(checkpoint, name), sent | {"accepted": accepted}).status_code == 422
-    looked(checkpoint, components=[GUARDRAIL])
+    checked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": accepted}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
 
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
-def test_where_nothing_is_lost_nothing_is_asked(
+def test_without_losses_no_consent_is_needed(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, components=[part("tools", "project", "search", 1)])
+    checked(checkpoint, components=[part("tools", "project", "search", 1)])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "Everything restores." in text and is_startable(text) and 'name="accepted"' not in text
     assert client.post(page(checkpoint, name), filled(client, checkpoint, name)).status_code == 302
-    # Its child refuses what the look has not seen.
+    # The runner refuses losses that the check did not find.
     assert Job.objects.get().request["options"]["accepted"] == []
 
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
-def test_what_blocks_cannot_be_accepted(
+def test_a_blocking_finding_cannot_be_accepted(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
-    looked(checkpoint, blocks=["The entry point is <not> there."], components=[GUARDRAIL])
+    checked(checkpoint, blocks=["The entry point is <not> there."], components=[GUARDRAIL])
     text = client.get(page(checkpoint, name)).content.decode()
     assert "The entry point is &lt;not&gt; there." in text and not is_startable(text)
     assert client.post(page(checkpoint, name), filled(client, checkpoint, name)).status_code == 422
@@ -79,7 +79,7 @@ def test_what_blocks_cannot_be_accepted(
 
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
-def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
+def test_an_unfinished_or_failed_check_is_accepted_as_unknown(
     client: Client, person: User, checkpoint: Checkpoint, name: str
 ) -> None:
     text = client.get(page(checkpoint, name)).content.decode()
@@ -95,18 +95,18 @@ def test_a_look_that_is_not_back_or_has_failed_is_accepted_as_not_known(
     failed = client.post(page(checkpoint, name), sent).content.decode()
     assert "It took longer than 60 seconds" in failed and "the losses are unknown" in failed
     assert not Job.objects.exists()
-    # It came back after all: not knowing is not what the person agrees to any more.
-    looked(checkpoint, components=[GUARDRAIL])
+    # The check finished after all, so the consent to unknown losses does not count.
+    checked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 422
     look.fail(plain_text("again"))
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["*"]
 
 
-def test_what_is_not_certain_is_asked_and_the_answers_reach_the_run(
+def test_uncertain_matches_are_questions_and_the_answers_reach_the_run(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    looked(checkpoint, questions=[QUESTION])
+    checked(checkpoint, questions=[QUESTION])
     text = client.get(page(checkpoint)).content.decode()
     assert "task 2, “Check it”, is" in text and "2. Check it twice" in text and not is_startable(text)
     sent = filled(client, checkpoint)
@@ -114,7 +114,7 @@ def test_what_is_not_certain_is_asked_and_the_answers_reach_the_run(
     for answer in ({}, {"match:task-2": ""}, {"match:task-2": "9"}):
         text = client.post(plan, sent | answer).content.decode()
         assert "choose which one it is" in text and not is_startable(text)
-    # The one that is not chosen does not run: that has to be accepted.
+    # The task that was not chosen does not run, which has to be accepted.
     text = client.post(plan, sent | {"match:task-2": "2"}).content.decode()
     assert "task 4. Print it does not run" in text and not is_startable(text)
     mark = re.search(r'name="accepted" value="(\w+)"', text)
@@ -127,19 +127,17 @@ def test_what_is_not_certain_is_asked_and_the_answers_reach_the_run(
     }
 
 
-def test_one_of_the_projects_own_cannot_be_chosen_for_two(
+def test_one_task_of_the_project_cannot_be_chosen_twice(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    looked(checkpoint, questions=[QUESTION, {**QUESTION, "saved": "task-1", "position": 1}])
+    checked(checkpoint, questions=[QUESTION, {**QUESTION, "saved": "task-1", "position": 1}])
     both = {"match:task-1": "2", "match:task-2": "2"}
     text = client.post(page(checkpoint, "fork-plan"), filled(client, checkpoint) | both).content.decode()
     assert text.count("it was chosen twice") >= 2 and not is_startable(text)
 
 
-def test_another_entry_point_has_a_look_of_its_own(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    looked(checkpoint, "crew:build")
+def test_each_entry_point_has_its_own_check(client: Client, person: User, checkpoint: Checkpoint) -> None:
+    checked(checkpoint, "crew:build")
     sent = filled(client, checkpoint)
     for name in ("fork", "resume"):
         text = client.post(page(checkpoint, f"{name}-plan"), sent | {"entry_point": ""}).content.decode()
@@ -147,17 +145,19 @@ def test_another_entry_point_has_a_look_of_its_own(
     assert set(PreflightCheck.objects.values_list("entry_point", flat=True)) == {"crew:build", ""}
 
 
-def test_the_page_is_told_when_the_look_is_back(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_the_page_is_notified_when_the_check_is_finished(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
     filled(client, checkpoint)
     look = PreflightCheck.objects.get()
     waiting = client.get(reverse("preflight", args=[look.pk]))
     assert (waiting.status_code, waiting.get("HX-Trigger")) == (204, None)
-    looked(checkpoint)
+    checked(checkpoint)
     assert client.get(reverse("preflight", args=[look.pk]))["HX-Trigger"] == "preflight"
     assert Client().get(reverse("preflight", args=[look.pk])).status_code == 302
 
 
-def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
+def test_a_failed_check_is_shown_and_only_a_person_retries_it(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint)
@@ -173,7 +173,7 @@ def test_a_failed_check_is_shown_and_only_a_person_starts_it_again(
 
 @pytest.mark.parametrize("name", ["fork", "resume", "new-sweep"])
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none", ""])
-def test_opening_the_form_starts_nothing_and_checks_itself_only_from_our_pages(
+def test_opening_the_form_starts_a_check_only_from_our_pages(
     client: Client, person: User, checkpoint: Checkpoint, name: str, site: str
 ) -> None:
     headers = {"Sec-Fetch-Site": site} if site else {"Referer": "http://evil.example/"}
@@ -184,11 +184,11 @@ def test_opening_the_form_starts_nothing_and_checks_itself_only_from_our_pages(
     assert not PreflightCheck.objects.exists() and not Job.objects.exists()
 
 
-def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
+def test_effects_are_accepted_once_and_only_new_ones_are_shown(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     module, host = effect("module", "tools.search", "a1"), effect("host", "search.example")
-    look = looked(checkpoint, effects=[module], is_complete=False)
+    look = checked(checkpoint, effects=[module], is_complete=False)
     text = client.get(page(checkpoint)).content.decode()
     assert "Effects of this checkpoint" in text and "tools.search" in text and not is_startable(text)
     sent = filled(client, checkpoint)
@@ -201,33 +201,35 @@ def test_effects_are_accepted_once_and_a_new_one_is_shown_alone(
     client.post(page(checkpoint, "fork-plan"), sent | {"accept-effects": mark})
     accepted = AcceptedEffect.objects.get()
     assert (accepted.key, accepted.digest, accepted.accepted_by) == (module["key"], "a1", person)
-    # Now the second phase may begin.
+    # The second phase may begin.
     look.refresh_from_db()
     assert look.status == PreflightCheck.Status.WAITING
-    looked(checkpoint, effects=[module])
+    checked(checkpoint, effects=[module])
     text = client.get(page(checkpoint)).content.decode()
     assert is_startable(text) and "1 accepted effect" in text
     assert client.post(page(checkpoint), filled(client, checkpoint)).status_code == 302
-    looked(checkpoint, effects=[module, host], is_complete=False)
+    checked(checkpoint, effects=[module, host], is_complete=False)
     text = client.get(page(checkpoint)).content.decode()
     assert "New effects of this checkpoint" in text and not is_startable(text)
     shown = text[text.index('id="accept-effects"') : text.index("1 accepted effect")]
     assert "search.example" in shown and "tools.search" not in shown
 
 
-def test_a_changed_module_asks_again(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_changed_module_needs_consent_again(client: Client, person: User, checkpoint: Checkpoint) -> None:
     project = checkpoint.location.project
     assert project
     accept_effects(project, [effect("module", "tools.search", "a1")], person)
-    looked(checkpoint, effects=[effect("module", "tools.search", "a1")])
+    checked(checkpoint, effects=[effect("module", "tools.search", "a1")])
     assert is_startable(client.get(page(checkpoint)).content.decode())
-    looked(checkpoint, effects=[effect("module", "tools.search", "b2")], is_complete=False)
+    checked(checkpoint, effects=[effect("module", "tools.search", "b2")], is_complete=False)
     text = client.get(page(checkpoint)).content.decode()
     assert not is_startable(text) and "tools.search" in text[text.index('id="accept-effects"') :]
 
 
-def test_what_is_accepted_for_one_project_counts_for_no_other(checkpoint: Checkpoint, person: User) -> None:
+def test_effects_accepted_for_one_project_do_not_count_for_others(
+    checkpoint: Checkpoint, person: User
+) -> None:
     other = Project.objects.create(folder="/elsewhere", interpreter="/usr/bin/python3")
     accept_effects(other, [effect("host", "search.example")], person)
-    look = looked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
+    look = checked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
     assert [one["name"] for one in look.new_effects] == ["search.example"]

@@ -1,4 +1,4 @@
-"""Whoever opens a form that can start a run is expected to start one."""
+"""Opening a form that can start a run requests a prewarmed process."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from tests.views.forking import CREW, made_location, stored
+from tests.views.forking import CREW, create_location, stored
 from viewer.jobs.prewarm import client
 from viewer.jobs.prewarm.pool import take_requests
 from viewer.models import Location, Project
@@ -18,7 +18,7 @@ def location(db: None, tmp_path: Path, settings: Settings) -> Location:
     settings.PREWARM = True
     settings.DATA_DIR = tmp_path / "data"
     settings.DATA_DIR.mkdir()
-    return made_location(tmp_path / "news")
+    return create_location(tmp_path / "news")
 
 
 def forms(location: Location) -> list[str]:
@@ -29,12 +29,10 @@ def forms(location: Location) -> list[str]:
     ]
 
 
-def test_opening_a_form_wishes_for_a_warm_start_of_its_project(
-    location: Location, admin_client: Client
-) -> None:
+def test_opening_a_form_requests_a_prewarmed_process(location: Location, admin_client: Client) -> None:
     for address in forms(location):
         assert take_requests() == []
-        # Another site's link starts nothing on this machine.
+        # A link from another site starts no process.
         for site in ("cross-site", "none"):
             assert admin_client.get(address, headers={"Sec-Fetch-Site": site}).status_code == 200
         assert take_requests() == []
@@ -42,9 +40,7 @@ def test_opening_a_form_wishes_for_a_warm_start_of_its_project(
         assert take_requests() == [location.project], address
 
 
-def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
-    location: Location, admin_client: Client
-) -> None:
+def test_nothing_is_requested_for_an_unconfirmed_project(location: Location, admin_client: Client) -> None:
     Project.objects.update(confirmed_at=None)
     for address in forms(location):
         admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"})
@@ -53,7 +49,7 @@ def test_nothing_is_wished_for_a_project_that_nobody_has_confirmed(
     assert take_requests() == []
 
 
-def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> None:
+def test_a_later_request_does_not_postpone_an_earlier_one(location: Location) -> None:
     client.request_prewarm(location.project)
     client.request_prewarm(location.project, seconds=60)
     assert take_requests() == [location.project]
@@ -61,7 +57,7 @@ def test_a_wish_for_later_does_not_put_off_one_for_now(location: Location) -> No
     assert take_requests() == []
 
 
-def test_a_wish_that_no_worker_saw_for_long_is_forgotten(location: Location) -> None:
+def test_an_old_request_expires(location: Location) -> None:
     client.request_prewarm(location.project, seconds=-3600)
     assert take_requests() == []
     assert not list(client.folder().glob("*.request"))

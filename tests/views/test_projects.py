@@ -1,4 +1,4 @@
-"""The project page: what is proposed, what is refused, and that only a person's confirmation counts."""
+"""The project page: proposals, refusals and confirmation."""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +18,7 @@ TICKED = 'value="crew:build" id="id_entry_points_0" checked'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project as its owner laid it out, with an environment and checkpoints."""
+    """Create a project folder with an environment and checkpoints."""
     folder = tmp_path / "newsroom"
     (folder / ".checkpoints").mkdir(parents=True)
     (folder / ".venv" / "bin").mkdir(parents=True)
@@ -56,7 +56,7 @@ def filled(project: Path, /, **changes: object) -> dict[str, object]:
     return {**values, **changes}
 
 
-def test_what_stands_around_the_location_is_proposed_and_nothing_is_stored(
+def test_the_folder_around_the_location_is_proposed_and_nothing_is_stored(
     client: Client, page: str, folder: Path
 ) -> None:
     text = client.get(page).content.decode()
@@ -68,7 +68,7 @@ def test_what_stands_around_the_location_is_proposed_and_nothing_is_stored(
     assert not Project.objects.exists()
 
 
-def test_confirming_stores_who_confirmed_what(
+def test_confirming_stores_the_project_and_the_user(
     client: Client, page: str, folder: Path, location: Location, person: User
 ) -> None:
     answer = client.post(page, filled(folder, other_entry_points="news.flow:Desk\n"))
@@ -93,9 +93,7 @@ def test_a_folder_is_one_project_for_all_its_locations(client: Client, page: str
     assert other.project == Project.objects.get()
 
 
-def test_another_locations_project_does_not_count_until_it_is_confirmed_here(
-    client: Client, page: str, folder: Path
-) -> None:
+def test_a_project_has_to_be_confirmed_for_each_location(client: Client, page: str, folder: Path) -> None:
     client.post(page, filled(folder))
     (folder / "more").mkdir()
     other = Location.objects.create(path=str(folder / "more"), store_kind=Location.StoreKind.JSON)
@@ -137,7 +135,7 @@ def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User)
         ("other_entry_points", "crew", "is not an entry point"),
     ],
 )
-def test_what_cannot_be_a_project_is_refused_beside_its_field(
+def test_an_invalid_project_is_refused_with_a_field_error(
     client: Client, page: str, folder: Path, name: str, value: str, words: str
 ) -> None:
     (folder / "outside").symlink_to("/etc")
@@ -148,7 +146,7 @@ def test_what_cannot_be_a_project_is_refused_beside_its_field(
     assert not Project.objects.exists()
 
 
-def test_what_was_typed_stays_after_a_refusal(client: Client, page: str, folder: Path) -> None:
+def test_typed_values_stay_after_a_refusal(client: Client, page: str, folder: Path) -> None:
     answer = client.post(page, filled(folder, interpreter="/nowhere/python", other_entry_points="a.b:C"))
     text = answer.content.decode()
     assert 'value="/nowhere/python"' in text
@@ -167,7 +165,7 @@ def test_a_forged_next_is_not_followed(
     assert answer["Location"] == location.get_absolute_url()
 
 
-def test_confirming_leads_back_to_where_one_came_from(client: Client, page: str, folder: Path) -> None:
+def test_confirming_redirects_to_the_previous_page(client: Client, page: str, folder: Path) -> None:
     assert 'value="/checkpoints/3/fork/"' in client.get(f"{page}?next=/checkpoints/3/fork/").content.decode()
     answer = client.post(page, filled(folder, next="/checkpoints/3/fork/"))
     assert answer["Location"] == "/checkpoints/3/fork/"
@@ -181,7 +179,7 @@ def test_a_confirmed_project_is_shown_as_it_was_confirmed(client: Client, page: 
     assert "confirmed" in text
 
 
-def test_a_project_that_stands_elsewhere_shows_what_its_own_source_defines(
+def test_a_project_in_another_folder_shows_the_entry_points_of_its_source(
     client: Client, person: User, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -199,21 +197,21 @@ def test_script_in_a_path_is_escaped(client: Client, page: str, folder: Path) ->
     assert b"<script>alert" not in answer.content
 
 
-def test_a_stranger_sees_and_confirms_nothing(location: Location, folder: Path) -> None:
+def test_visitors_see_and_confirm_no_project(location: Location, folder: Path) -> None:
     page = reverse("project", args=[location.uid])
     for answer in (Client().get(page), Client().post(page, filled(folder))):
         assert answer.status_code == 302 and "/login/" in answer["Location"]
     assert not Project.objects.exists()
 
 
-def test_what_the_folder_says_of_itself_is_shown_as_a_claim(client: Client, page: str, folder: Path) -> None:
+def test_the_folders_own_statements_are_shown_as_claims(client: Client, page: str, folder: Path) -> None:
     (folder / ".venv/pyvenv.cfg").write_text("version = 3.99.1\n")
     text = client.get(page).content.decode()
     assert "Found in its folder:" in text and "Python 3.99.1" in text and "nothing was executed" in text
     assert "It links to /" in text
 
 
-def test_an_interpreter_that_came_with_the_checkpoints_is_neither_proposed_nor_confirmed(
+def test_an_interpreter_inside_the_location_is_neither_proposed_nor_confirmed(
     client: Client, page: str, folder: Path, location: Location
 ) -> None:
     inside = folder / ".checkpoints"

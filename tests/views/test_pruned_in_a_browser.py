@@ -1,4 +1,4 @@
-"""A fork from the stored copy of a pruned checkpoint: what is hidden in it is agreed to, or typed anew."""
+"""A fork from the stored copy of a pruned checkpoint: redacted values are accepted or typed again."""
 
 from pathlib import Path
 
@@ -8,21 +8,21 @@ from django.urls import reverse
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.forking import CREW, looked, made_location, stored
+from tests.views.forking import CREW, checked, create_location, stored
 from viewer.access.login_links import teammate
 from viewer.importing import import_location
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_the_button_waits_for_an_agreement_or_a_value(
+def test_the_button_is_enabled_by_consent_or_a_value(
     browser: Browser, live_server: LiveServer, client: Client, tmp_path: Path
 ) -> None:
-    checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
+    checkpoint = stored(create_location((tmp_path / "newsroom").resolve()), CREW)
     Path(checkpoint.source).unlink()
     import_location(checkpoint.location)
     checkpoint.refresh_from_db()
-    looked(checkpoint)
+    checked(checkpoint)
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     for name, morsel in client.cookies.items():

@@ -1,4 +1,4 @@
-"""Checkpoints that were pruned at their location: one line for a stretch of them, and the way to each."""
+"""Consecutive pruned checkpoints are one line that links to each of them."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def pruned_run(db: None) -> Run:
-    """One branch of twelve checkpoints, of which seven in its middle are pruned."""
+    """Create a branch of twelve checkpoints, seven of which are pruned."""
     run = generated_run(12)
     rows = list(run.checkpoints.order_by("row"))
     for parent, row in pairwise(rows):
@@ -34,26 +34,26 @@ def page_of(client: Client, run: Run, query: str = "") -> str:
     return client.get(f"{run.get_absolute_url()}?{query}").content.decode()
 
 
-def test_a_stretch_of_pruned_checkpoints_is_one_line(reader: Client, pruned_run: Run) -> None:
+def test_consecutive_pruned_checkpoints_are_one_row(reader: Client, pruned_run: Run) -> None:
     page = page_of(reader, pruned_run)
     assert "7 pruned checkpoints (stored copies)" in page
     assert page.count('<li class="row') == 12 - 7 + 1
 
 
-def test_its_line_goes_on_dotted_and_is_as_high_as_the_list(pruned_run: Run) -> None:
+def test_the_line_through_them_is_dotted_and_as_high_as_the_list(pruned_run: Run) -> None:
     window = window_of(pruned_run, Wanted())
     assert [line.edge for line in window.drawing.lines].count("folded") == 2
     assert window.drawing.height == 30 * len(window.lines)
     assert len(window.drawing.dots) == len(window.lines) - 1
 
 
-def test_each_of_them_is_shown_on_request(reader: Client, pruned_run: Run) -> None:
+def test_pruned_checkpoints_are_shown_on_request(reader: Client, pruned_run: Run) -> None:
     page = page_of(reader, pruned_run, "pruned=shown")
     assert page.count('<li class="row') == 12
     assert "Collapse pruned checkpoints" in page
 
 
-def test_a_link_to_one_of_them_opens_it(reader: Client, pruned_run: Run) -> None:
+def test_a_link_to_a_pruned_checkpoint_opens_it(reader: Client, pruned_run: Run) -> None:
     one = pruned_run.checkpoints.filter(state=Checkpoint.State.PRUNED).order_by("row")[1]
     page = page_of(reader, pruned_run, f"at={one.checkpoint_id}")
     assert f'id="c{one.pk}"' in page
@@ -61,7 +61,7 @@ def test_a_link_to_one_of_them_opens_it(reader: Client, pruned_run: Run) -> None
     assert ">pruned</span>" in page
 
 
-def test_where_a_fork_leaves_is_a_line_of_its_own(pruned_run: Run) -> None:
+def test_the_start_of_a_fork_has_its_own_row(pruned_run: Run) -> None:
     left = pruned_run.checkpoints.get(row=3)
     pruned_run.checkpoints.filter(row=11).update(parent=left, branch="fork/elsewhere", lane=1)
     lines = window_of(pruned_run, Wanted()).lines

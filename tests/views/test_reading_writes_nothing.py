@@ -1,4 +1,4 @@
-"""No page writes to the database while it is only looked at."""
+"""GET requests write nothing to the database."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +13,15 @@ from viewer.models import DayLimits
 
 __all__ = ["addresses"]
 
-# A link that logs in has to note that it was used.
+# A login link has to be marked as used.
 WRITES = {"login-link"}
-# Its preflight check is kept, so that the next page finds it.
+# Its preflight check is stored for the next page.
 PREFLIGHT = "viewer_look"
 WRITING = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
 
 
 class Written(AssertionError):
-    """A statement that writes was about to be executed."""
+    """A writing statement was about to be executed."""
 
 
 def refuse_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
@@ -31,7 +31,7 @@ def refuse_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(READ | FORMS | PUBLIC | LOGIN - {"logout"} - WRITES))
-def test_looking_at_a_page_writes_nothing(
+def test_a_get_request_writes_nothing(
     client: Client, person: User, addresses: dict[str, str], name: str
 ) -> None:
     address = addresses.get(name) or {"login": "/login/", "health": "/healthz"}[name]
@@ -39,7 +39,7 @@ def test_looking_at_a_page_writes_nothing(
         assert client.get(address).status_code in {200, 204, 302}
 
 
-def test_the_limits_of_a_day_are_made_with_their_first_change(db: None) -> None:
+def test_daily_limits_are_created_with_their_first_change(db: None) -> None:
     assert DayLimits.current() == {} and not DayLimits.objects.exists()
     DayLimits.change({"tokens": 5})
     DayLimits.change({"tokens": 6})

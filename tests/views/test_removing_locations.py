@@ -1,4 +1,4 @@
-"""Taking a location off the list: it goes where nothing is lost by it, and nothing at its path is touched."""
+"""Removing a location is refused if it would lose anything, and changes nothing at its path."""
 
 import shutil
 from pathlib import Path
@@ -12,12 +12,12 @@ from viewer.models import Checkpoint, CheckpointBody, Job, Location
 
 
 def forget(runner: Client, location: Location) -> str:
-    """The page that is led to."""
+    """Remove the location and return the resulting page."""
     answer = runner.post(reverse("location-remove", args=[location.uid]), follow=True)
     return answer.content.decode()
 
 
-def test_it_goes_with_its_rows_and_copies_and_can_be_added_again(
+def test_a_location_is_removed_with_its_rows_and_can_be_added_again(
     runner: Client, crew_location: Location
 ) -> None:
     path, address = Path(crew_location.path), crew_location.runs.get().get_absolute_url()
@@ -33,9 +33,9 @@ def test_it_goes_with_its_rows_and_copies_and_can_be_added_again(
     assert runner.get(address).status_code == 200
 
 
-def test_what_is_only_kept_here_keeps_it(runner: Client, crew_location: Location) -> None:
+def test_a_location_with_pruned_checkpoints_is_not_removed(runner: Client, crew_location: Location) -> None:
     pruned = crew_location.checkpoints.earliest("row")
-    # It was not looked at since: that is made up for first.
+    # The location is read once more first.
     Path(pruned.source).unlink()
     assert "Only their stored copies are left" in forget(runner, crew_location)
     pruned.refresh_from_db()
@@ -43,13 +43,15 @@ def test_what_is_only_kept_here_keeps_it(runner: Client, crew_location: Location
     assert CheckpointBody.objects.filter(pk=pruned.pk).exists()
 
 
-def test_a_location_that_vanished_stays(runner: Client, crew_location: Location) -> None:
+def test_a_missing_location_is_not_removed(runner: Client, crew_location: Location) -> None:
     shutil.move(crew_location.path, f"{crew_location.path}-elsewhere")
     assert "Only their stored copies are left" in forget(runner, crew_location)
     assert crew_location.checkpoints.count() == 6
 
 
-def test_where_jobs_ran_it_stays_and_says_so_before(runner: Client, crew_location: Location) -> None:
+def test_a_location_with_jobs_is_not_removed_and_shows_the_reason(
+    runner: Client, crew_location: Location
+) -> None:
     Job.objects.create(kind="fork", location=crew_location, branch="x", status=Job.Status.FAILED)
     page = runner.get(crew_location.get_absolute_url()).content.decode()
     assert "Jobs ran here" in page
@@ -58,7 +60,7 @@ def test_where_jobs_ran_it_stays_and_says_so_before(runner: Client, crew_locatio
     assert Location.objects.filter(pk=crew_location.pk).exists()
 
 
-def test_who_still_looks_at_it_reads_nothing_more(runner: Client, crew_location: Location) -> None:
+def test_a_removed_location_is_not_imported(runner: Client, crew_location: Location) -> None:
     source = crew_location.checkpoints.earliest("row").source
     forget(runner, Location.objects.get(pk=crew_location.pk))
     assert import_location(crew_location).added == 0

@@ -1,4 +1,4 @@
-"""A retry opens the form with what was typed for the job, but for what may be a secret."""
+"""A retry fills the form with the values typed for the job, without possible secrets."""
 
 import re
 
@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.forking import filled, looked, page
+from tests.views.forking import checked, filled, page
 from viewer.jobs.execution.starting.request import request_of
 from viewer.launching.retry import free_branch
 from viewer.messages.message import plain_text
@@ -18,8 +18,8 @@ ENVIRONMENT_VALUE = "hunter-of-the-lost-2031"
 
 
 def failed(client: Client, checkpoint: Checkpoint, **changes: str) -> Job:
-    """A fork that was started with these changes of its form, and has failed."""
-    looked(checkpoint)
+    """Create a failed fork with these changes of its form."""
+    checked(checkpoint)
     client.post(page(checkpoint), filled(client, checkpoint, **changes))
     job = Job.objects.latest("created_at")
     job.end(Job.Status.FAILED, plain_text("the tool broke"))
@@ -39,7 +39,7 @@ def field(text: str, name: str) -> str:
     return found[1]
 
 
-def test_the_form_holds_what_was_typed(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_the_form_has_the_typed_values(client: Client, person: User, checkpoint: Checkpoint) -> None:
     text = client.get(page(checkpoint)).content.decode()
     output = re.findall(r'name="(output:[^"]+)"', text)[0]
     changes = {
@@ -59,7 +59,7 @@ def test_the_form_holds_what_was_typed(client: Client, person: User, checkpoint:
     assert "Not kept" not in again
 
 
-def test_a_typed_value_of_another_type_is_still_of_it(
+def test_a_typed_value_of_another_type_keeps_its_type(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     job = failed(client, checkpoint, **{"input-json__topic": '["tea", 1]', "input-more": '{"tone": "dry"}'})
@@ -68,7 +68,7 @@ def test_a_typed_value_of_another_type_is_still_of_it(
     assert "dry" in field(text, "input-more")
 
 
-def test_what_may_be_a_secret_is_not_kept_and_named(
+def test_possible_secrets_are_not_stored_and_are_named(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     project = Project.objects.get()
@@ -89,8 +89,10 @@ def test_what_may_be_a_secret_is_not_kept_and_named(
     assert field(text, "input:year") == "2031"
 
 
-def test_the_child_is_not_given_what_is_kept(client: Client, person: User, checkpoint: Checkpoint) -> None:
-    looked(checkpoint)
+def test_stored_form_values_are_not_in_the_runners_request(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    checked(checkpoint)
     client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
     job = Job.objects.get()
     assert job.request["kept"]["inputs"] == {"topic": "tea"}
@@ -112,10 +114,10 @@ def test_a_retry_has_the_next_free_name(name: str, taken: set[str], free: str) -
     assert free_branch(name, taken) == free
 
 
-def test_a_job_of_another_checkpoint_or_that_has_not_ended_is_not_repeated(
+def test_only_an_ended_job_of_the_same_checkpoint_is_retried(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    looked(checkpoint)
+    checked(checkpoint)
     client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
     job = Job.objects.get()
     for address in (f"{page(checkpoint)}?retry={job.pk}", f"{page(checkpoint)}?retry=none"):
@@ -124,7 +126,7 @@ def test_a_job_of_another_checkpoint_or_that_has_not_ended_is_not_repeated(
     assert field(client.get(f"{page(checkpoint)}?retry={job.pk}").content.decode(), "input:topic") == "tea"
 
 
-def test_a_new_run_is_repeated_with_its_inputs(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_new_run_is_retried_with_its_inputs(client: Client, person: User, checkpoint: Checkpoint) -> None:
     job = Job.objects.create(
         kind=Job.Kind.RUN,
         location=checkpoint.location,

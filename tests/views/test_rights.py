@@ -1,4 +1,4 @@
-"""The right to run: who has it, how it is given and taken, and what an open page shows without it."""
+"""The right to run: who has it, how it is granted and revoked, and how open pages follow it."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,35 +15,35 @@ from viewer.live import job_feed, location_feed
 from viewer.models import Checkpoint, Job, Location, Run
 
 
-def may(name: str) -> bool:
+def has_right(name: str) -> bool:
     return can_run(User.objects.get(username=name))
 
 
-def test_a_teammate_may_look_until_the_right_is_given(db: None) -> None:
+def test_a_new_user_is_read_only_until_the_right_is_granted(db: None) -> None:
     call_command("login_link", "ada")
-    assert not may("ada")
+    assert not has_right("ada")
     call_command("login_link", "ada", "--may", "run")
-    assert may("ada")
+    assert has_right("ada")
     call_command("login_link", "ada")
-    assert may("ada"), "One more link changes nothing."
+    assert has_right("ada"), "One more link changes nothing."
     call_command("login_link", "ada", "--may", "view")
-    assert not may("ada")
+    assert not has_right("ada")
 
 
-def test_whose_dashboard_it_is_may_run(db: None) -> None:
+def test_the_owner_can_run(db: None) -> None:
     assert can_run(owner())
     with pytest.raises(CommandError, match="--may needs a name"):
         call_command("login_link", "--may", "run")
 
 
-def test_who_is_shut_out_may_nothing(db: None) -> None:
+def test_an_inactive_user_has_no_rights(db: None) -> None:
     ada = teammate("ada", "run")
     ada.is_active = False
     ada.save()
-    assert not may("ada")
+    assert not has_right("ada")
 
 
-def test_the_right_counts_from_the_next_request_on(
+def test_a_changed_right_applies_to_the_next_request(
     reader: Client, checkpoint: Checkpoint, location: Location
 ) -> None:
     fork = reverse("fork", args=[checkpoint.pk])
@@ -55,7 +55,7 @@ def test_the_right_counts_from_the_next_request_on(
     assert not Job.objects.exists()
 
 
-def test_a_page_says_that_it_can_only_be_read(reader: Client, crew_run: Run) -> None:
+def test_pages_of_read_only_users_say_so(reader: Client, crew_run: Run) -> None:
     page = reader.get(crew_run.get_absolute_url()).content.decode()
     assert "Read-only" in page and "Run again" not in page
     teammate("reader", "run")
@@ -63,7 +63,7 @@ def test_a_page_says_that_it_can_only_be_read(reader: Client, crew_run: Run) -> 
     assert "Read-only" not in page and "Run again" in page
 
 
-def test_an_open_page_is_sent_no_buttons_that_its_reader_may_not_press(location: Location) -> None:
+def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) -> None:
     assert location.project
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=location, project=location.project, status=Job.Status.RUNNING
@@ -75,13 +75,13 @@ def test_an_open_page_is_sent_no_buttons_that_its_reader_may_not_press(location:
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed
 
 
-def test_whoever_could_log_in_before_there_was_the_right_keeps_it(transactional_db: None) -> None:
+def test_the_migration_grants_the_right_to_existing_users(transactional_db: None) -> None:
     executor = MigrationExecutor(connection)
     newest = executor.loader.graph.leaf_nodes()
     executor.migrate([("viewer", "0002_runs_and_questions")])
     User.objects.create_user("ada")
     executor = MigrationExecutor(connection)
     executor.migrate(newest)
-    assert may("ada")
+    assert has_right("ada")
     User.objects.create_user("otto")
-    assert not may("otto")
+    assert not has_right("otto")

@@ -1,4 +1,4 @@
-"""What a real browser makes of a run's page: selecting, keys, going back, a phone, no scripts."""
+"""The page of a run in a real browser: selection, keys, history, small screens and no scripts."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_a_copied_link_opens_the_same_view(open_page: Open, run: Run, live_serve
     assert copied == live_server.url + address_of(run, 440)
 
 
-def test_selecting_opens_and_moves_nothing(open_page: Open, run: Run) -> None:
+def test_selecting_does_not_reload_or_scroll(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url())
     page.locator("#lineage").evaluate("list => list.scrollTop = 600")
     chosen = run.checkpoints.get(row=420)
@@ -54,7 +54,7 @@ def test_selecting_opens_and_moves_nothing(open_page: Open, run: Run) -> None:
     assert page.url.endswith(address_of(run, 420))
 
 
-def test_the_open_tab_stays_and_back_goes_back(open_page: Open, run: Run) -> None:
+def test_the_tab_stays_open_and_back_returns_to_the_previous_selection(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 449))
     page.get_by_role("link", name="Inputs").click()
     expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
@@ -80,7 +80,7 @@ def test_keys_move_by_row_and_by_parent(open_page: Open, run: Run) -> None:
     expect(page.locator(".detail-id")).to_have_text(start.parent.checkpoint_id)
 
 
-def test_the_keyboard_stays_where_it_opened_something(open_page: Open, run: Run) -> None:
+def test_focus_stays_on_the_opened_element(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 440))
     events = page.get_by_role("link", name="Events", exact=True)
     events.press("Enter")
@@ -89,13 +89,13 @@ def test_the_keyboard_stays_where_it_opened_something(open_page: Open, run: Run)
     page.get_by_role("link", name="Overview", exact=True).last.press("Enter")
     parent = run.checkpoints.get(row=440).parent
     assert parent
-    # Its link is gone with the checkpoint that named it.
+    # Its link was replaced with the previous checkpoint.
     page.locator(".facts").get_by_role("link", name=parent.checkpoint_id).press("Enter")
     expect(page.locator(".detail-id")).to_have_text(parent.checkpoint_id)
     expect(page.locator("#detail")).to_be_focused()
 
 
-def test_the_list_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> None:
+def test_the_list_is_one_tab_stop(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 440))
     stops = "[...document.querySelectorAll('.row a')].filter(row => row.tabIndex === 0).map(row => row.id)"
     assert page.evaluate(stops) == [f"c{run.checkpoints.get(row=440).pk}"]
@@ -118,7 +118,7 @@ def test_the_list_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> None:
     assert not page.evaluate("document.getElementById('lineage').contains(document.activeElement)")
 
 
-def test_one_row_stays_the_stop_when_the_rows_are_made_anew(open_page: Open, run: Run) -> None:
+def test_one_row_stays_the_tab_stop_when_rows_are_replaced(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 440))
     kept = run.checkpoints.get(row=438)
     page.locator(f"#c{kept.pk}").focus()
@@ -129,7 +129,7 @@ def test_one_row_stays_the_stop_when_the_rows_are_made_anew(open_page: Open, run
     expect(page.locator(f"#c{kept.pk}")).to_have_attribute("tabindex", "0")
 
 
-def test_the_overview_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> None:
+def test_the_graph_is_one_tab_stop(open_page: Open, run: Run) -> None:
     page = open_page(f"{run.get_absolute_url()}?view=graph")
     nodes = page.locator(".overview-node")
     expect(page.locator('.overview-node[tabindex="0"]')).to_have_count(1)
@@ -140,7 +140,7 @@ def test_the_overview_is_one_stop_of_the_tab_key(open_page: Open, run: Run) -> N
     expect(page.locator('.overview-node[aria-current="true"]')).to_have_count(1)
 
 
-def test_what_is_selected_is_seen_with_the_readers_own_colours(open_page: Open, run: Run) -> None:
+def test_the_selection_is_visible_with_forced_colours(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 440), forced_colors="active")
     line = """part => {
       const style = getComputedStyle(part);
@@ -156,14 +156,14 @@ def test_what_is_selected_is_seen_with_the_readers_own_colours(open_page: Open, 
     assert row.evaluate(line) != resting
 
 
-def test_the_letter_on_a_button_presses_it(open_page: Open, run: Run) -> None:
+def test_the_letter_on_a_button_activates_it(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 449))
     page.keyboard.press("f")
-    # Nobody has confirmed the project yet, so that is asked first.
+    # The project is not confirmed yet, so that page comes first.
     expect(page).to_have_title(re.compile("project", re.IGNORECASE))
 
 
-def test_older_rows_come_as_one_scrolls(open_page: Open, run: Run) -> None:
+def test_older_rows_load_while_scrolling(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url())
     expect(page.locator(".row")).to_have_count(ROWS)
     for loaded in (2 * ROWS, 3 * ROWS):
@@ -171,7 +171,7 @@ def test_older_rows_come_as_one_scrolls(open_page: Open, run: Run) -> None:
         expect(page.locator(".row")).to_have_count(loaded)
 
 
-def test_what_comes_on_top_moves_nothing_that_is_read(open_page: Open, run: Run) -> None:
+def test_new_rows_do_not_move_visible_rows(open_page: Open, run: Run) -> None:
     run.checkpoints.filter(row__gt=430).update(row=10_000)
     page = open_page(run.get_absolute_url())
     page.locator("#lineage").evaluate("list => list.scrollTop = 900")
@@ -185,7 +185,7 @@ def test_what_comes_on_top_moves_nothing_that_is_read(open_page: Open, run: Run)
     assert mark.bounding_box() == before
 
 
-def test_a_phone_shows_the_list_then_the_detail_and_the_way_back(open_page: Open, run: Run) -> None:
+def test_a_small_screen_shows_the_list_then_the_detail_with_a_back_link(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url(), viewport={"width": 390, "height": 844})
     expect(page.locator(".detail")).to_be_hidden()
     row = page.locator(".row a").nth(90)
@@ -199,7 +199,7 @@ def test_a_phone_shows_the_list_then_the_detail_and_the_way_back(open_page: Open
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_a_phone_says_how_a_run_ended_whatever_its_branch_is_called(open_page: Open, run: Run) -> None:
+def test_a_small_screen_shows_the_outcome_next_to_a_long_branch_name(open_page: Open, run: Run) -> None:
     job = Job.objects.create(
         kind=Job.Kind.FORK,
         location=run.location,
@@ -216,7 +216,7 @@ def test_a_phone_says_how_a_run_ended_whatever_its_branch_is_called(open_page: O
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_everything_is_there_without_scripts(open_page: Open, run: Run) -> None:
+def test_the_page_works_without_scripts(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url(), java_script_enabled=False)
     page.get_by_role("link", name="Older checkpoints").click()
     page.locator(".row a").nth(3).click()

@@ -1,4 +1,4 @@
-"""The page of a run: the list, the lanes, the selection, and what is loaded later."""
+"""The page of a run: the list, the lanes, the selection and rows loaded later."""
 
 import re
 from collections.abc import Callable
@@ -33,20 +33,20 @@ def test_a_run_lists_its_checkpoints_newest_first(reader: Client, crew_run: Run)
     assert "2 branches" in page and "6 checkpoints" in page
 
 
-def test_a_flows_checkpoints_count_against_the_methods_of_the_whole_run(
+def test_the_progress_of_a_flow_counts_the_methods_of_its_run(
     reader: Client, imported: Callable[[str], Location]
 ) -> None:
     run = imported("1.14.7/flow").runs.get()
     page = page_of(reader, run)
     assert re.findall(r'class="row-count"[^>]*>([^<]*)<', page) == ["3 done", "2/3", "1/3"]
-    # Full bars would look complete, and so would the number of itself.
+    # Full bars and a number of the checkpoint alone would look complete.
     assert re.findall(r'class="bar ([^"]*)"', page) == ["is-done", "is-done", "", "is-done", "", ""]
     assert "<dt>Progress</dt><dd>3 done</dd>" in page
     oldest = run.checkpoints.earliest("row")
     assert "<dt>Progress</dt><dd>1 of 3</dd>" in page_of(reader, run, f"at={oldest.checkpoint_id}")
 
 
-def test_a_flows_progress_costs_no_query_for_each_row(
+def test_the_progress_of_a_flow_needs_no_query_per_row(
     reader: Client, imported: Callable[[str], Location]
 ) -> None:
     run = imported("1.14.7/flow").runs.get()
@@ -66,7 +66,7 @@ def test_a_flows_progress_costs_no_query_for_each_row(
     assert run.checkpoints.count() == 18 and len(after) <= len(before) + 1
 
 
-def test_a_branchs_name_stands_once_in_the_list(reader: Client, crew_run: Run) -> None:
+def test_the_name_of_a_branch_is_shown_once(reader: Client, crew_run: Run) -> None:
     page = page_of(reader, crew_run)
     rows = page[page.index('<section class="rows') : page.index("</section>")]
     assert rows.count(">exp-a<") == 1 and rows.count(">main<") == 1
@@ -79,7 +79,7 @@ def test_a_fork_is_drawn_from_its_parent(reader: Client, crew_run: Run) -> None:
     assert f'd="{fork.path}"' in page_of(reader, crew_run)
 
 
-def test_the_newest_is_selected_unless_the_address_names_another(reader: Client, crew_run: Run) -> None:
+def test_the_newest_checkpoint_is_selected_by_default(reader: Client, crew_run: Run) -> None:
     newest, *_, oldest = crew_run.checkpoints.order_by("-row")
     assert f'id="selection" name="at" value="{newest.checkpoint_id}"' in page_of(reader, crew_run)
     page = page_of(reader, crew_run, f"at={oldest.checkpoint_id}")
@@ -87,7 +87,7 @@ def test_the_newest_is_selected_unless_the_address_names_another(reader: Client,
     assert f'id="c{oldest.pk}" data-parent="" aria-current="true"' in page
 
 
-def test_selecting_sends_the_detail_alone_and_the_page_the_same(reader: Client, crew_run: Run) -> None:
+def test_selecting_returns_the_same_detail_as_the_page(reader: Client, crew_run: Run) -> None:
     query = f"at={crew_run.checkpoints.earliest('row').checkpoint_id}&tab=tasks"
     answer = reader.get(f"{crew_run.get_absolute_url()}?{query}", headers=PART)
     part = answer.content.decode().strip()
@@ -96,7 +96,7 @@ def test_selecting_sends_the_detail_alone_and_the_page_the_same(reader: Client, 
     assert part[part.index("<aside") :] in page_of(reader, crew_run, query)
 
 
-def test_a_selection_that_is_not_there_is_said(reader: Client, crew_run: Run) -> None:
+def test_an_unknown_selection_shows_a_message(reader: Client, crew_run: Run) -> None:
     assert "Checkpoint not found" in page_of(reader, crew_run, "at=20990101T000000_00000000")
 
 
@@ -105,7 +105,7 @@ def test_an_unknown_run_is_not_found(reader: Client) -> None:
     assert reader.get(reverse("run-rows", args=[uuid4()])).status_code == 404
 
 
-def test_failures_can_be_picked_out(reader: Client, crew_run: Run) -> None:
+def test_failures_can_be_filtered(reader: Client, crew_run: Run) -> None:
     assert "No failed checkpoints." in page_of(reader, crew_run, "only=failed")
     failed = crew_run.checkpoints.earliest("row")
     Checkpoint.objects.filter(pk=failed.pk).update(trigger="task_failed")
@@ -124,7 +124,7 @@ def test_a_branch_that_is_being_written_is_marked_live(reader: Client, crew_run:
     assert ">live<" in page
 
 
-def test_the_first_checkpoint_after_an_edit_says_what_was_edited(reader: Client, crew_run: Run) -> None:
+def test_the_first_checkpoint_after_an_edit_shows_the_edit(reader: Client, crew_run: Run) -> None:
     first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
     Job.objects.create(
         kind="fork",
@@ -141,7 +141,7 @@ def test_the_first_checkpoint_after_an_edit_says_what_was_edited(reader: Client,
     assert page.count("dot is-edit") == 1
 
 
-def test_another_model_is_an_edit(reader: Client, crew_run: Run) -> None:
+def test_another_model_is_shown_as_an_edit(reader: Client, crew_run: Run) -> None:
     first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
     Job.objects.create(
         kind="fork",
@@ -155,7 +155,7 @@ def test_another_model_is_an_edit(reader: Client, crew_run: Run) -> None:
     assert page_of(reader, crew_run).count("edited: model") == 1
 
 
-def test_the_first_checkpoint_of_a_fork_without_edits_says_that_it_was_forked(
+def test_the_first_checkpoint_of_a_fork_without_edits_is_marked_as_forked(
     reader: Client, crew_run: Run
 ) -> None:
     first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
@@ -163,17 +163,17 @@ def test_the_first_checkpoint_of_a_fork_without_edits_says_that_it_was_forked(
     crew_run.checkpoints.filter(row=2).update(trigger="")
     page = page_of(reader, crew_run)
     assert page.count(">forked<") == 1
-    # What a program asked for is no fork.
+    # The runner requested this checkpoint, so it is no fork.
     assert page.count("written on request") == 1
     assert "<h2>exp-a, forked</h2>" in reader.get(first.get_absolute_url(), follow=True).content.decode()
 
 
-def test_a_pruned_checkpoint_is_kept_and_says_so(reader: Client, crew_run: Run) -> None:
+def test_a_pruned_checkpoint_is_shown_as_pruned(reader: Client, crew_run: Run) -> None:
     crew_run.checkpoints.filter(row=2).update(state=Checkpoint.State.PRUNED)
     assert page_of(reader, crew_run).count(">pruned</span>") == 1
 
 
-def test_faults_of_the_lineage_are_told(reader: Client, crew_run: Run) -> None:
+def test_lineage_faults_are_shown(reader: Client, crew_run: Run) -> None:
     faults = [
         {"code": "self_parent", "ids": ["<b>"], "count": 1},
         {"code": "duplicate_id", "ids": ["id-1", "id-2"], "count": 4},
@@ -184,7 +184,7 @@ def test_faults_of_the_lineage_are_told(reader: Client, crew_run: Run) -> None:
     assert "the same id: id-1, id-2 and 2 more." in page
 
 
-def test_the_overview_links_each_chain(reader: Client, crew_run: Run) -> None:
+def test_the_graph_links_each_chain(reader: Client, crew_run: Run) -> None:
     page = page_of(reader, crew_run, "view=graph")
     assert page.count("overview-node lane-") == 2
     assert ">exp-a<" in page
@@ -199,7 +199,7 @@ def test_without_dot_the_list_is_shown_instead(
     assert page.count('class="row"') == 6
 
 
-def test_a_long_run_is_drawn_a_window_at_a_time(reader: Client, db: None) -> None:
+def test_a_long_run_is_drawn_in_windows(reader: Client, db: None) -> None:
     length = 2 * ROWS + 50
     run = generated_run(length)
     page = page_of(reader, run)
@@ -213,7 +213,7 @@ def test_a_long_run_is_drawn_a_window_at_a_time(reader: Client, db: None) -> Non
     assert "Older checkpoints" not in last
 
 
-def test_windows_hold_each_row_once_and_lines_go_on_between_them(db: None) -> None:
+def test_windows_have_each_row_once_and_their_lines_continue(db: None) -> None:
     run = generated_run(450)
     seen: list[int] = []
     top: int | None = None
@@ -238,7 +238,7 @@ def test_a_selection_far_down_is_shown_among_its_neighbours(reader: Client, db: 
     assert "Newer checkpoints" in page
 
 
-def test_rows_that_are_shown_are_sent_again_as_they_are_now(reader: Client, crew_run: Run) -> None:
+def test_shown_rows_are_refreshed(reader: Client, crew_run: Run) -> None:
     rows = reverse("run-rows", args=[crew_run.uid])
     selected = crew_run.checkpoints.get(row=4)
     answer = reader.get(f"{rows}?to=3&at={selected.checkpoint_id}").content.decode()
@@ -250,11 +250,11 @@ def test_rows_that_are_shown_are_sent_again_as_they_are_now(reader: Client, crew
 @pytest.mark.parametrize(
     "query", ["from=-1", "from=x", "from=9999999999999999999", "to=%00", "at=%00", "tab=x&view=y"]
 )
-def test_an_odd_address_shows_the_run(reader: Client, crew_run: Run, query: str) -> None:
+def test_invalid_query_values_are_ignored(reader: Client, crew_run: Run, query: str) -> None:
     assert "research" in page_of(reader, crew_run, query)
 
 
-def test_a_thousand_checkpoints_ask_no_more_of_the_database_than_ten(reader: Client, db: None) -> None:
+def test_a_thousand_checkpoints_need_no_more_queries_than_ten(reader: Client, db: None) -> None:
     asked: list[int] = []
     for run in (generated_run(10), generated_run(1000)):
         reader.get(run.get_absolute_url())
@@ -264,7 +264,7 @@ def test_a_thousand_checkpoints_ask_no_more_of_the_database_than_ten(reader: Cli
     assert asked[0] == asked[1] <= 20
 
 
-def test_a_run_of_a_location_that_cannot_be_read_says_so(reader: Client, crew_run: Run) -> None:
+def test_a_run_of_an_unreadable_location_shows_the_error(reader: Client, crew_run: Run) -> None:
     path = Path(crew_run.location.path)
     path.rename(path.with_name("elsewhere"))
     import_location(crew_run.location)

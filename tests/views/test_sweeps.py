@@ -1,4 +1,4 @@
-"""The form of variations and the page of a group: what starts, and how often."""
+"""The form of variations and the page of a sweep."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.forking import CREW, looked, stored
+from tests.views.forking import CREW, checked, stored
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
 from viewer.models import Checkpoint, Job, JobEvent, Location, Sweep
 
@@ -20,9 +20,9 @@ AGENTS = [
 
 @pytest.fixture
 def checkpoint(location: Location) -> Checkpoint:
-    """A crew's, with two tasks done, one to come, and two agents."""
+    """Return a crew's checkpoint with two agents, two finished tasks and one unfinished."""
     made = stored(location, {**CREW, "agents": AGENTS})
-    looked(made)
+    checked(made)
     return made
 
 
@@ -31,7 +31,7 @@ def vary(checkpoint: Checkpoint, part: str = "new-sweep") -> str:
 
 
 def sent(client: Client, checkpoint: Checkpoint, **changes: Any) -> dict[str, Any]:
-    """What a browser would send of the empty form, with these changes; ``a__b`` stands for ``a:b``."""
+    """Return what a browser would send for the empty form, with these changes; ``a__b`` means ``a:b``."""
     text = client.get(vary(checkpoint)).content.decode()
     key = re.search(r'name="key" value="([^"]+)"', text)
     assert key
@@ -40,7 +40,7 @@ def sent(client: Client, checkpoint: Checkpoint, **changes: Any) -> dict[str, An
     return filled | named
 
 
-def test_each_combination_is_a_branch_and_all_are_recorded_together(
+def test_each_combination_is_a_branch_of_one_sweep(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="AI\ngreen tea\n", vary_model__Agent_1="o3")
@@ -60,7 +60,7 @@ def test_each_combination_is_a_branch_and_all_are_recorded_together(
         "tone/green-tea.2030",
         "tone/green-tea.2031",
     ]
-    # What means the stored value is no change, and each value has its type.
+    # The stored value is no change, and each value has its type.
     assert [job.request["inputs"] for job in jobs] == [
         {"year": 2030},
         {"year": 2031},
@@ -72,7 +72,7 @@ def test_each_combination_is_a_branch_and_all_are_recorded_together(
     assert {job.status for job in jobs} == {Job.Status.QUEUED} and jobs[0].requested_by == person
 
 
-def test_sent_twice_it_starts_once_and_changed_it_is_another_group(
+def test_a_repeated_form_starts_once_and_a_changed_one_is_another_sweep(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
@@ -84,7 +84,7 @@ def test_sent_twice_it_starts_once_and_changed_it_is_another_group(
     assert changed["Location"] != first["Location"] and Job.objects.count() == 4
 
 
-def test_a_key_that_is_tried_is_in_no_name_and_no_words(
+def test_a_varied_key_is_in_no_name_and_no_message(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     keys = ["hunter2-and-more", "sk-canary0123456789abcdefghij"]
@@ -92,7 +92,7 @@ def test_a_key_that_is_tried_is_in_no_name_and_no_words(
     form["vary-input:api_key"] = "\n".join(keys)
     assert client.post(vary(checkpoint), form).status_code == 302
     jobs = list(Job.objects.order_by("created_at"))
-    # The runs get them, each its own; nothing else says which.
+    # Only the runs receive them, each its own.
     assert [job.request["inputs"]["api_key"] for job in jobs] == keys * 2
     assert [job.branch for job in jobs] == ["tone/tea", "tone/tea-2", "tone/3", "tone/4"]
     kept = [f"{job.branch} {job.variation} {job.plan} {job.request_digest}" for job in jobs]
@@ -104,7 +104,7 @@ def test_a_key_that_is_tried_is_in_no_name_and_no_words(
     assert not [key for key in keys for job in Job.objects.values() if key in str(job)]
 
 
-def test_nothing_is_recorded_where_one_of_them_cannot_be(
+def test_nothing_is_recorded_if_one_variation_is_invalid(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
@@ -114,7 +114,7 @@ def test_nothing_is_recorded_where_one_of_them_cannot_be(
     assert not Sweep.objects.exists() and Job.objects.count() == 1
 
 
-def test_the_plan_of_each_is_shown_and_stale_work_can_be_run_again(
+def test_the_plan_of_each_variation_is_shown_and_stale_tasks_can_run_again(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="AI\ntea")
@@ -129,7 +129,7 @@ def test_the_plan_of_each_is_shown_and_stale_work_can_be_run_again(
     assert not Job.objects.exists()
 
 
-def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
+def test_an_output_can_be_varied_and_left_unchanged_in_one_branch(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint)
@@ -159,7 +159,7 @@ def test_an_output_gets_several_texts_and_stays_as_it_is_in_one_branch(
         ({"vary-input:topic": "tea", "key": "none"}, "Some fields are missing"),
     ],
 )
-def test_what_cannot_start_says_why(
+def test_an_invalid_sweep_shows_the_reason(
     client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, str], words: str
 ) -> None:
     answer = client.post(vary(checkpoint), sent(client, checkpoint) | changes)
@@ -167,7 +167,7 @@ def test_what_cannot_start_says_why(
     assert not Job.objects.exists() and not Sweep.objects.exists()
 
 
-def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
+def test_only_the_first_job_warms_the_cache_and_the_others_wait_for_it(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"cache_warmup": "shared_prefix"}
@@ -186,7 +186,7 @@ def test_only_the_first_warms_the_cache_and_the_others_wait_for_its_word(
     assert not waits_for_cache_warmup(third)
 
 
-def test_the_groups_page_shows_the_branches_beside_each_other(
+def test_the_page_of_a_sweep_compares_its_branches(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     client.post(vary(checkpoint), sent(client, checkpoint, vary_input__topic="tea\nmilk"))
@@ -200,16 +200,16 @@ def test_the_groups_page_shows_the_branches_beside_each_other(
     assert "<ins>&lt;b&gt;cold&lt;/b&gt;</ins>" in text and "<ins>warm" not in text
     other = client.get(group.get_absolute_url() + f"?against={second.pk}").content.decode()
     assert "<ins>warm</ins>" in other
-    # A job of the group and its checkpoint lead here.
+    # A job of the sweep and its checkpoint link to the page.
     assert group.get_absolute_url() in client.get(first.get_absolute_url()).content.decode()
     assert vary(checkpoint) in client.get(checkpoint.get_absolute_url()).content.decode()
 
 
-def test_what_is_lost_has_to_be_accepted_for_all_of_them(
+def test_losses_have_to_be_accepted_for_all_variations(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     lost = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    looked(checkpoint, components=[lost])
+    checked(checkpoint, components=[lost])
     form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
     answer = client.post(vary(checkpoint), form)
     assert answer.status_code == 422 and not Job.objects.exists()

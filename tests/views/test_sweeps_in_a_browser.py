@@ -1,4 +1,4 @@
-"""The form of variations in a real browser: the branches follow the typing, and all start once."""
+"""The form of variations in a real browser: the branches follow typing and start once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.forking import CREW, looked, made_location, stored
+from tests.views.forking import CREW, checked, create_location, stored
 from viewer.access.login_links import teammate
 from viewer.models import Job, Sweep
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def vary_page(browser: Browser, live_server: LiveServer, client: Client, tmp_path: Path) -> Iterator[Page]:
-    """The form of a crew's checkpoint. It must have broken no script and no policy."""
-    checkpoint = stored(made_location((tmp_path / "newsroom").resolve()), CREW)
-    looked(checkpoint)
+    """Open the form of a crew's checkpoint. Fails on errors in scripts or violations of the policy."""
+    checkpoint = stored(create_location((tmp_path / "newsroom").resolve()), CREW)
+    checked(checkpoint)
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
     cookies = client.cookies.items()
@@ -35,7 +35,7 @@ def vary_page(browser: Browser, live_server: LiveServer, client: Client, tmp_pat
     assert errors == []
 
 
-def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary_page: Page) -> None:
+def test_the_branches_follow_typing_and_a_double_click_starts_them_once(vary_page: Page) -> None:
     expect(vary_page.locator("#start-button")).to_be_disabled()
     vary_page.fill("#vary-input-0", "tea\nmilk")
     expect(vary_page.locator(".planned-branch")).to_have_count(2)
@@ -48,14 +48,14 @@ def test_the_branches_follow_the_typing_and_a_double_click_starts_them_once(vary
     vary_page.dblclick("#start-button")
     vary_page.wait_for_url("**/sweeps/*/")
     assert Sweep.objects.count() == 1 and Job.objects.count() == 2
-    # What has ended is seen without a reload.
+    # The end appears without a reload.
     for job in Job.objects.all():
         job.end(Job.Status.SUCCEEDED, result=f"About {job.branch}")
     expect(vary_page.locator(".status-succeeded")).to_have_count(2)
     expect(vary_page.locator(".variation-result").last).to_contain_text("About tone/milk")
 
 
-def test_another_text_can_be_given_for_an_output(vary_page: Page) -> None:
+def test_a_text_can_be_added_for_an_output(vary_page: Page) -> None:
     vary_page.locator(".output-fold summary").first.click()
     texts = vary_page.locator(".output-fold").first.locator("textarea")
     expect(texts).to_have_count(2)

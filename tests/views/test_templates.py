@@ -1,4 +1,4 @@
-"""How templates are laid out: one folder per screen, partials, and lines of limited length."""
+"""The layout of templates: one folder per screen, partials, and short lines."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Times are shown in the zone of the server's settings, and say which one it is."""
+"""Times are shown with their zone, which is that of the server's settings."""
 
 from django.test import Client
 from pytest_django import Settings
@@ -6,7 +6,7 @@ from pytest_django import Settings
 from viewer.models import Location
 
 
-def test_a_time_says_its_zone(reader: Client, crew_location: Location, settings: Settings) -> None:
+def test_a_time_is_shown_with_its_zone(reader: Client, crew_location: Location, settings: Settings) -> None:
     settings.TIME_ZONE = "America/New_York"
     run = crew_location.runs.get()
     for address in (

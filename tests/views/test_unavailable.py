@@ -1,4 +1,4 @@
-"""While the data folder is gone or replaced, every page is one that says so, and no socket opens."""
+"""While the data folder is missing or replaced, every page says so and no socket opens."""
 
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from viewer.views import locations
 
 @pytest.fixture
 def replaced(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """The data folder is another one than this process had opened."""
+    """Replace the data folder by another one."""
     database = identity.mark_of(Path(connection.settings_dict["NAME"]))
     monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", database))
 
 
-def test_a_page_says_that_the_data_folder_was_replaced(client: Client, person: User, replaced: None) -> None:
+def test_pages_report_a_replaced_data_folder(client: Client, person: User, replaced: None) -> None:
     for address in (reverse("locations"), reverse("login"), reverse("jobs")):
         answer = client.get(address)
         assert (answer.status_code, answer["Retry-After"]) == (503, "10")
@@ -32,7 +32,7 @@ def test_a_page_says_that_the_data_folder_was_replaced(client: Client, person: U
     assert client.get("/healthz").status_code == 503
 
 
-def test_it_is_served_again_once_it_is_back(
+def test_pages_work_again_when_the_data_folder_is_back(
     client: Client, person: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -42,7 +42,7 @@ def test_it_is_served_again_once_it_is_back(
 
 
 @pytest.mark.parametrize(("folder", "words"), [("gone", "is missing"), ("empty", "The database in")])
-def test_what_is_gone_is_named(
+def test_pages_name_the_missing_folder_or_file(
     folder: str, words: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -55,7 +55,7 @@ def test_what_is_gone_is_named(
     assert "There is no database in" in identity.problem_while_served()
 
 
-def test_children_of_up_refuse_another_folder(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_up_refuse_a_replaced_folder(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_opened", None)
     monkeypatch.setenv(identity.SERVED, f"{settings.DATA_DIR}|1:1|1:1")
     assert "was replaced" in identity.what_changed()
@@ -71,7 +71,7 @@ async def test_no_socket_opens(replaced: None) -> None:
 
 
 @pytest.mark.parametrize("code", [5, 11, 13])
-def test_an_error_of_the_database_is_told_in_words(
+def test_a_database_error_shows_a_message(
     client: Client, person: User, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def fail(*arguments: object) -> None:
@@ -86,7 +86,7 @@ def test_an_error_of_the_database_is_told_in_words(
     assert "Forkline cannot access its data" in answer.content.decode()
 
 
-def test_health_is_told_to_anybody_and_nothing_else(
+def test_the_health_check_is_public_and_reports_only_the_status(
     client: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = client.get("/healthz")

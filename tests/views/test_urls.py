@@ -1,4 +1,4 @@
-"""Every address is classed by who may see it and what asking for it changes. A new one fails until it is."""
+"""Every address is listed by who may open it and what it changes. A new address fails until it is listed."""
 
 import re
 import uuid
@@ -16,17 +16,17 @@ from tests.views.forking import CREW, stored
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, Sweep
 from viewer.routing import websocket_urlpatterns
 
-# What these show is only looked at: they take no POST at all.
+# Read-only pages accept no POST request.
 READ = {
     *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "preflight"),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     "inbox-waiting",
 }
-# Whoever is logged in may look, and have a location read again. All else needs the right to run.
+# Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh"}
-# Forms: asking for them shows them and changes nothing, sending them does.
+# GET shows these forms and changes nothing, POST sends them.
 FORMS = {"project", "new-run", "fork", "resume", "new-sweep"}
-# What only a form is sent to.
+# Addresses that only accept forms.
 SENT = {
     *(
         "location-add",
@@ -41,16 +41,16 @@ SENT = {
     "new-run-plan",
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
-# Before there is a login, or to end it; none shows or changes anything of the viewer's.
+# Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}
-# For programs that watch over the server: they have no login, and are told only whether it works.
+# Health checks for monitoring, without a login.
 PUBLIC = {"health"}
 # Redirects from addresses of earlier versions; see test_moved_urls.py.
 MOVED = {
     *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),
     *("moved-inbox", "moved-inbox-waiting", "moved-inbox-count"),
 }
-# What a page leads to: pages, and not what is fetched for them.
+# Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
 SOCKETS = {"ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
 
@@ -72,7 +72,7 @@ def addresses(location: Location) -> dict[str, str]:
 
 
 def addresses_at(location: Location) -> dict[str, str]:
-    """Each address, of something that is there."""
+    """Return each address with the ids of existing objects."""
     checkpoint = stored(location, CREW)
     assert location.project
     group = Sweep.objects.create(name="tone", checkpoint=checkpoint)
@@ -103,17 +103,17 @@ def addresses_at(location: Location) -> dict[str, str]:
 
 
 def rows() -> dict[str, int]:
-    """How much there is of what a request could make."""
+    """Return the number of rows that a request could create."""
     made = (Job, Sweep, DBTaskResult, Location, Checkpoint)
     return {model.__name__: model.objects.count() for model in made}
 
 
-def test_each_address_is_classed() -> None:
+def test_each_address_is_listed() -> None:
     assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | MOVED
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 
-def test_who_is_not_logged_in_is_led_to_the_way_in(client: Client, addresses: dict[str, str]) -> None:
+def test_visitors_are_redirected_to_the_login(client: Client, addresses: dict[str, str]) -> None:
     before = rows()
     for name, address in addresses.items():
         for ask in (client.get, client.post, client.put, client.delete):
@@ -124,7 +124,7 @@ def test_who_is_not_logged_in_is_led_to_the_way_in(client: Client, addresses: di
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 
 
-def test_looking_starts_nothing_and_each_page_keeps_its_policy(
+def test_get_requests_start_nothing_and_have_a_content_security_policy(
     client: Client, person: User, addresses: dict[str, str]
 ) -> None:
     before = rows()
@@ -136,25 +136,25 @@ def test_looking_starts_nothing_and_each_page_keeps_its_policy(
         policy = answer["Content-Security-Policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy, name
         assert answer["X-Frame-Options"] == "DENY", name
-        # Another way of asking is none of a form's.
+        # Forms accept no other methods.
         assert client.put(address).status_code == client.delete(address).status_code == 405, name
     assert rows() == before
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 
 
-def test_what_is_sent_from_elsewhere_is_refused(person: User, addresses: dict[str, str]) -> None:
+def test_forms_without_a_csrf_token_are_refused(person: User, addresses: dict[str, str]) -> None:
     stranger = Client(enforce_csrf_checks=True)
     stranger.force_login(person)
     before = rows()
     for name, address in addresses.items():
         answer = stranger.post(address, {"key": str(uuid.uuid4()), "text": "yes"})
-        # Django looks at the token before it looks at the method.
+        # Django checks the token before the method.
         assert answer.status_code == 403, (name, answer.status_code)
     assert rows() == before
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 
 
-def test_who_may_only_look_is_refused_everything_else(reader: Client, addresses: dict[str, str]) -> None:
+def test_read_only_users_are_refused_everything_else(reader: Client, addresses: dict[str, str]) -> None:
     before = rows()
     for name, address in addresses.items():
         for answer in (reader.get(address), reader.post(address, {"key": str(uuid.uuid4()), "text": "yes"})):
@@ -164,14 +164,14 @@ def test_who_may_only_look_is_refused_everything_else(reader: Client, addresses:
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 
 
-def test_who_may_only_look_is_offered_nothing_else(reader: Client, addresses: dict[str, str]) -> None:
+def test_read_only_users_see_no_links_to_anything_else(reader: Client, addresses: dict[str, str]) -> None:
     for name in FOR_READERS & READ:
         page = reader.get(addresses[name], follow=True).content.decode()
         offered = {resolve(urlsplit(unescape(at)).path).view_name for at in OFFERED.findall(page)}
         assert offered <= FOR_READERS | LOGIN, (name, offered - FOR_READERS)
 
 
-def test_what_only_shows_takes_nothing_that_is_sent(
+def test_read_only_pages_reject_post_requests(
     client: Client, person: User, addresses: dict[str, str]
 ) -> None:
     for name in READ:

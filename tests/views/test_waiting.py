@@ -1,4 +1,4 @@
-"""When a run starts and how much it may use, as a person chooses it, sees it and changes it."""
+"""Start times and limits of a job: choosing, showing and changing them."""
 
 import re
 from datetime import timedelta
@@ -23,7 +23,7 @@ def local(moment: Any) -> str:
 
 @pytest.fixture
 def later(client: Client, person: User, checkpoint: Checkpoint) -> Job:
-    """A fork that was asked for, to start tomorrow."""
+    """Request a fork that starts tomorrow."""
     sent = filled(
         client, checkpoint, branch="later", start="later", start_at=local(timezone.now() + TOMORROW)
     )
@@ -37,14 +37,14 @@ def text_of(client: Client, address: str) -> str:
     return answer.content.decode()
 
 
-def test_a_fork_is_asked_for_later_with_limits_and_is_not_offered_before(later: Job) -> None:
+def test_a_scheduled_fork_has_its_limits_and_is_not_enqueued_early(later: Job) -> None:
     assert later.start_at
     assert local(later.start_at) == local(timezone.now() + TOMORROW)
     assert later.limits == {"seconds": 90}
     assert (later.status, DBTaskResult.objects.count()) == ("queued", 0)
 
 
-def test_a_resume_can_be_asked_for_later_too(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_resume_can_be_scheduled(client: Client, person: User, checkpoint: Checkpoint) -> None:
     sent = filled(
         client, checkpoint, "resume", start_at=local(timezone.now() + TOMORROW), limit_tokens="20,000"
     )
@@ -54,7 +54,7 @@ def test_a_resume_can_be_asked_for_later_too(client: Client, person: User, check
     assert job.limits == {"tokens": 20000}
 
 
-def test_a_time_that_has_passed_and_a_limit_that_is_none_start_nothing(
+def test_a_past_start_time_or_an_invalid_limit_starts_nothing(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     sent = filled(client, checkpoint, start="later", start_at="2020-01-01T10:00", limit_steps="-3")
@@ -66,7 +66,7 @@ def test_a_time_that_has_passed_and_a_limit_that_is_none_start_nothing(
     assert not Job.objects.exists()
 
 
-def test_the_list_and_the_page_tell_what_waits_and_until_when(client: Client, later: Job) -> None:
+def test_the_list_and_the_page_show_the_start_time_of_a_waiting_job(client: Client, later: Job) -> None:
     assert later.start_at
     shown = timezone.localtime(later.start_at).strftime("%H:%M")
     for address in (reverse("jobs"), reverse("jobs-waiting"), later.get_absolute_url()):
@@ -78,7 +78,7 @@ def test_the_list_and_the_page_tell_what_waits_and_until_when(client: Client, la
     assert "until" in text_of(client, reverse("job-wait", args=[later.pk]))
 
 
-def test_a_waiting_job_is_started_now_or_put_off(client: Client, later: Job) -> None:
+def test_a_waiting_job_can_be_started_now_or_rescheduled(client: Client, later: Job) -> None:
     moved = timezone.now() + 3 * TOMORROW
     client.post(reverse("job-start", args=[later.pk]), {"start": "later", "start_at": local(moved)})
     later.refresh_from_db()
@@ -94,14 +94,14 @@ def test_a_waiting_job_is_started_now_or_put_off(client: Client, later: Job) -> 
     assert DBTaskResult.objects.count() == 1
 
 
-def test_a_time_that_was_missed_is_left_to_a_person(client: Client, later: Job) -> None:
+def test_a_missed_start_time_waits_for_a_person(client: Client, later: Job) -> None:
     Job.objects.update(start_at=timezone.now() - TOMORROW)
     text = text_of(client, reverse("jobs"))
     assert "no worker was running" in text
     assert "Start now" in text
 
 
-def test_the_limits_of_a_day_are_held_and_what_is_used_of_them_is_shown(client: Client, person: User) -> None:
+def test_daily_limits_are_enforced_and_their_usage_is_shown(client: Client, person: User) -> None:
     assert (
         client.post(reverse("day-limits"), {"limit_tokens": "50000", "limit_minutes": "30"}).status_code
         == 302
@@ -118,7 +118,7 @@ def test_the_limits_of_a_day_are_held_and_what_is_used_of_them_is_shown(client: 
     assert DayLimits.current() == {}
 
 
-def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
+def test_a_job_waiting_for_a_daily_limit_links_to_the_open_limits(
     client: Client, person: User, later: Job
 ) -> None:
     DayLimits.change({"steps": 1})
@@ -134,7 +134,7 @@ def test_the_way_from_a_job_that_waits_for_a_days_limit_leads_to_it_unfolded(
     assert ' open id="day-limits"' in text_of(client, led[1])
 
 
-def test_a_projects_limits_are_set_on_its_page_and_leave_it_confirmed(
+def test_changing_the_limits_of_a_project_leaves_it_confirmed(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     address = reverse("project-limits", args=[checkpoint.location.uid])
@@ -145,7 +145,7 @@ def test_a_projects_limits_are_set_on_its_page_and_leave_it_confirmed(
     assert 'value="12"' in text_of(client, reverse("project", args=[checkpoint.location.uid]))
 
 
-def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
+def test_a_stopped_job_names_its_limit_and_links_to_its_last_checkpoint(
     client: Client, later: Job, checkpoint: Checkpoint
 ) -> None:
     words = "Stopped at its limit of 20,000 tokens."
@@ -170,7 +170,7 @@ def test_a_stopped_job_says_at_which_limit_and_offers_its_last_checkpoint(
 
 
 @pytest.mark.parametrize("name", ["jobs-waiting", "day-limits"])
-def test_who_is_not_logged_in_sees_and_sets_nothing(client: Client, db: None, name: str) -> None:
+def test_visitors_see_and_change_no_start_times_and_limits(client: Client, db: None, name: str) -> None:
     assert client.post(reverse(name)).status_code == 302
     assert client.get(reverse(name)).status_code == 302
     assert not DayLimits.objects.exists()

@@ -1,4 +1,4 @@
-"""What can be read at each width, from a phone to a large screen, in both themes."""
+"""What is readable at each width, from a small screen to a large one, in both themes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,10 +26,10 @@ BRANCHES = (
     *(f"fork/tone-{number}-of-voice" for number in range(4)),
 )
 SUBJECT = "Research {topic} and list what has changed since the last article about it, with sources"
-# A text may be cut, but never to less than this.
+# A text may be truncated, but not below this width.
 READABLE = 11
 
-# What of each row is cut, outside of it, or below another text.
+# The parts of each row that are truncated, outside the row or covered by another text.
 READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(row => {
   const boxOf = (element) => element.getBoundingClientRect();
   const inside = boxOf(row);
@@ -58,7 +58,7 @@ READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(ro
   }));
   return faults;
 })"""
-# Each dot is round, in the middle of its row, and left of its words.
+# Each dot is round, vertically centred in its row, and left of the text.
 MISPLACED_DOTS = """() => {
   const rows = [...document.querySelectorAll('.row a')].map(row => row.getBoundingClientRect());
   const words = [...document.querySelectorAll('.row-words')].map(part => part.getBoundingClientRect());
@@ -80,7 +80,7 @@ def open_page(browser: Browser, live_server: LiveServer, transactional_db: None)
 
 @pytest.fixture
 def run(transactional_db: None) -> Run:
-    """Eight branches, of which one has a long name, with a failure, an edit's row and pruned ones."""
+    """Create eight branches, including a long name, a failure, an edit and pruned checkpoints."""
     run = branched_run(BRANCHES)
     run.checkpoints.update(subject=SUBJECT)
     run.checkpoints.filter(row=9).update(trigger="crew_kickoff_started", subject="")
@@ -95,7 +95,7 @@ def overflow(page: Page) -> int:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_row_says_what_it_is(open_page: Open, run: Run, width: int, theme: str) -> None:
+def test_every_row_shows_its_label(open_page: Open, run: Run, width: int, theme: str) -> None:
     page = open_page(
         f"{run.get_absolute_url()}?pruned=shown",
         viewport={"width": width, "height": 900},
@@ -110,7 +110,7 @@ def test_every_row_says_what_it_is(open_page: Open, run: Run, width: int, theme:
 
 @pytest.fixture
 def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
-    """The address of each screen, with something long on each of them."""
+    """Return the address of each screen, with long texts on each."""
 
     def made(branch: str, status: Job.Status, **values: Any) -> Job:
         return Job.objects.create(

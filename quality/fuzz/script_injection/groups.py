@@ -33,9 +33,9 @@ class Group:
 
 def made_groups(folder: Path, payloads: Mapping[int, str]) -> list[Group]:
     """Write, import and store everything with these payloads."""
-    from tests.views.forking import made_location
+    from tests.views.forking import create_location
 
-    project = made_location((folder / f"project {next(iter(payloads.values()))}").resolve()).project
+    project = create_location((folder / f"project {next(iter(payloads.values()))}").resolve()).project
     assert project
     numbers = list(payloads)
     some = [numbers[at : at + A_GROUP] for at in range(0, len(numbers), A_GROUP)]
@@ -101,9 +101,9 @@ def flow_addresses(flow: "Location") -> Iterator[str]:
 
 def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iterator[str]:
     """Return the URLs of the fork and resume forms with the findings of a preflight check."""
-    from tests.views.forking import looked
+    from tests.views.forking import checked
 
-    looked(crew, **look_report(texts))
-    looked(flow, "flow:Desk", **look_report(texts))
+    checked(crew, **look_report(texts))
+    checked(flow, "flow:Desk", **look_report(texts))
     for checkpoint in (crew, flow):
         yield from (f"/checkpoints/{checkpoint.pk}/{form}/" for form in ("fork", "resume", "sweep"))

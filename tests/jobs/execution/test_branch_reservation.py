@@ -22,7 +22,7 @@ ROUNDS, AT_ONCE = 60, 8
 
 
 def started(checkpoint: Checkpoint, kind: Job.Kind, branch: str) -> str:
-    """Start it as a form of its own does. What became of it."""
+    """Start a job as its own form does and return its outcome."""
     try:
         start_job(checkpoint, checkpoint.location.project, kind, branch, {}, [])
     except BranchTaken:
@@ -33,7 +33,7 @@ def started(checkpoint: Checkpoint, kind: Job.Kind, branch: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [Job.Kind.FORK, Job.Kind.RESUME])
-def test_of_many_threads_one_reserves_the_branch(checkpoint: Checkpoint, kind: Job.Kind) -> None:
+def test_only_one_of_many_threads_reserves_the_branch(checkpoint: Checkpoint, kind: Job.Kind) -> None:
     with ThreadPoolExecutor(AT_ONCE) as people:
         for number in range(ROUNDS):
             branch = f"what-if-{number}" if kind == Job.Kind.FORK else "main"
@@ -43,7 +43,7 @@ def test_of_many_threads_one_reserves_the_branch(checkpoint: Checkpoint, kind: J
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
-def test_of_several_processes_one_reserves_the_branch(
+def test_only_one_of_several_processes_reserves_the_branch(
     checkpoint: Checkpoint, kind: str, tmp_path: Path
 ) -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
@@ -74,7 +74,7 @@ def test_a_sweep_and_a_fork_never_share_a_branch(checkpoint: Checkpoint) -> None
             fork = people.submit(started, checkpoint, Job.Kind.FORK, f"tone-{number}/warm")
             came = [one.result() for one in (*groups, fork)]
             assert came.count("started") == 1
-            # A group is started as a whole, or not at all.
+            # A sweep starts completely or not at all.
             jobs = Job.objects.filter(branch__startswith=f"tone-{number}/")
             assert jobs.count() == (1 if came[2] == "started" else 2)
     assert Sweep.objects.count() * 2 + Job.objects.filter(sweep=None).count() == Job.objects.count()
@@ -99,7 +99,7 @@ def test_only_an_unfinished_job_reserves_its_branch(checkpoint: Checkpoint, stat
     assert started(checkpoint, Job.Kind.FORK, "what-if") == "started"
 
 
-def test_a_written_branch_is_taken_for_forks_and_free_for_a_resume(checkpoint: Checkpoint) -> None:
+def test_an_existing_branch_is_refused_for_forks_and_allowed_for_a_resume(checkpoint: Checkpoint) -> None:
     assert started(checkpoint, Job.Kind.FORK, "main") == "taken"
     assert started(checkpoint, Job.Kind.RESUME, "main") == "started"
     assert started(checkpoint, Job.Kind.RESUME, "main") == "taken"
@@ -114,7 +114,7 @@ def test_a_resume_is_refused_while_the_new_run_writes(checkpoint: Checkpoint) ->
     assert started(checkpoint, Job.Kind.RESUME, "main") == "started"
 
 
-def test_the_database_itself_refuses_a_second_row(checkpoint: Checkpoint, project: Project) -> None:
+def test_the_database_refuses_a_second_row(checkpoint: Checkpoint, project: Project) -> None:
     for kind in ("fork", "resume"):
         values = {"kind": kind, "location": checkpoint.location, "run": checkpoint.run, "branch": "x"}
         Job.objects.create(**values)

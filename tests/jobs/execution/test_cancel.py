@@ -21,7 +21,7 @@ LONGEST_SECONDS = 15
 
 @contextmanager
 def followed(job: Job) -> Iterator[None]:
-    """The job is carried in another thread meanwhile, until its end."""
+    """Follow the job to its end in another thread."""
 
     def follow() -> None:
         ensure_finished(Job.objects.get(pk=job.pk))

@@ -17,7 +17,7 @@ CANARY = "sk-canary0123456789abcdefghij"
 
 
 def kept(folder: Path) -> dict[str, str]:
-    """What stands in this folder, but for empty locks."""
+    """Return the files in this folder, except empty locks."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
@@ -49,7 +49,7 @@ def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
     assert early.record_answer(CANARY, None)
     job.end(Job.Status.CANCELLED)
     clean_up(job, str)
-    # Who kept it in time hands it over only now; who comes later is told.
+    # An answer given in time is delivered now, and a later one is refused.
     deliver(early)
     assert not answer(question, CANARY, None)
     assert kept(job.folder) == {}
@@ -83,7 +83,7 @@ def test_a_job_is_followed_although_its_environment_file_breaks(
     job.refresh_from_db()
     file.write_bytes(content) if content else file.mkdir()
     ensure_finished(job)
-    # It is refused in words, before anything has run, and its file is not quoted.
+    # It is refused with a message before anything runs, and its file is not quoted.
     assert job.status == "failed" and "environment file" in str(job.error) and "\\xff" not in str(job.error)
     # One that was under way when it broke is followed to its end.
     other = make_job("succeeds.py")
@@ -95,7 +95,7 @@ def test_a_job_is_followed_although_its_environment_file_breaks(
 def test_the_users_input_is_not_left_in_free_database_pages(make_job: MakeJob) -> None:
     path = Path(str(connection.settings_dict["NAME"]))
     job = make_job()
-    # Long enough for pages of its own, which are free afterwards.
+    # Long enough for whole pages, which are free afterwards.
     Job.objects.filter(pk=job.pk).update(request={"inputs": {"word": f"{CANARY} " * 4000}})
     flush_to(path)
     assert CANARY.encode() in bytes_of([path])
@@ -106,7 +106,7 @@ def test_the_users_input_is_not_left_in_free_database_pages(make_job: MakeJob) -
 
 
 def flush_to(path: Path) -> None:
-    """Have all that was written stand in the database's own file."""
+    """Write all pages of the log to the database file."""
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         assert cursor.fetchone()[0] == 0

@@ -26,7 +26,7 @@ def test_the_last_checkpoint_of_a_succeeded_flow_is_complete(
     job = start_run(location, project, asked, idempotency_key=uuid.uuid4())
     ensure_finished(job)
     assert status(job) == end
-    # It stays so when the folder is looked at again.
+    # It stays complete after another import.
     import_location(location)
     rows = location.checkpoints.select_related("run").order_by("row")
     assert [row.progress for row in rows] == ["1/3", "2/3", last]

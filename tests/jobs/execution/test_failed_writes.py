@@ -78,7 +78,7 @@ def test_a_run_that_fails_keeps_its_own_error_and_warns(make_job: MakeJob) -> No
     assert warnings_of(job) == ["Writing a checkpoint failed: No space left on device"]
 
 
-def test_a_renamed_replaced_or_removed_folder_is_detected(tmp_path: Path) -> None:
+def test_a_renamed_replaced_or_deleted_folder_is_detected(tmp_path: Path) -> None:
     place = tmp_path / "checkpoints"
 
     def renamed() -> None:
@@ -102,7 +102,7 @@ def test_a_renamed_replaced_or_removed_folder_is_detected(tmp_path: Path) -> Non
         change()
         with pytest.raises(Moved, match="renamed, replaced or removed"):
             pins.check(str(place))
-        # A folder that is made anew at its path is not taken for it.
+        # A new folder at its path is not accepted.
         place.mkdir(exist_ok=True)
         with pytest.raises(Moved):
             pins.check(str(place))

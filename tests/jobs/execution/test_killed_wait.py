@@ -25,13 +25,13 @@ run_here(Job.objects.get(pk=uuid.UUID(sys.argv[1])))
 
 
 def waiting_for(job: Job, child: str) -> "subprocess.Popen[bytes]":
-    """What ``checkpoints fork --wait`` does once its job is made: a process of its own that runs it."""
+    """Run ``checkpoints fork --wait`` on a queued job in another process, which executes it."""
     own = {"DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings", "TINY_CHILD": child}
     return subprocess.Popen([sys.executable, "-c", WAIT, str(job.pk)], cwd=ROOT, env={**os.environ, **own})
 
 
 def killed_once_started(job: Job, project: Project, child: str) -> None:
-    """Kill who waits, as soon as the job's child has begun."""
+    """Kill the waiting command once the job's runner has started."""
     waits = waiting_for(job, child)
     wait_until(lambda: marks(project) == [str(job.pk)] and status(job) == "running")
     waits.send_signal(signal.SIGKILL)

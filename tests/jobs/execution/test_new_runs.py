@@ -40,7 +40,7 @@ def test_a_new_run_is_linked_although_its_worker_was_killed(
     assert (job.kind, job.branch, run_name(job)) == (Job.Kind.RUN, "main", None)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    # Nobody follows while the checkpoint is written.
+    # No process follows the job while the checkpoint is written.
     Path(project.folder, "write").touch()
     wait_until(lambda: any(Path(job.location.path).rglob("*.json")))
     start_worker("writes_a_run.py")

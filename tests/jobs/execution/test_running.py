@@ -15,14 +15,14 @@ from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 
-def carried(job: Job) -> Job:
+def ensured_finished(job: Job) -> Job:
     ensure_finished(job)
     job.refresh_from_db()
     return job
 
 
-def test_a_successful_runner_leaves_every_event_once_and_its_result(make_job: MakeJob) -> None:
-    job = carried(make_job("succeeds.py"))
+def test_a_successful_runner_records_every_event_once_and_its_result(make_job: MakeJob) -> None:
+    job = ensured_finished(make_job("succeeds.py"))
     assert (job.status, job.result) == ("succeeded", "all done")
     events = list(job.events.values_list("seq", "kind"))
     assert [seq for seq, _ in events] == list(range(1, 11))
@@ -34,8 +34,8 @@ def test_a_successful_runner_leaves_every_event_once_and_its_result(make_job: Ma
     assert job.process_id
 
 
-def test_a_runner_that_raises_leaves_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
-    job = carried(make_job("raises.py"))
+def test_a_failing_runner_records_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
+    job = ensured_finished(make_job("raises.py"))
     assert job.status == "failed"
     assert str(job.error).startswith("the tool has no file")
     assert "RuntimeError" in job.traceback
@@ -48,21 +48,21 @@ def test_a_runner_that_raises_leaves_error_traceback_and_log_without_the_key(mak
 
 
 def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_job: MakeJob) -> None:
-    job = carried(make_job("exits.py"))
+    job = ensured_finished(make_job("exits.py"))
     assert job.status == "failed"
     assert "exited with status 3" in str(job.error)
     assert job.log_end == "about to leave\n"
 
 
 def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
-    job = carried(make_job("dies_at_once.py"))
+    job = ensured_finished(make_job("dies_at_once.py"))
     assert job.status == "failed"
     assert "exited with status 1" in str(job.error)
     assert "No module named 'crewai'" in job.log_end
 
 
 def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
-    job = carried(make_job("noise.py"))
+    job = ensured_finished(make_job("noise.py"))
     assert (job.status, job.result) == ("succeeded", "in spite of the ? noise")
     kinds = list(job.events.values_list("kind", flat=True))
     assert kinds == ["started", "text", "text", "ended"]
@@ -71,7 +71,7 @@ def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
 
 
 def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
-    job = carried(make_job("prints_without_end.py"))
+    job = ensured_finished(make_job("prints_without_end.py"))
     assert (job.status, job.result) == ("succeeded", "printed")
     log = (job.folder / "log.txt").read_text()
     assert len(log) < 2 * MAX_LOG_BYTES
@@ -83,7 +83,7 @@ def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
 def test_a_runner_that_does_not_exit_after_its_end_is_killed_and_its_outcome_counts(
     make_job: MakeJob,
 ) -> None:
-    job = carried(make_job("lingers.py"))
+    job = ensured_finished(make_job("lingers.py"))
     assert (job.status, job.result) == ("succeeded", "done, but still here")
     assert not tree_of(storage_of(job))
 
@@ -127,7 +127,7 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
     project.save()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-server")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.settings")
-    job = carried(make_job("shows_environment.py"))
+    job = ensured_finished(make_job("shows_environment.py"))
     told = json.loads((Path(project.folder) / "told.json").read_text())
     environment = told["environment"]
     assert told["session"]
@@ -143,10 +143,10 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
 
 
 def test_a_job_folder_is_private(make_job: MakeJob) -> None:
-    job = carried(make_job("succeeds.py"))
+    job = ensured_finished(make_job("succeeds.py"))
     assert job.folder.stat().st_mode & 0o777 == 0o700
     modes = {path.name: path.stat().st_mode & 0o777 for path in job.folder.iterdir()}
-    # What it was asked, and what it wrote, is in the rows, without secrets.
+    # The request and the output are in the rows, without secrets.
     assert modes == dict.fromkeys(["follower.lock", "lock", "log.txt"], 0o600)
 
 
@@ -164,7 +164,7 @@ def test_a_project_that_cannot_run_fails_the_job_with_the_reason(
     make_job: MakeJob, project: Project, change: dict[str, str | None], words: str
 ) -> None:
     Project.objects.filter(pk=project.pk).update(**change)
-    job = carried(Job.objects.get(pk=make_job("succeeds.py").pk))
+    job = ensured_finished(Job.objects.get(pk=make_job("succeeds.py").pk))
     assert job.status == "failed"
     assert words in str(job.error)
     assert marks(project) == []

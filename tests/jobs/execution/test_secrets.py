@@ -31,7 +31,7 @@ MARKS = ("CANARY", "CAN@RY", "Q0FOQVJZ", "dozjgNryP4J3", "IIEpAIBAA", "canary7")
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """One whose environment has a key that looks like none."""
+    """Return a project whose environment has a key that resembles no known format."""
     folder = Path(project.folder)
     texts = [*TOKENS.values(), *(text for text, _ in TEXTS.values()), f"it is {OWN}"]
     values = {"api_key": "CANARY77", "headers": {"x-team": "CANARY78"}, "nested": json.dumps({"token": OWN})}
@@ -47,7 +47,7 @@ def found_in(text: str) -> list[str]:
 
 
 def in_database() -> list[str]:
-    """What of the keys stands in the database's files, as bytes."""
+    """Return the bytes of the keys found in the database files."""
     path = Path(str(connection.settings_dict["NAME"]))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

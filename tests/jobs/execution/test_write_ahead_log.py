@@ -20,8 +20,8 @@ def database() -> Path:
     return Path(str(connection.settings_dict["NAME"]))
 
 
-def kept_in() -> set[str]:
-    """The names of the database's files that hold what was typed."""
+def files_with_input() -> set[str]:
+    """Return the names of the database files that contain the typed text."""
     files = [path for path in database().parent.glob(f"{database().name}*") if path.is_file()]
     return {path.name.removeprefix(database().name) for path in files if TYPED.encode() in path.read_bytes()}
 
@@ -31,24 +31,24 @@ def job(make_job: MakeJob) -> Job:
     job = make_job()
     job.request = {"inputs": {"api_key": TYPED}, "kind": "fork"}
     job.save()
-    assert kept_in() == {"-wal"}
+    assert files_with_input() == {"-wal"}
     return job
 
 
 def test_no_user_input_is_left_after_a_job(job: Job) -> None:
     ensure_finished(job)
     job.refresh_from_db()
-    assert job.has_ended and kept_in() == set()
+    assert job.has_ended and files_with_input() == set()
 
 
 def test_no_user_input_is_left_after_a_queued_job_is_cancelled(job: Job) -> None:
-    assert request_cancel(job) and kept_in() == set()
+    assert request_cancel(job) and files_with_input() == set()
 
 
 def test_clearing_the_log_is_postponed_while_a_reader_is_active(job: Job) -> None:
     with closing(sqlite3.connect(database())) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM viewer_job").fetchone()
-        assert request_cancel(job) and kept_in() != set()
+        assert request_cancel(job) and files_with_input() != set()
     clear_if_pending()
-    assert kept_in() == set()
+    assert files_with_input() == set()

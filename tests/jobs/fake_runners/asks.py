@@ -1,4 +1,4 @@
-"""Asks a question until the answer is not ``again``, and ends with the last answer."""
+"""Asks a question until the answer is not ``again``, and finishes with the last answer."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes its last event and does not exit, like a program with a thread that nobody joins."""
+"""Writes its last event and does not exit, like a program with a thread that was never joined."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Runs a preflight check: reports its keys and modules. Waits until the file ``wait`` is gone."""
+"""Runs a preflight check: reports its keys and modules. Waits while the file ``wait`` exists."""
 
 import os
 import sys

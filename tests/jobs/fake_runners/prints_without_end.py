@@ -13,7 +13,7 @@ while not cut:
     for _ in range(2000):
         print(LINE)
     cut = LOG.stat().st_size < before
-# What is printed while the log is cut may end up before what is kept.
+# Text printed while the log is truncated may precede the rest.
 while b"was cut" not in LOG.read_bytes():
     time.sleep(0.01)
 print("the last line", flush=True)

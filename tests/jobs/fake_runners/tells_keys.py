@@ -16,7 +16,7 @@ reporter = Reporter(spool)
 questions = Questions(tiny.FOLDER, reporter, tiny.load_spool().answer_name)
 found = json.loads(Path("keys.json").read_text())
 text = "\n".join(found["texts"])
-# Neither half looks like a key.
+# Neither half resembles a key.
 split = message("crewai.cache_failed", kind="password", error="CANARY79")
 print(text, file=sys.stderr, flush=True)
 if tiny.request().get("kind") == "preflight":

@@ -27,8 +27,8 @@ from viewer.models import Job, Project, Question
 
 
 @contextmanager
-def carried(job: Job) -> Iterator[None]:
-    """The job is followed to its end beside the test."""
+def ensured_finished(job: Job) -> Iterator[None]:
+    """Follow the job to its end in another thread."""
 
     def follow() -> None:
         ensure_finished(job)
@@ -54,7 +54,7 @@ def people(transactional_db: None) -> tuple[User, User]:
 
 def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: tuple[User, User]) -> None:
     job = make_job("asks.py")
-    with carried(job):
+    with ensured_finished(job):
         first = asked(job)
         assert (first.kind, first.prompt, first.choices) == (
             "human_feedback",
@@ -77,19 +77,19 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
 
 def test_a_key_in_an_answer_reaches_the_run_and_is_stored_nowhere(make_job: MakeJob) -> None:
     job, key = make_job("asks.py"), "sk-canary0123456789abcdefghij"
-    with carried(job):
+    with ensured_finished(job):
         first = asked(job)
         assert answer(first, f"{key}\nagain", None)
         assert redacted_answer(first) == "[redacted]\nagain"
     job.refresh_from_db()
     first.refresh_from_db()
-    # It was handed over whole: the child ends with what it was told, which is hidden in its turn.
+    # It was delivered completely: the runner ends with the answer, which is redacted again.
     assert (job.status, job.result, first.answer) == ("succeeded", "[redacted]\nagain", "[redacted]\nagain")
 
 
 def test_cancelling_a_waiting_run_withdraws_its_question(make_job: MakeJob) -> None:
     job = make_job("asks.py")
-    with carried(job):
+    with ensured_finished(job):
         question = asked(job)
         assert job.request_cancel()
     question.refresh_from_db()
@@ -119,7 +119,7 @@ def test_a_question_outlives_its_worker_and_is_asked_once(
 
 def test_killing_a_waiting_runner_withdraws_its_question(make_job: MakeJob) -> None:
     job = make_job("asks.py")
-    with carried(job):
+    with ensured_finished(job):
         question = asked(job)
         wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
         os.kill(Job.objects.get(pk=job.pk).process_id or 0, signal.SIGKILL)
@@ -172,7 +172,7 @@ def test_withdrawing_one_question_leaves_the_others_open(tmp_path: Path) -> None
     questions.withdraw("hasty")
     threads[0].join(10)
     assert ends == ["hasty gone on"]
-    # Whole at once, as an answer is handed over.
+    # Written in one piece, as answers are delivered.
     (tmp_path / "half").write_text('{"text": "this"}')
     (tmp_path / "half").rename(tmp_path / answer_name(2))
     threads[1].join(10)

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.jobs.conftest import MakeJob, wait_until
-from tests.jobs.human_input.test_questions import asked, carried
+from tests.jobs.human_input.test_questions import asked, ensured_finished
 from viewer.cli.prompt import questions_asked
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
@@ -23,7 +23,7 @@ from viewer.models import Job, Question
 
 @contextmanager
 def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A terminal for stdin and stderr; what is written here is typed there, and what it shows is read."""
+    """Return a terminal for stdin and stderr: text written to it is typed, and its output can be read."""
     here, there = pty.openpty()
     with os.fdopen(there, "r") as typed, os.fdopen(os.dup(there), "w") as shown, monkeypatch.context() as now:
         now.setattr(sys, "stdin", typed)
@@ -59,7 +59,7 @@ def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job("asks.py")
-    with keyboard(monkeypatch), questions_asked(job.pk), carried(job):
+    with keyboard(monkeypatch), questions_asked(job.pk), ensured_finished(job):
         assert answer(asked(job), "from the browser", None)
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "from the browser")
@@ -71,7 +71,7 @@ def test_without_a_terminal_the_command_says_where_to_answer(
     job = make_job("asks.py")
     said = io.StringIO()
     monkeypatch.setattr(sys, "stderr", said)
-    with questions_asked(job.pk), carried(job):
+    with questions_asked(job.pk), ensured_finished(job):
         asked(job)
         wait_until(lambda: f"checkpoints answer {job.pk} 1 --text" in said.getvalue())
         (waiting,) = asked_in_json(capsys)["questions"]

@@ -25,29 +25,29 @@ from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
 
 
 @contextmanager
-def being_carried(jobs: Sequence[Job]) -> Iterator[None]:
-    """All of them at once, each in a thread of its own, to their ends."""
+def being_finished(jobs: Sequence[Job]) -> Iterator[None]:
+    """Follow all jobs at the same time, each in a thread, to their ends."""
 
-    def carry_one(job: Job) -> None:
+    def finish_one(job: Job) -> None:
         ensure_finished(Job.objects.get(pk=job.pk))
         connection.close()
 
     with ThreadPoolExecutor(len(jobs)) as followers:
-        carries = [followers.submit(carry_one, job) for job in jobs]
+        threads = [followers.submit(finish_one, job) for job in jobs]
         try:
             yield
         except BaseException:
             for job in jobs:
                 job.request_cancel()
             raise
-        for one in carries:
+        for one in threads:
             one.result()
     for job in jobs:
         job.refresh_from_db()
 
 
-def carried(jobs: Sequence[Job]) -> None:
-    with being_carried(jobs):
+def ensured_finished(jobs: Sequence[Job]) -> None:
+    with being_finished(jobs):
         pass
 
 
@@ -75,7 +75,7 @@ def test_a_run_stops_at_its_own_limit_with_a_message(
     make_job: MakeJob, limits: dict[str, float], words: str
 ) -> None:
     job = limited(make_job, **limits)
-    carried([job])
+    ensured_finished([job])
     assert (job.status, limit_label(job), job.cancel_requested_at) == ("cancelled", words, None)
     assert job.events.order_by("seq").last().kind == "ended"  # type: ignore[union-attr]
 
@@ -83,7 +83,7 @@ def test_a_run_stops_at_its_own_limit_with_a_message(
 def test_a_run_that_ends_exactly_at_its_limit_succeeds(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
     Job.objects.filter(pk=job.pk).update(limits={"tokens": 20, "steps": 2})
-    carried([job])
+    ensured_finished([job])
     assert (job.status, job.limit_hit, job.tokens, job.steps_used) == ("succeeded", {}, 20, 2)
 
 
@@ -92,8 +92,8 @@ def test_the_jobs_of_a_project_share_its_daily_limit(make_job: MakeJob, project:
     rounds = Path(project.folder, "rounds")
     rounds.write_text("12")
     jobs = [make_job("works_on.py") for _ in range(2)]
-    with being_carried(jobs):
-        # Each alone is far from the limit; together they have reached it.
+    with being_finished(jobs):
+        # Each job is far from the limit, but their sum has reached it.
         wait_until(lambda: [used(job) for job in jobs] == [120, 120])
         rounds.write_text("1000000")
     assert [job.status for job in jobs] == ["cancelled", "cancelled"]
@@ -104,7 +104,7 @@ def test_the_variations_of_a_sweep_share_its_limit(make_job: MakeJob) -> None:
     group = Sweep.objects.create(name="three topics", limits={"steps": 8})
     jobs = [make_job("works_on.py") for _ in range(2)]
     Job.objects.update(sweep=group)
-    carried(jobs)
+    ensured_finished(jobs)
     assert {limit_label(job) for job in jobs} == {"Stopped at the limit of 8 steps for all its variations."}
 
 
@@ -120,7 +120,7 @@ def test_the_usage_of_all_projects_counts_against_the_daily_limit(
     rounds = Path(project.folder, "rounds")
     rounds.write_text("4")
     job = make_job("works_on.py")
-    with being_carried([job]):
+    with being_finished([job]):
         wait_until(lambda: used(job) == 40)
         rounds.write_text("1000000")
     assert limit_label(job) == "Stopped at the limit of 100 tokens a day for all jobs."
@@ -198,7 +198,7 @@ def test_a_limit_passed_without_a_follower_is_enforced_at_once(make_job: MakeJob
     child = launch(job)
     assert child
     wait_until(lambda: any(line["data"].get("position") == 8 for line in read_events(job.folder, 0)[0]))
-    carried([job])
+    ensured_finished([job])
     assert limit_label(job) == "Stopped at its limit of 50 tokens."
     assert job.status == "cancelled"
 

@@ -33,7 +33,7 @@ def tiny_runner(project: Project, settings: Settings) -> None:
 
 
 def ended(look: PreflightCheck) -> PreflightCheck:
-    """The look once it has ended."""
+    """Return the check after it has ended."""
     wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
     wait_until(lambda: not run._running)
     return PreflightCheck.objects.get(pk=look.pk)
@@ -62,7 +62,7 @@ def test_a_new_run_is_checked_without_a_checkpoint(checkpoint: Checkpoint, proje
     others.append(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert {ended(other).status for other in others} == {PreflightCheck.Status.DONE}
     assert len(marks(project)) == 4
-    # A change makes only what it is about anew.
+    # A change invalidates only the affected check.
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
     ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
     assert set(PreflightCheck.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
@@ -81,7 +81,7 @@ def test_another_entry_point_or_a_changed_source_needs_a_new_check(
     assert second != first
     os.utime(source, ns=(1, 1))
     assert fingerprint_of(checkpoint, project, "crew:build") not in (first, second)
-    # What a run writes beside the code is nothing that it imports.
+    # Files that a run writes next to the code are not imported.
     third = fingerprint_of(checkpoint, project, "crew:build")
     (Path(project.folder) / "article.md").write_text("words")
     (Path(project.folder) / "__pycache__").mkdir()
@@ -96,7 +96,7 @@ def test_checks_of_one_project_run_one_at_a_time(checkpoint: Checkpoint, project
         preflight_checkpoint(checkpoint, project, "crew:one"),
         preflight_checkpoint(checkpoint, project, "crew:other"),
     )
-    # Asked for again while it is under way: the same one.
+    # A request during the check returns the same one.
     assert preflight_checkpoint(checkpoint, project, "crew:one").pk == one.pk
     wait_until(lambda: len(marks(project)) == 1)
     statuses = sorted(PreflightCheck.objects.values_list("status", flat=True))
@@ -136,7 +136,7 @@ def test_a_check_that_takes_too_long_is_ended_with_the_reason(
         PreflightCheck.Status.FAILED,
         "The check was stopped because it took longer than PREFLIGHT_SECONDS (1).",
     )
-    # It is not tried again by itself, but where a person asks for it.
+    # It is not retried automatically, only when a person asks for it.
     (Path(project.folder) / "wait").unlink()
     assert preflight_checkpoint(checkpoint, project, "crew:build").status == PreflightCheck.Status.FAILED
     assert (

@@ -1,4 +1,4 @@
-"""Processes that wait with tiny engines imported, and jobs that are carried by them."""
+"""Prewarmed processes with tiny engines, and jobs that run in them."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ Warm = Callable[..., PrewarmPool]
 
 @pytest.fixture(autouse=True)
 def nothing_from_before(transactional_db: None) -> None:
-    """Nothing that another test wished for, or left behind."""
+    """Start without requests or processes of other tests."""
     shutil.rmtree(client.folder())
 
 
@@ -41,7 +41,7 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
         pool.start(state, one or project)
         for waiting in state.processes.values():
             begun.append(waiting.process)
-            wait_until(partial(has_settled, waiting))
+            wait_until(partial(is_waiting, waiting))
         return state
 
     yield start
@@ -51,7 +51,7 @@ def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
         process.wait()
 
 
-def has_settled(waiting: pool.PrewarmedProcess) -> bool:
+def is_waiting(waiting: pool.PrewarmedProcess) -> bool:
     """Whether it waits by now, or never will."""
     return waiting.log.read_text() != "" or waiting.process.poll() is not None
 
@@ -61,15 +61,15 @@ def only(state: PrewarmPool) -> "subprocess.Popen[bytes]":
     return one.process
 
 
-def carried(job: Job) -> Job:
+def ensured_finished(job: Job) -> Job:
     ensure_finished(job)
     job.refresh_from_db()
     return job
 
 
 def told(make_job: MakeJob, project: Project) -> dict[str, Any]:
-    """What a child tells about what it was given to live with; without what differs from job to job."""
-    job = carried(make_job("shows_environment.py"))
+    """Return the environment that the runner reports, without what differs from job to job."""
+    job = ensured_finished(make_job("shows_environment.py"))
     assert job.status == "succeeded", job.log_end
     text = (Path(project.folder) / "told.json").read_text()
     return dict(json.loads(text.replace(str(job.pk), "JOB")))
@@ -81,7 +81,7 @@ def is_warm(make_job: MakeJob, project: Project) -> bool:
 
 @contextlib.contextmanager
 def followed(job: Job) -> Iterator[None]:
-    """The job is carried in another thread meanwhile, until its end."""
+    """Follow the job to its end in another thread."""
 
     def follow() -> None:
         ensure_finished(Job.objects.get(pk=job.pk))

@@ -13,8 +13,8 @@ from viewer.models import PreflightCheck, Project
 KEY = "sk-canary0123456789abcdefghij"
 
 
-def looked(project: Project, entry_point: str) -> PreflightCheck:
-    """The look once it has ended."""
+def checked(project: Project, entry_point: str) -> PreflightCheck:
+    """Return the check after it has ended."""
     look = preflight_new_run(project, entry_point, "crew", "json")
     wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
     return PreflightCheck.objects.get(pk=look.pk)
@@ -30,18 +30,18 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     project.environment_file = str(file)
     project.save()
     waiting = only(wait_warm())
-    look = looked(project, "crew:build")
+    look = checked(project, "crew:build")
     assert (look.status, look.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
-    # Its copy had the key, and nothing of it is kept.
+    # Its copy had the key and stored nothing of it.
     assert look.report["components"][0]["name"] == "search [redacted]"
     assert not look.folder.exists()
-    # One that hangs is ended, and not the process that it is a copy of.
+    # A check that hangs is ended, but not its prewarmed process.
     (Path(project.folder) / "wait").touch()
     assert (
-        str(looked(project, "crew:hangs").error)
+        str(checked(project, "crew:hangs").error)
         == "The check was stopped because it took longer than PREFLIGHT_SECONDS (1)."
     )
     (Path(project.folder) / "wait").unlink()
-    assert looked(project, "crew:again").report["imports"] == ["tiny_engine"]
+    assert checked(project, "crew:again").report["imports"] == ["tiny_engine"]
     assert waiting.poll() is None
     assert len(marks(project)) == 3

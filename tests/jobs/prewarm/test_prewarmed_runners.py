@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, marks, wait_until
-from tests.jobs.prewarm.conftest import Warm, carried, followed, is_warm, only, told
+from tests.jobs.prewarm.conftest import Warm, ensured_finished, followed, is_warm, only, told
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
 from viewer.jobs.execution.starting.start import launch
@@ -79,7 +79,7 @@ def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, wait_
 def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, wait_warm: Warm) -> None:
     job = make_job("exits.py")
     wait_warm()
-    carried(job)
+    ensured_finished(job)
     assert (job.status, "exited with status 3" in str(job.error)) == ("failed", True)
     assert job.log_end == "about to leave\n"
 

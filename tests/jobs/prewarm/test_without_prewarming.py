@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from tests.jobs.prewarm.conftest import Warm, carried, is_warm, only
+from tests.jobs.prewarm.conftest import Warm, ensured_finished, is_warm, only
 from viewer.jobs.prewarm import client, pool
 from viewer.jobs.prewarm.pool import PrewarmPool, maintain
 from viewer.jobs.queue.scheduling import enqueue
@@ -30,7 +30,7 @@ def test_another_project_does_not_use_the_prewarmed_process(
         folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
     )
     Job.objects.filter(pk=job.pk).update(project=other)
-    carried(job)
+    ensured_finished(job)
     assert not json.loads((folder / "told.json").read_text())["is_warm"]
 
 
@@ -71,7 +71,7 @@ def test_an_engine_with_threads_is_not_forked_and_the_log_says_so(
         pool.end_unneeded(state)
     assert "starts threads" in caplog.text
     assert not is_warm(make_job, project)
-    # Nor is it tried again at each wish.
+    # It is not tried again at each request.
     pool.start(state, project)
     assert not state.processes
 

@@ -15,7 +15,7 @@ from viewer.presentation.jobs.waiting import wait_of
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
 
 
-def offered() -> list[str]:
+def enqueued() -> list[str]:
     """The branches of the jobs that the queue holds, in its order."""
     entries = DBTaskResult.objects.order_by("enqueued_at").values_list("args_kwargs", flat=True)
     return [Job.objects.get(pk=entry["args"][0]).branch for entry in entries]
@@ -23,7 +23,7 @@ def offered() -> list[str]:
 
 def test_without_a_warm_up_all_jobs_are_enqueued_in_order(checkpoint: Checkpoint, project: Project) -> None:
     start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), LaunchOptions(limits={"tokens": 9}))
-    assert offered() == ["try/a", "try/b", "try/c"]
+    assert enqueued() == ["try/a", "try/b", "try/c"]
 
 
 def test_the_other_jobs_are_enqueued_after_the_cache_warm_up(
@@ -32,19 +32,19 @@ def test_the_other_jobs_are_enqueued_after_the_cache_warm_up(
     key = uuid.uuid4()
     group = start_variations(checkpoint, project, "try", FORKS, key, cache_warmup="shared_prefix")
     assert start_variations(checkpoint, project, "again", FORKS, key) == group
-    assert offered() == ["try/a"] and requeue_missing() == 0
+    assert enqueued() == ["try/a"] and requeue_missing() == 0
     first = Job.objects.get(branch="try/a")
     JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=timezone.now())
-    assert requeue_missing() == 2 and sorted(offered()) == ["try/a", "try/b", "try/c"]
+    assert requeue_missing() == 2 and sorted(enqueued()) == ["try/a", "try/b", "try/c"]
 
 
 def test_a_sweep_is_stored_completely_or_not_at_all(checkpoint: Checkpoint, project: Project) -> None:
     key = uuid.uuid4()
-    # Its second job's key is taken by another row.
+    # The key of its second job is used by another row.
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, idempotency_key=uuid.uuid5(key, "2"))
     with pytest.raises(Exception, match="UNIQUE"):
         start_variations(checkpoint, project, "try", FORKS, key)
-    assert offered() == [] and not Sweep.objects.exists() and Job.objects.count() == 1
+    assert enqueued() == [] and not Sweep.objects.exists() and Job.objects.count() == 1
 
 
 def test_the_waiting_jobs_say_what_they_wait_for(checkpoint: Checkpoint, project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Questions of real flows: asked through the spool, and again by a resume after a cancel."""
+"""Questions of real flows are asked through the spool, and again by a resume after a cancel."""
 
 import signal
 from pathlib import Path
@@ -82,6 +82,6 @@ def test_a_provider_that_would_pause_the_flow_is_answered(
     assert run.end["status"] == "succeeded", run.end
     (question,) = run.of("question")
     assert question["context"]["choices"] == ["rejected", "approved"]
-    # No model was asked which outcome the answer means.
+    # No model was asked for the outcome of the answer.
     first, draft, publish = model.prompts()
     assert (first, draft.split()[0], publish.split()[0]) == ("Collect", "Draft", "Publish")

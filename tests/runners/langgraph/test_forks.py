@@ -1,4 +1,4 @@
-"""Forks of LangGraph's threads: on a copy, so that the thread stays as it is."""
+"""Forks of LangGraph threads run on a copy, so that the thread is unchanged."""
 
 import json
 import sqlite3

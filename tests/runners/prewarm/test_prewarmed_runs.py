@@ -1,4 +1,4 @@
-"""A waiting process that has imported real CrewAI: its forks run as children with a start of their own do."""
+"""Forks of a process that has imported CrewAI run like new processes."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
+from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, marks, request_for
 from tests.jobs.conftest import wait_until
@@ -74,7 +74,7 @@ def started(folder: Path, project: Project, request: dict[str, Any]) -> RunnerPr
 
 
 def lines_of(folder: Path) -> list[tuple[str, str]]:
-    """What a run told, without what differs from one to the next."""
+    """Return the events of a run, without what differs between runs."""
     lines, _ = read_events(folder, 0)
     return [(line["kind"], str(line["data"].get("output", line["data"].get("action", "")))) for line in lines]
 
@@ -93,7 +93,7 @@ def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
         children = list(pool.map(started, folders, (project, project), (resume, fork)))
     assert all(isinstance(child, PrewarmedRunner) for child in children)
     assert [child.wait(60) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
-    assert sorted(tasks_asked(model)) == ["Title", "Title", "Write", "Write"]
+    assert sorted(tasks_called(model)) == ["Title", "Title", "Write", "Write"]
     assert set(model.keys) == {f"Bearer {KEY}"}
     new = written(location, before)
     for branch in ("main", "try-it"):
@@ -102,7 +102,7 @@ def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
     assert b"crewai.crew" in memory
     assert KEY.encode() not in memory
 
-    # Side by side with a start of its own, on the same checkpoint.
+    # At the same time as a new process, on the same checkpoint.
     warm_prompts = sorted(model.prompts())
     model.reset()
     cold = engine.run(request_for(start, location, kind="resume"))

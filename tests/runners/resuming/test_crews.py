@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
+from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import PRESS, marks, plan_for, request_for, saved_in
 from tests.runners.conftest import Engine
@@ -24,7 +24,7 @@ def test_resume_calls_the_model_for_unfinished_tasks_only(
     start = after_task(location, 2)
     run = engine.run(request_for(start, location, kind="resume"))
     assert run.end["status"] == "succeeded", run.end
-    assert tasks_asked(model) == ["Write", "Title"]
+    assert tasks_called(model) == ["Write", "Title"]
     new = written(location, before)
     assert {saved.branch for saved in new} == {"main"}
     assert is_chain(start.id, new)
@@ -56,7 +56,7 @@ def test_a_fork_writes_a_branch_that_starts_at_its_checkpoint_from_any_folder(
     new = written(location, before)
     assert {saved.branch for saved in new} == {"fork/one_1a2b3c"}
     assert is_chain(start.id, new)
-    # The engine's own settings go on: a checkpoint for each task's start and end.
+    # The engine's own settings apply: a checkpoint for each task's start and end.
     assert [saved.body.get("trigger") for saved in new] == [None, "task_started", "task_completed"]
     assert [line["path"] for line in run.of("checkpoint")] == [saved.source for saved in new]
     assert [line["parent"] for line in run.of("checkpoint")] == [start.id, *[saved.id for saved in new[:-1]]]
@@ -151,7 +151,7 @@ def test_an_edit_that_does_not_fit_the_tasks_model_is_refused_before_any_call(
     assert written(location, before) == []
 
 
-def test_an_edited_output_after_a_task_that_runs_again_is_held(
+def test_an_edited_output_after_a_task_that_runs_again_is_kept(
     engine: Engine, model: TestModel, stores: Path
 ) -> None:
     location, before = stores / "crew", marks(stores / "crew")
@@ -162,7 +162,7 @@ def test_an_edited_output_after_a_task_that_runs_again_is_held(
     assert [step.action for step in steps] == [Action.AGAIN, Action.AGAIN, Action.PINNED, Action.RUNS]
     run = engine.run(request_for(start, location, edits=edits))
     assert run.end["status"] == "succeeded", run.end
-    assert tasks_asked(model) == ["Collect", "Check", "Title"]
+    assert tasks_called(model) == ["Collect", "Check", "Title"]
     assert "my own article" in model.prompts()[2]
     assert written(location, before)[-1].tasks[2]["output"]["raw"] == "my own article"
 
@@ -201,7 +201,7 @@ def test_the_projects_own_crew_keeps_its_links_tools_guardrails_and_templates(
     check, _, title = model.prompts()
     assert "Researcher of tea" in check
     assert [tool["function"]["name"] for tool in model.requests[1]["tools"]] == ["search_archive"]
-    # Its context skips two neighbours: it is given the first task's output alone.
+    # Its context skips two tasks, so it receives only the first task's output.
     given = title.partition("This is the context you're working with:")[2]
     assert start.tasks[0]["output"]["raw"] in given
     assert run.of("task_completed")[1]["output"] not in given
@@ -225,7 +225,7 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
 ) -> None:
     location = stores / "crew"
     start = after_task(location, 2)
-    # The second task has other words now, and the first was taken out; as the project's crew is made anew.
+    # The second task has another description, and the first was removed.
     changed, gone = start.tasks[1], start.tasks[0]
     changed["checkpoint_original_description"] = "Another task"
     gone["checkpoint_original_description"] = "A task of old"
@@ -245,7 +245,7 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     before = marks(location)
     run = engine.run({**request, "options": {"matches": {changed["id"]: "2", gone["id"]: "-"}}})
     assert run.end["status"] == "succeeded", run.end
-    assert tasks_asked(model) == ["Write", "Title"]
+    assert tasks_called(model) == ["Write", "Title"]
     last = written(location, before)[-1]
     assert [task["id"] for task in last.tasks] == [task["id"] for task in start.tasks]
     assert last.tasks[0]["output"]["raw"] == gone["output"]["raw"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine_runs.checkpoints import after_task, is_chain, tasks_asked, written
+from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Saved, environment, marks, request_for, saved_in
@@ -30,13 +30,13 @@ STARTS = {
     "verse_loop": (".", ["verse_loop.main:kickoff", "src"]),
     "day_out": (".", ["main.py", "Ghent", "sun"]),
 }
-# Of the loop. Each asks the poet, the critic, and for the critic's answer as JSON.
+# The calls of the loop. Each round asks the poet, the critic, and for the critic's answer as JSON.
 ROUNDS, CALLS = 3, 3
 
 
 @dataclass(frozen=True)
 class Example:
-    """A project whose user has run it once. ``prompts`` are what that run asked the model."""
+    """A project that its user has run once. ``prompts`` are those of this run."""
 
     project: Path
     folder: Path
@@ -98,7 +98,7 @@ def imported(example: Example) -> tuple[Run, str]:
 
 
 def asked(example: Example, start: Saved, edits: Edits | None = None) -> dict[str, Any]:
-    """The request for a resume, or with edits for a fork, of the project as it is proposed and imported."""
+    """Return the request of a resume, or of a fork with edits, of the proposed and imported project."""
     run, entry_point = imported(example)
     return request_for(
         start,
@@ -154,7 +154,7 @@ def test_a_fork_of_a_crew_calls_its_tool_and_reads_its_config(
     edits = Edits(inputs={"product": "lamps"}, again=frozenset([start.tasks[0]["id"]]))
     run = engine.run(asked(example, start, edits))
     assert run.end["status"] == "succeeded", run.end
-    assert tasks_asked(model) == ["Find", "Find", "Compare", "Advise"]
+    assert tasks_called(model) == ["Find", "Find", "Compare", "Advise"]
     assert "words in shop north: 12" in model.prompts()[1]
     assert "Scout for lamps" in model.prompts()[0]
     assert "buy lamps now" in model.prompts()[3]
@@ -241,7 +241,7 @@ def test_a_fork_of_a_script_reads_the_edited_output_and_calls_its_tool(
     model.calls_tools = True
     run = engine.run(asked(example, start, Edits(outputs={start.tasks[0]["id"]: "only the belfry"})))
     assert run.end["status"] == "succeeded", run.end
-    assert tasks_asked(model) == ["Find", "Find", "Plan"]
+    assert tasks_called(model) == ["Find", "Find", "Plan"]
     assert "only the belfry" in model.prompts()[0]
     assert "words costs 5" in model.prompts()[1]
     assert {saved.branch for saved in written(example.location, before)} == {"try-it"}

@@ -1,4 +1,4 @@
-"""The class of a method's result, as its listener names it, wherever a version keeps the listeners."""
+"""The class of a method's result is the one its listener names, in all versions."""
 
 from types import SimpleNamespace
 from typing import Any

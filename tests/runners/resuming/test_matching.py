@@ -1,4 +1,4 @@
-"""Which of the project's tasks and agents are a checkpoint's: certain ones are matched, all else is asked."""
+"""Tasks and agents of the project are matched with those of a checkpoint. Uncertain matches are questions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Real runs at their limits: nothing more is asked of the model, and a resume does only what is left."""
+"""Real runs at their limits: no further model call, and a resume runs only the rest."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine_runs import runs as children
-from tests.engine_runs.checkpoints import after_method, after_task, is_chain, tasks_asked, written
+from tests.engine_runs.checkpoints import after_method, after_task, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import marks, request_for
 from tests.runners.conftest import Engine
@@ -34,12 +34,12 @@ def test_a_run_stops_at_its_token_limit_and_a_resume_runs_the_rest(
     )
     assert (told["status"], told["limit_hit"]) == ("cancelled", "Stopped at its limit of 1 token.")
     assert told["limits"] == {"tokens": 1}
-    assert tasks_asked(model) == ["Write"]
+    assert tasks_called(model) == ["Write"]
     last = told["checkpoints"][-1]["id"]
     model.reset()
     told = document(terminal("resume", f"{location}#{last}", *named))
     assert (told["status"], told["limit_hit"]) == ("succeeded", "")
-    assert tasks_asked(model) == ["Title"]
+    assert tasks_called(model) == ["Title"]
     new = written(location, before)
     assert {saved.branch for saved in new} == {"short"}
     assert is_chain(start.id, new)
@@ -53,7 +53,7 @@ def test_a_crew_and_a_flow_start_no_step_beyond_their_limit(
     run = engine.run(with_limits(crew, steps=1))
     assert run.end["status"] == "cancelled"
     assert run.of("limit") == [{"whose": "job", "measure": "steps", "most": 1}]
-    assert tasks_asked(model) == ["Write"]
+    assert tasks_called(model) == ["Write"]
     model.reset()
     start = after_method(stores / "flow", "outline")
     flow = request_for(start, stores / "flow", entity="flow", entry_point="press_restless:RestlessFlow")

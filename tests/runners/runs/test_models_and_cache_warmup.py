@@ -60,7 +60,7 @@ def test_another_model_for_a_role_and_a_cache_warmup(engine: Engine, model: Test
     kinds = [line["kind"] for line in run.lines]
     assert kinds.index("cache_warmed") < kinds.index("task_started")
     assert run.of("model_completed")[-1]["total_tokens"] == 5 * EACH
-    # The record tells of the run's own calls alone, and the branch goes on with the chosen model.
+    # The record has only the run's own calls, and the branch continues with the chosen model.
     last = written(stores / "crew", before)[-1]
     calls = [node["event"]["type"] for node in last.body["event_record"]["nodes"].values()]
     assert calls.count("llm_call_completed") == 1 + 3
@@ -79,7 +79,7 @@ def test_the_shared_prefix_is_sent_first_and_agents_keep_their_settings(
     shared, *whole = systems(model)[:3]
     assert len(shared) >= 1024
     assert all(text.startswith(shared) for text in whole) and whole[0][len(shared)] != whole[1][len(shared)]
-    # The inputs of this fork are in it, as they are in the calls that follow.
+    # It contains the inputs of this fork, as the following calls do.
     assert sorted(whole) == sorted(systems(model)[3:5])
     assert any("Researcher of tea" in text for text in whole)
     assert {body["model"] for body in model.requests} == {"gpt-4.1"}
@@ -92,7 +92,7 @@ def test_a_failed_warmup_call_causes_a_warning_and_does_not_stop_the_run(
     engine: Engine, model: TestModel, stores: Path
 ) -> None:
     model.refusals["one word: ready"] = 400
-    # Too little in common to be sent by itself.
+    # The common prefix is too short to be sent alone.
     run = engine.run(request(stores, cache_warmup="shared_prefix"))
     assert run.end["status"] == "succeeded", run.end
     assert probes(model) == [True, True, False, False, False]

@@ -17,7 +17,7 @@ TASKS = ["task_started", "task_completed"]
 
 
 def test_a_new_crew_prunes_only_its_own_checkpoints(engine: Engine, model: TestModel, stores: Path) -> None:
-    # Another run's checkpoints, and files of the user's that look like some, stand in the same folder.
+    # The folder also has checkpoints of another run and similar files of the user.
     location = stores / "crew"
     (location / "main" / "mine.json").write_text("{}")
     (location / "main" / "00000000T000000_00000000_p-none.json").write_text('{"entities": []}')

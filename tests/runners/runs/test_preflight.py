@@ -1,4 +1,4 @@
-"""What a look finds out before a run, with real CrewAI: it calls no model and leaves everything as it was."""
+"""Preflight checks with real CrewAI: they call no model and change nothing."""
 
 import json
 from pathlib import Path
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.engine
 CREW = "press_crew:make_crew"
 
 
-def look_at(engine: Engine, start: Saved, location: Path, **more: Any) -> dict[str, Any]:
-    """The report of a look, which has written nothing where the checkpoint stands."""
+def check(engine: Engine, start: Saved, location: Path, **more: Any) -> dict[str, Any]:
+    """Return the report of a check, which must have written nothing at the location."""
     before = marks(location)
     run = engine.run({**request_for(start, location, steps=[], **more), "kind": "preflight"})
     assert run.end["status"] == "succeeded", run.end
@@ -36,7 +36,7 @@ def test_without_an_entry_point_restored_and_lost_components_are_listed(
     engine: Engine, model: TestModel, stores: Path
 ) -> None:
     start = after_task(stores / "crew", 2)
-    report = look_at(engine, start, stores / "crew")
+    report = check(engine, start, stores / "crew")
     assert named(report, "restored") == {("tools", "search_archive", 3), ("models", "gpt-4o-mini", 0)}
     assert named(report, "lost") == {("links", "", 3), ("links", "", 4), ("unseen", "", 0)}
     assert named(report, "project") == set()
@@ -53,7 +53,7 @@ def test_without_an_entry_point_restored_and_lost_components_are_listed(
 def test_with_an_entry_point_every_component_is_the_projects(
     engine: Engine, model: TestModel, stores: Path
 ) -> None:
-    report = look_at(engine, after_task(stores / "crew", 2), stores / "crew", entry_point=CREW)
+    report = check(engine, after_task(stores / "crew", 2), stores / "crew", entry_point=CREW)
     assert named(report, "project") >= {
         ("tools", "search_archive", 3),
         ("guardrails", "no_shouting", 3),
@@ -70,7 +70,7 @@ def test_a_changed_crew_raises_questions_and_a_missing_entry_point_blocks(
     start = after_task(stores / "crew", 2)
     start.tasks[1]["checkpoint_original_description"] = "Another task"
     Path(start.source).write_text(json.dumps(start.body))
-    report = look_at(engine, start, stores / "crew", entry_point=CREW)
+    report = check(engine, start, stores / "crew", entry_point=CREW)
     assert report["questions"] == [
         {
             "kind": "task",
@@ -81,7 +81,7 @@ def test_a_changed_crew_raises_questions_and_a_missing_entry_point_blocks(
             "choices": [["2", "Check {topic}"], ["-", ""]],
         }
     ]
-    blocked = look_at(engine, start, stores / "crew", entry_point="press_crew:nobody")
+    blocked = check(engine, start, stores / "crew", entry_point="press_crew:nobody")
     assert blocked["blocks"] == [
         "The entry point press_crew:nobody does not exist: press_crew has no nobody."
     ]
@@ -107,11 +107,11 @@ def test_a_check_of_a_new_run_loads_the_entry_point_and_reports_what_blocks(
 
 def test_a_saved_state_that_does_not_fit_its_class_blocks(engine: Engine, stores: Path) -> None:
     start = after_method(stores / "flow", "length")
-    fine = look_at(engine, start, stores / "flow", entity="flow", entry_point="press_flow:PressFlow")
+    fine = check(engine, start, stores / "flow", entity="flow", entry_point="press_flow:PressFlow")
     assert not fine["blocks"] and named(fine, "lost") == set()
     start.root["checkpoint_state"]["year"] = "soon"
     Path(start.source).write_text(json.dumps(start.body))
-    report = look_at(engine, start, stores / "flow", entity="flow", entry_point="press_flow:PressFlow")
+    report = check(engine, start, stores / "flow", entity="flow", entry_point="press_flow:PressFlow")
     assert "is invalid" in report["blocks"][0]
 
 

@@ -45,7 +45,7 @@ def terminal(project: list[str], empty_data_folder: Path, tmp_path: Path) -> Ter
 
 @pytest.fixture
 def in_process(project: list[str], transactional_db: None, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    """Runs the command in this process, which takes a fraction of the time."""
+    """Run the command in this process, which is faster."""
 
     def run(*arguments: str) -> Done:
         capsys.readouterr()
@@ -123,7 +123,7 @@ def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
     assert (told["status"], told["branch"], told["plan"]) == ("succeeded", "main", [])
     assert "Collect bees in 1999, ['a', 1]" in model.prompts()[0]
     left = rows(place)
-    # Those that went were imported before, or not at all: what is told was read.
+    # Deleted ones were imported before or not at all: every listed one was read.
     assert [one["id"] for one in told["checkpoints"]][-2:] == [row.id for row in left]
     assert told["result"] == left[-1].tasks[3]["output"]["raw"]
 

@@ -28,7 +28,7 @@ class Scene:
     def run(
         self, code: str, *, guarded: bool = True, **environment: str
     ) -> "subprocess.CompletedProcess[str]":
-        """Run this code in a Python of its own, in the project's folder."""
+        """Run this code in another Python, in the project's folder."""
         self.list.write_text(json.dumps([str(self.location)]))
         given = {"PATH": os.environ["PATH"], "TRACE": str(self.trace), "PYTHONDONTWRITEBYTECODE": "1"}
         before = "import sys\nsys.path.insert(0, '')\n"
@@ -63,7 +63,7 @@ class Scene:
         guarded = self.run(code)
         assert not self.trace.exists()
         assert guarded.returncode != 0
-        # A folder or archive that is protected as a whole looks as if it were empty.
+        # A folder or archive that is protected completely appears to be empty.
         reasons = ("which holds checkpoints or our own data", "ModuleNotFoundError", "find '__main__'")
         assert any(reason in guarded.stderr for reason in reasons), guarded.stderr
 
@@ -197,7 +197,7 @@ def with_finders_of_their_own_before_the_guard(scene: Scene) -> str:
     """
 
 
-def with_the_guards_finder_taken_out(scene: Scene) -> str:
+def with_the_guards_finder_removed(scene: Scene) -> str:
     source(scene)
     return f"""
         import sys
@@ -239,6 +239,6 @@ TRICKS: list[Callable[[Scene], str]] = [
     *(through_a_linked_package, as_a_namespace_package, by_a_packages_own_path, by_a_relative_import),
     *(compiled_without_source, a_linked_compiled_module, from_a_linked_cache, loaded_by_its_file),
     *(compiled_and_loaded_by_its_file, run_as_a_program, run_as_a_module, out_of_an_archive),
-    *(with_finders_of_their_own_before_the_guard, with_the_guards_finder_taken_out, after_a_change_of_folder),
+    *(with_finders_of_their_own_before_the_guard, with_the_guards_finder_removed, after_a_change_of_folder),
     *(through_a_folder_that_became_a_link, by_a_new_name_that_was_another_folders),
 ]

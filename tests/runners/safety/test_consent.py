@@ -25,7 +25,7 @@ from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCh
 pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
 STORE = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30/json"
 KEY = "sk-canary-of-the-environment-file-0123"
-# Tells that it was imported, and which key it found.
+# Prints that it was imported and which key it found.
 MODULE = """
 import os
 from pathlib import Path
@@ -89,7 +89,7 @@ def form_of(client: Client, checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def run_of(checkpoint: Checkpoint) -> Job:
-    """A fork that is asked for behind the form's back, and has ended."""
+    """Send a fork without the form and follow it to its end."""
     request = request_for(checkpoint, Job.Kind.FORK, "b", Edits(), [])
     job = start_job(checkpoint, checkpoint.location.project, Job.Kind.FORK, "b", request, [])
     run_here(job)
@@ -184,6 +184,6 @@ def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
     call_command("checkpoints", "fork", name, "--accept-effects", "--json")
     assert json.loads(capsys.readouterr().out)["status"] == "queued"
     assert AcceptedEffect.objects.count() == 2
-    # Accepted once, asked no more.
+    # Accepted once, not asked again.
     call_command("checkpoints", "resume", name, "--json")
     assert json.loads(capsys.readouterr().out)["effects"] == []

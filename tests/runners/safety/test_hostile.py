@@ -18,7 +18,7 @@ POEM = "The Zen of Python"
 
 @pytest.fixture
 def engine(cold_engine: Engine) -> Engine:
-    """Each child starts as a worker starts it: how it ends and what it may import is the whole of it."""
+    """Start each runner like a worker: its end and its allowed imports are under test."""
     return cold_engine
 
 

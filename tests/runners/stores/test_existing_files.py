@@ -1,4 +1,4 @@
-"""Whatever becomes of a run, every file that stood at its location is byte for byte what it was."""
+"""However a run ends, every existing file of its location is unchanged, byte for byte."""
 
 import shutil
 import signal
@@ -22,7 +22,7 @@ def test_a_fork_a_cancel_and_a_kill_change_no_existing_file(
 ) -> None:
     location = stores / "crew"
     start = after_task(location, 2)
-    # What others left beside, in the folder that the runs write to, too.
+    # Also files next to the checkpoints, in the folder that the runs write to.
     for name in ("main/mine.json", "what-if/notes.json", "what-if/20260101T000000_aaaaaaaa_p-none.json"):
         (location / name).parent.mkdir(exist_ok=True)
         (location / name).write_text('{"entities": []}')

@@ -1,4 +1,4 @@
-"""A job that waits for its time, and whose checkpoint is deleted meanwhile, says so and calls no model."""
+"""A scheduled job whose checkpoint is deleted before its start fails with the reason and calls no model."""
 
 import shutil
 import sqlite3
@@ -25,7 +25,7 @@ STORES = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30"
 
 @pytest.fixture
 def project(engine_python: Path, model: TestModel, tmp_path: Path) -> Project:
-    """One whose interpreter has CrewAI, and whose model counts what it is asked."""
+    """Return a project whose interpreter has CrewAI, with a model that counts its calls."""
     file = tmp_path / "keys.env"
     file.write_text(f"OPENAI_API_KEY=none\nOPENAI_BASE_URL={model.url}\n")
     return Project.objects.create(
@@ -48,7 +48,7 @@ def scheduled(place: Path, project: Project) -> Job:
 
 
 def ended(job: Job) -> Job:
-    """The job once its time has come."""
+    """Return the job after its start time."""
     assert job.checkpoint and job.status == Job.Status.QUEUED
     import_location(job.location)
     assert Checkpoint.objects.get(pk=job.checkpoint.pk).state == Checkpoint.State.PRUNED

@@ -63,13 +63,13 @@ def test_a_row_is_deleted_only_while_it_is_the_one_that_was_written(tmp_path: Pa
         connection.executemany("INSERT INTO checkpoints VALUES (?, ?, ?)", rows)
     mine, also = (pruning.written(f"{store}#{name}", "sqlite") for name in ("mine", "also"))
     with closing(sqlite3.connect(store)) as connection, connection:
-        # Another writer takes the name, at the same place of the table.
+        # Another writer reuses the name, at the same row id.
         connection.execute("UPDATE checkpoints SET data = 'other' WHERE id = 'also'")
     assert pruning.delete(mine, "sqlite") and not pruning.delete(also, "sqlite")
     with closing(sqlite3.connect(store)) as connection:
         left = connection.execute("SELECT id, CAST(data AS TEXT) FROM checkpoints ORDER BY id").fetchall()
     assert left == [("also", "other"), ("theirs", "three")]
-    # Gone already, row or store: nothing is made anew.
+    # Already deleted, row or store: nothing is created again.
     assert pruning.delete(mine, "sqlite")
     store.unlink()
     assert pruning.delete(also, "sqlite") and not store.exists()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def store(stores: Path, tmp_path: Path) -> Path:
-    """Without a suffix, to which the engine would add one by itself."""
+    """Return a path without a suffix, to which the engine would add one."""
     return Path(shutil.copy(stores / "store.db", tmp_path / "newsroom"))
 
 

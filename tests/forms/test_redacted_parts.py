@@ -1,4 +1,4 @@
-"""What a run from a stored copy would be given with its secrets missing, and what takes it off the list."""
+"""The redacted values that a run from a stored copy would receive, and the edits that replace them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def crew() -> Contents:
     return contents_of({"entities": [entity]})
 
 
-def test_inputs_and_outputs_that_were_hidden_are_named() -> None:
+def test_redacted_inputs_and_outputs_are_named() -> None:
     assert hidden_places(crew(), Edits()) == [
         "the input api_key",
         "the input list",
@@ -34,14 +34,14 @@ def test_inputs_and_outputs_that_were_hidden_are_named() -> None:
     ]
 
 
-def test_what_is_edited_or_runs_again_is_sent_no_more() -> None:
+def test_edited_values_and_repeated_tasks_are_not_named() -> None:
     edits = Edits(inputs={"api_key": "mine"}, outputs={"task-1": "my own"})
     assert hidden_places(crew(), edits) == ["the input list"]
     edits = Edits(again=frozenset({"task-1"}), keep=frozenset({"task-2"}))
     assert hidden_places(crew(), edits)[2:] == ["the output of task 2"]
 
 
-def test_a_flows_state_and_what_its_methods_returned_are_named() -> None:
+def test_the_redacted_state_and_results_of_a_flow_are_named() -> None:
     entity = {
         "entity_type": "flow",
         "checkpoint_state": {"id": "1", "topic": "AI", "token": "[redacted]"},
@@ -55,7 +55,7 @@ def test_a_flows_state_and_what_its_methods_returned_are_named() -> None:
     assert hidden_places(contents, Edits(state={"token": "mine"})) == [returned]
 
 
-def test_what_a_lone_agent_is_asked_is_named() -> None:
+def test_the_redacted_prompt_of_an_agent_is_named() -> None:
     event = {"type": "lite_agent_execution_started", "messages": HIDDEN, "event_id": "1"}
     body = {
         "entities": [{"entity_type": "agent", "id": "a", "role": "Writer"}],
@@ -65,5 +65,5 @@ def test_what_a_lone_agent_is_asked_is_named() -> None:
     assert hidden_places(contents_of(body), Edits(inputs={"messages": "Hello"})) == []
 
 
-def test_an_agreement_holds_for_the_places_that_were_named() -> None:
+def test_consent_applies_to_the_named_values_only() -> None:
     assert digest_of(["a", "b"]) != digest_of(["a"])

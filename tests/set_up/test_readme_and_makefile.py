@@ -1,4 +1,4 @@
-"""The set-up matches what the README and the Makefile promise."""
+"""The set-up matches the statements of the README and the Makefile."""
 
 import re
 import subprocess

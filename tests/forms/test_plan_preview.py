@@ -1,4 +1,4 @@
-"""What the form promises before anything runs."""
+"""The preview of the plan in the form."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,34 +15,41 @@ from viewer.messages.labels import step_words
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 
 
-def told(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:
-    promise = preview_plan(contents, Edits(**edits))
-    assert promise.refusals == []
-    return [(shown.step.action.value, shown.choice, shown.is_chosen) for shown in promise.shown]
+def previewed(contents: Contents, **edits: Any) -> list[tuple[str, str, bool]]:
+    preview = preview_plan(contents, Edits(**edits))
+    assert preview.refusals == []
+    return [(shown.step.action.value, shown.choice, shown.is_chosen) for shown in preview.shown]
 
 
-def test_finished_work_is_kept_and_may_run_again() -> None:
-    assert told(crew(THREE, {})) == [("kept", "again", False), ("kept", "again", False), ("runs", "", False)]
+def test_finished_tasks_are_kept_and_may_run_again() -> None:
+    assert previewed(crew(THREE, {})) == [
+        ("kept", "again", False),
+        ("kept", "again", False),
+        ("runs", "", False),
+    ]
 
 
-def test_what_lies_behind_an_edit_runs_again_and_may_be_kept() -> None:
+def test_tasks_after_an_edit_run_again_and_may_be_kept() -> None:
     contents = crew(THREE, {})
-    assert told(contents, outputs={"task-1": "x"})[:2] == [("edited", "", False), ("again", "keep", False)]
-    kept = told(contents, outputs={"task-1": "x"}, keep=frozenset({"task-2"}))
+    assert previewed(contents, outputs={"task-1": "x"})[:2] == [
+        ("edited", "", False),
+        ("again", "keep", False),
+    ]
+    kept = previewed(contents, outputs={"task-1": "x"}, keep=frozenset({"task-2"}))
     assert kept[1] == ("pinned", "keep", True)
 
 
-def test_a_task_that_was_asked_to_run_again_can_be_taken_back() -> None:
-    assert told(crew(THREE, {}), again=frozenset({"task-2"}))[1] == ("again", "again", True)
+def test_a_task_selected_to_run_again_can_be_deselected() -> None:
+    assert previewed(crew(THREE, {}), again=frozenset({"task-2"}))[1] == ("again", "again", True)
 
 
-def test_a_changed_input_names_the_texts_that_were_made_with_it() -> None:
-    promise = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"}))
-    assert [shown.step.stale for shown in promise.shown] == [("topic",), ("topic",), ()]
-    assert "topic" in promise.shown[0].stale
+def test_a_changed_input_makes_outputs_stale() -> None:
+    preview = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"}))
+    assert [shown.step.stale for shown in preview.shown] == [("topic",), ("topic",), ()]
+    assert "topic" in preview.shown[0].stale
 
 
-def test_an_input_in_an_expected_output_or_an_agents_texts_makes_a_finished_task_stale() -> None:
+def test_an_input_in_an_expected_output_or_an_agents_texts_makes_outputs_stale() -> None:
     plain = {"checkpoint_original_description": "Work", "description": "Work"}
     tasks = [
         task(1, "one", **plain, checkpoint_original_expected_output="notes of {year}"),
@@ -66,7 +73,7 @@ def test_an_input_in_an_expected_output_or_an_agents_texts_makes_a_finished_task
     assert preview_plan(contents, Edits(inputs={"count": 4})).stale == []
 
 
-def test_a_text_that_a_person_wrote_is_not_stale() -> None:
+def test_an_edited_output_is_not_stale() -> None:
     edits = Edits(
         inputs={"topic": "ML"}, outputs={"task-2": "mine"}, again=frozenset({"task-1"}), keep=frozenset()
     )
@@ -80,19 +87,19 @@ def test_a_text_that_a_person_wrote_is_not_stale() -> None:
     assert preview_plan(crew(THREE, {"topic": "AI"}), held).steps[1].stale == ("topic",)
 
 
-def test_a_conflict_is_refused_and_still_shown_so_that_it_can_be_taken_back() -> None:
+def test_a_conflict_is_refused_and_still_shown() -> None:
     edits = Edits(outputs={"task-1": "x"}, again=frozenset({"task-1"}))
-    promise = preview_plan(crew(THREE, {}), edits)
-    assert "Choose one" in promise.refusals[0]
-    assert promise.shown[0].choice == "again" and promise.shown[0].is_chosen
+    preview = preview_plan(crew(THREE, {}), edits)
+    assert "Choose one" in preview.refusals[0]
+    assert preview.shown[0].choice == "again" and preview.shown[0].is_chosen
 
 
 def test_a_forged_choice_is_refused() -> None:
-    promise = preview_plan(crew(THREE, {}), Edits(again=frozenset({"nobody"})))
-    assert promise.refusals and promise.steps == []
+    preview = preview_plan(crew(THREE, {}), Edits(again=frozenset({"nobody"})))
+    assert preview.refusals and preview.steps == []
 
 
-def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -> None:
+def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_allowed() -> None:
     done = crew([task(1, "one")], {})
     assert "Nothing is left to run" in preview_plan(done, Edits(), is_fork=False).refusals[0]
     forked = preview_plan(done, Edits())
@@ -101,28 +108,28 @@ def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_a_branch() -
     assert edited.refusals == [] and "only contains your edits" in edited.notes[0]
 
 
-def test_a_flow_without_its_source_says_that_more_may_follow() -> None:
-    promise = preview_plan(flow({"n": 1}), Edits())
-    assert promise.refusals == [] and "does not say which methods follow" in promise.notes[0]
-    assert [shown.choice for shown in promise.shown] == [""]
-    assert promise.then == []
+def test_the_plan_of_a_flow_without_source_says_that_more_may_follow() -> None:
+    preview = preview_plan(flow({"n": 1}), Edits())
+    assert preview.refusals == [] and "does not say which methods follow" in preview.notes[0]
+    assert [shown.choice for shown in preview.shown] == [""]
+    assert preview.then == []
 
 
-def test_a_flow_with_its_source_says_what_follows_and_what_does_not() -> None:
+def test_the_plan_of_a_flow_with_source_lists_what_follows() -> None:
     outline = FlowMethod("outline", starts=True)
     publish = FlowMethod("publish", listens_to=Condition(("outline",)))
-    promise = preview_plan(flow({"n": 1}), Edits(), source=(outline, publish))
-    assert [(shown.step.unit, shown.word) for shown in promise.shown] == [
+    preview = preview_plan(flow({"n": 1}), Edits(), source=(outline, publish))
+    assert [(shown.step.unit, shown.word) for shown in preview.shown] == [
         ("outline", "kept"),
         ("publish", "runs"),
     ]
-    assert promise.running_count == 1
-    assert promise.notes == []
+    assert preview.running_count == 1
+    assert preview.notes == []
     ended = preview_plan(flow({"n": 1}), Edits(), source=(outline,))
     assert ended.refusals == [] and "nothing is left to run" in ended.notes[0]
 
 
-def test_routers_are_told_with_what_they_lead_to() -> None:
+def test_routers_are_shown_with_their_targets() -> None:
     def then(**router: Any) -> str:
         methods = (
             FlowMethod("outline", starts=True),
@@ -138,7 +145,7 @@ def test_routers_are_told_with_what_they_lead_to() -> None:
     assert "does not say what it returns" in then()
 
 
-def test_an_agent_whose_question_is_not_recorded_must_be_asked() -> None:
+def test_an_agent_without_a_recorded_prompt_needs_one() -> None:
     assert preview_plan(agent("Ask me"), Edits()).refusals == []
     assert "Type it" in preview_plan(agent(None), Edits()).refusals[0]
     assert preview_plan(agent(None), Edits(inputs={"messages": "Ask"})).refusals == []
@@ -148,7 +155,7 @@ def test_a_checkpoint_with_nothing_runnable_is_refused() -> None:
     assert preview_plan(contents_of({"entities": []}), Edits()).refusals
 
 
-def events(*told: tuple[str, str, int]) -> tuple[Event, ...]:
+def events(*recorded: tuple[str, str, int]) -> tuple[Event, ...]:
     nodes = {
         str(number): {
             "event": {
@@ -158,12 +165,12 @@ def events(*told: tuple[str, str, int]) -> tuple[Event, ...]:
                 "emission_sequence": number,
             }
         }
-        for number, (kind, unit, tokens) in enumerate(told)
+        for number, (kind, unit, tokens) in enumerate(recorded)
     }
     return events_of({"event_record": {"nodes": nodes}})
 
 
-def test_the_cost_is_that_of_the_last_attempt_of_what_will_run() -> None:
+def test_the_cost_is_that_of_the_last_attempt_of_each_step() -> None:
     record = events(
         ("task_started", "a", 0),
         ("llm_call_completed", "a", 10),
@@ -179,7 +186,7 @@ def test_the_cost_is_that_of_the_last_attempt_of_what_will_run() -> None:
     assert cost_of(events(("llm_call_completed", "", 7)), {"x"}, "agent") == (1, 7)
 
 
-def test_a_flow_costs_what_came_after_this_checkpoint_last_time() -> None:
+def test_the_cost_of_a_flow_is_that_of_the_previous_calls_after_the_checkpoint() -> None:
     early = flow({})
     late = replace(early, events=events(("llm_call_completed", "", 7), ("llm_call_completed", "", 5)))
     assert preview_plan(early, Edits(), late).tokens == 12
@@ -187,7 +194,7 @@ def test_a_flow_costs_what_came_after_this_checkpoint_last_time() -> None:
     assert preview_plan(late, Edits()).calls == 0
 
 
-def test_a_step_is_told_in_one_line() -> None:
+def test_a_step_is_described_in_one_line() -> None:
     step = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
     assert step_words(step) == (
         "1. Task 1 about AI: kept (finished; its output is used as it is; "
