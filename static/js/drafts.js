@@ -1,10 +1,10 @@
-// Keeps what is typed into a form until it is sent: in this tab alone, so that two tabs never mix. What may be a
-// secret is not kept, nor what a person has agreed to.
+// Saves what is typed into a form until it is sent, separately for each tab. Possible secrets and accepted effects
+// and losses are not saved.
 
 const PREFIX = "draft:";
 const NEVER = new Set(["csrfmiddlewaretoken", "key", "shown", "accepted", "accept-hidden"]);
 const LOOKS_SECRET = /\b(?:sk|pk|gh[opsu]|xox[a-z]|AKIA)[-_]?\w{12,}|-----BEGIN |\b\w*(?:key|secret|token|passw\w*)["']?\s*[:=]\s*\S{6,}/i;
-// Of fields that the page does not mark itself.
+// For fields that the page does not mark.
 const SECRET_NAME = /(?:key|token|secret|passw\w*|credential|cookie|auth\w*)s?$/i;
 const form = document.querySelector("form[data-draft]");
 
@@ -20,7 +20,7 @@ function store(name, draft) {
   try {
     sessionStorage.setItem(name, JSON.stringify(draft));
   } catch {
-    // The tab has no room for it: the form works without a draft.
+    // The storage is full: the form works without a draft.
     sessionStorage.removeItem(name);
   }
 }
@@ -28,20 +28,20 @@ function store(name, draft) {
 const names = () => Object.keys(sessionStorage).filter((name) => name.startsWith(PREFIX));
 let isLoggedOut = false;
 
-function forgetAll() {
+function removeAll() {
   isLoggedOut = true;
   names().forEach((name) => sessionStorage.removeItem(name));
 }
 
-// A logout ends the drafts of every tab.
+// A logout removes the drafts of every tab.
 const tabs = new BroadcastChannel("forkline-drafts");
-tabs.addEventListener("message", forgetAll);
+tabs.addEventListener("message", removeAll);
 document.querySelector("[data-logout]")?.addEventListener("submit", () => {
-  forgetAll();
+  removeAll();
   tabs.postMessage("logout");
 });
 
-// A form that was sent and has led elsewhere has started what it was for.
+// A form that was sent and is not shown again has started its run: remove its draft.
 const isRefused = form?.hasAttribute("data-refused") ?? false;
 const own = form && PREFIX + form.dataset.draft;
 for (const name of names()) {
@@ -51,9 +51,9 @@ for (const name of names()) {
   else sessionStorage.removeItem(name);
 }
 
-if (form) keepDraft(form);
+if (form) saveDraft(form);
 
-function keepDraft(form) {
+function saveDraft(form) {
   const notice = document.getElementById("draft-notice");
   let pending = [];
   let isDiscarded = false;
@@ -73,7 +73,7 @@ function keepDraft(form) {
     return control.value !== control.defaultValue;
   }
 
-  // Of several fields of one name, ``at`` tells which.
+  // ``at`` is the index among the fields of the same name.
   function entryOf(control) {
     if (isChoice(control)) return { name: control.name, choice: control.value, is: control.checked };
     const at = [...form.elements].filter((other) => other.name === control.name).indexOf(control);
@@ -81,7 +81,7 @@ function keepDraft(form) {
   }
   const sameField = (one, other) => one.name === other.name && one.choice === other.choice && one.at === other.at;
 
-  /** One more text of a name, as the button for another text would add it. */
+  /** Returns another textarea of this name, like the button for another variant adds; null if there is none. */
   function added(entry) {
     const last = controls().filter((one) => one.name === entry.name && one.matches("textarea")).at(-1);
     if (!last || !entry.at) return null;
@@ -93,7 +93,7 @@ function keepDraft(form) {
 
   function save() {
     if (isDiscarded || isLoggedOut) return;
-    // The page of a refused form shows what was sent as if it were stored: what is known of it stays known.
+    // A refused form shows what was sent as its default values: keep the entries that are known to be changes.
     const before = isRefused ? (stored(own)?.entries ?? []) : [];
     const found = controls();
     const entries = found
@@ -105,7 +105,7 @@ function keepDraft(form) {
     else sessionStorage.removeItem(own);
   }
 
-  /** Puts an entry back. False where its field is not on the page, or not yet. */
+  /** Restores an entry. Returns false if its field is not on the page yet. */
   function fill(entry) {
     const control = controls().find((one) => sameField(entryOf(one), entry)) ?? added(entry);
     if (!control) return false;
@@ -122,7 +122,7 @@ function keepDraft(form) {
     pending = draft.entries.filter((entry) => !fill(entry));
     notice.hidden = false;
     document.getElementById("draft-secrets").hidden = !draft.secrets;
-    // The plan is of what the form holds now; htmx listens once the document is there.
+    // Update the plan; htmx listens once the document has loaded.
     const follow = () => form.dispatchEvent(new Event("input", { bubbles: true }));
     if (document.readyState === "complete") follow();
     else window.addEventListener("load", follow, { once: true });
@@ -133,7 +133,7 @@ function keepDraft(form) {
 
   form.addEventListener("input", save);
   form.addEventListener("htmx:afterSettle", () => {
-    // Choices of the plan are there once it has been worked out.
+    // Fields of the plan appear with its update.
     const still = pending.filter((entry) => !fill(entry));
     const hasFilled = still.length < pending.length;
     pending = hasFilled ? still : [];

@@ -1,8 +1,8 @@
-// Keeps the keyboard where it was when a part of the page is replaced, else in the part that took its place.
+// Keeps the focus when a part of the page is replaced: on the same element, else in the new part.
 
 const FOCUSABLE = "a[href], button:not(:disabled), input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
-// Where the keyboard was: the element's id, and the part that is being replaced.
-let left = null;
+// The focused element's id, and the part that is being replaced.
+let lost = null;
 
 const isNowhere = () => {
   const active = document.activeElement;
@@ -12,16 +12,16 @@ const isNowhere = () => {
 function remember(part) {
   const active = document.activeElement;
   if (part?.contains?.(active) && active !== part) {
-    left = { id: active.id, part: part.id, around: part.parentElement?.closest("[id]")?.id };
+    lost = { id: active.id, part: part.id, around: part.parentElement?.closest("[id]")?.id };
   }
 }
 
-/** The same element, where it is there still; else its part, or the first in it. */
+/** Returns the same element if it still exists; else its part, or the first focusable element in it. */
 function next({ id, part, around }) {
   const same = id ? document.getElementById(id) : null;
   if (same?.checkVisibility() && !same.disabled) return same;
-  for (const place of [part, around]) {
-    const found = place ? document.getElementById(place) : null;
+  for (const candidate of [part, around]) {
+    const found = candidate ? document.getElementById(candidate) : null;
     if (!found?.checkVisibility()) continue;
     if (found.hasAttribute("tabindex")) return found;
     const inside = [...found.querySelectorAll(FOCUSABLE)].find((element) => element.checkVisibility());
@@ -31,11 +31,11 @@ function next({ id, part, around }) {
 }
 
 function restore() {
-  if (left && isNowhere()) next(left)?.focus({ preventScroll: true });
-  if (!isNowhere()) left = null;
+  if (lost && isNowhere()) next(lost)?.focus({ preventScroll: true });
+  if (!isNowhere()) lost = null;
 }
 
-// A button that is disabled while it is sent has lost the keyboard before its part is replaced.
+// A button that is disabled during its request loses the focus before its part is replaced.
 document.addEventListener("htmx:beforeRequest", ({ detail }) => {
   if (detail.elt.contains(document.activeElement)) remember(detail.target === document.body ? detail.elt : detail.target);
 });

@@ -1,18 +1,18 @@
-// The fork's form: marks what changed, holds a start back until its plan is shown, Ctrl+Enter.
+// The forms of launches: mark changes, wait for the plan before a start, and start with Ctrl+Enter.
 const form = document.getElementById("fork");
-const growsByItself = CSS.supports("field-sizing", "content");
-// Edits since the plan that is shown was asked for.
+const hasFieldSizing = CSS.supports("field-sizing", "content");
+// The number of edits: in all, at the last request of a plan, and at the plan that is shown.
 let edits = 0;
-let asked = 0;
+let requested = 0;
 let planned = 0;
 
 function grow(area) {
-  if (growsByItself) return;
+  if (hasFieldSizing) return;
   area.style.height = "auto";
   area.style.height = `${area.scrollHeight}px`;
 }
 
-// Marks are of the text as it was when they were made: typing makes them wrong.
+// Marks belong to an earlier text: remove them when it is edited.
 function clearMarks(id) {
   document.getElementById(`${id}-after`)?.replaceChildren();
   const before = document.getElementById(`${id}-before`);
@@ -35,13 +35,13 @@ function show() {
   if (key && /Mac|iP/.test(navigator.platform)) key.textContent = "⌘↵";
 }
 
-function say(words) {
+function showState(text) {
   const state = document.getElementById("start-state");
-  if (state) state.textContent = words;
+  if (state) state.textContent = text;
 }
 
 // A running preflight check polls for its result; that does not update the plan.
-const isOfTheForm = (event) => event.target.id !== "preflight-wait";
+const isFormRequest = (event) => event.target.id !== "preflight-wait";
 
 if (form.hasAttribute("hx-post")) {
   form.classList.add("is-live");
@@ -52,20 +52,20 @@ if (form.hasAttribute("hx-post")) {
       clearMarks(event.target.id);
     }
   });
-  form.addEventListener("htmx:beforeRequest", (event) => { if (isOfTheForm(event)) asked = edits; });
+  form.addEventListener("htmx:beforeRequest", (event) => { if (isFormRequest(event)) requested = edits; });
   form.addEventListener("htmx:oobBeforeSwap", (event) => {
-    // An answer to an earlier text than the one that stands there now has nothing to mark.
-    if (asked !== edits && /-(before|after)$/.test(event.target.id)) event.detail.shouldSwap = false;
+    // The response is to an earlier text, so its marks do not fit.
+    if (requested !== edits && /-(before|after)$/.test(event.target.id)) event.detail.shouldSwap = false;
   });
-  form.addEventListener("htmx:beforeSwap", (event) => { if (isOfTheForm(event)) planned = asked; });
+  form.addEventListener("htmx:beforeSwap", (event) => { if (isFormRequest(event)) planned = requested; });
   form.addEventListener("htmx:afterSettle", show);
   for (const failure of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
-    // Without an answer, the server says what it makes of the form when it is sent.
-    form.addEventListener(failure, (event) => { if (isOfTheForm(event)) planned = edits; });
+    // Without a plan, the server checks the form when it is sent.
+    form.addEventListener(failure, (event) => { if (isFormRequest(event)) planned = edits; });
   }
 }
 
-// A time that is typed is meant, and "Now" clears it.
+// Typing a time selects "later", and "Now" clears the time.
 form.addEventListener("input", ({ target }) => {
   const time = form.elements.start_at;
   if (target === time) form.elements.start.value = "later";
@@ -75,7 +75,7 @@ form.addEventListener("input", ({ target }) => {
 form.addEventListener("submit", (event) => {
   if (planned !== edits && !event.submitter?.hasAttribute("formaction")) {
     event.preventDefault();
-    say(form.dataset.wait);
+    showState(form.dataset.wait);
     return;
   }
   document.getElementById("start-button").setAttribute("aria-busy", "true");

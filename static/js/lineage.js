@@ -1,4 +1,4 @@
-// The list of a run: keys, the selection, and rows that come on top without moving what one reads.
+// The list of a run: keys, the selection, and new rows on top without a jump of the scroll position.
 
 const ITEM = ".row a, .overview-node";
 const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
@@ -6,7 +6,7 @@ const items = () => [...document.querySelectorAll(ITEM)];
 const rowOf = (element) => element?.closest(".row");
 const focusedItem = () => document.activeElement?.closest?.(ITEM);
 
-/** The list is one stop of the Tab key: at the row that has the keyboard, else at the selected one. */
+/** Makes one row reachable by Tab: the focused one, else the selected one. */
 function rove(stop = focusedItem() ?? current() ?? document.querySelector(ITEM)) {
   for (const item of items()) item.tabIndex = item === stop ? 0 : -1;
 }
@@ -52,7 +52,7 @@ function moveTo(event, item) {
   select(item);
 }
 
-/** A key that a visible button names does what the button does. */
+/** Clicks the visible button that names this key. */
 function followKey(event) {
   const button = document.querySelector(`#detail [data-key="${CSS.escape(event.key)}"]`);
   if (!button) return;
@@ -60,7 +60,7 @@ function followKey(event) {
   button.click();
 }
 
-// Another checkpoint is opened under the tab that is open now, whatever it was when the list was made.
+// Open another checkpoint on the present tab, not the one at the time when the list was rendered.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (!detail.elt.matches(".row a, .overview-node")) return;
   const url = new URL(detail.path, location.href);
@@ -73,7 +73,7 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
 /** Marks the row whose checkpoint the detail shows. */
 function markSelection() {
   const at = document.getElementById("selection")?.value;
-  // Lines that stand for several, or for what failed, select nothing.
+  // Folded lines and failed attempts are not selected.
   for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a, .overview-node")) {
     const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
     if (selected) link.setAttribute("aria-current", "true");
@@ -82,7 +82,7 @@ function markSelection() {
 }
 
 function showCopyButtons() {
-  // A browser has one only where it trusts the address: https, or this machine.
+  // The clipboard requires a secure context: HTTPS or localhost.
   if (!navigator.clipboard) return;
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
 }
@@ -91,24 +91,24 @@ document.addEventListener("click", async ({ target }) => {
   const button = target.closest("[data-copy]");
   if (!button) return;
   await navigator.clipboard.writeText(new URL(button.dataset.copy, location.href).href);
-  const words = button.textContent;
+  const label = button.textContent;
   button.textContent = button.dataset.copied;
-  setTimeout(() => (button.textContent = words), 1500);
+  setTimeout(() => (button.textContent = label), 1500);
 });
 
-// New rows on top must not push away what is being read further down.
+// New rows on top must not move what is being read further down.
 let before = null;
 let focused = null;
 let newest = null;
 let unseen = 0;
 const newRows = document.getElementById("rows-new");
 const rowsShown = () => document.querySelector(".rows[data-newest]");
-/** What scrolls the list: its own box, or on a phone the page. */
+/** Returns what scrolls the list: its own box, or on a phone the page. */
 function scroller() {
   const list = document.getElementById("lineage");
   return list && getComputedStyle(list).overflowY === "auto" && list.scrollHeight > list.clientHeight ? list : document.scrollingElement;
 }
-/** Whether something further down is being read, which new rows on top must not move. */
+/** Returns whether the list is scrolled or a row below the first is selected. */
 function isReadingBelow() {
   const chosen = rowOf(current());
   return scroller().scrollTop > 0 || (chosen !== null && chosen !== undefined && chosen !== document.querySelector(".row"));
@@ -121,7 +121,7 @@ function announce(count) {
 newRows?.addEventListener("click", () => {
   announce(-unseen);
   const url = new URL(location.href);
-  // Where the list begins further down, the newest rows are another page of it.
+  // If the list does not begin with the newest rows, load the page that does.
   if (new URL(rowsShown().getAttribute("hx-get"), url).searchParams.has("from")) {
     for (const name of ["at", "from"]) url.searchParams.delete(name);
     location.assign(url);
@@ -150,7 +150,7 @@ document.addEventListener("htmx:afterSwap", () => {
   showCopyButtons();
 });
 
-// What was pressed went with the former checkpoint, or with the list that a phone hides: one reads on in the new one.
+// The focused element was replaced, or is in the list that a phone hides: focus the new checkpoint.
 const isNowhere = (element) => !element || element === document.body || !element.checkVisibility();
 document.addEventListener("htmx:afterSettle", ({ detail }) => {
   if (detail.target.id !== "detail" || !isNowhere(document.activeElement)) return;

@@ -1,4 +1,4 @@
-// Keeps an open page up to date. What is sent are the page's own parts; htmx puts them in their places.
+// Keeps an open page up to date. The server sends parts of the page, and htmx swaps them in.
 
 const ABNORMAL = [1006, 1011, 1012, 1013];
 // Codes of viewer/live/admission.py and viewer/consumers.py. The socket is not opened again after them.
@@ -6,14 +6,14 @@ const LOGGED_OUT = 4401;
 const RIGHT_CHANGED = 4403;
 const NOT_THERE = 4404;
 
-/** The number of the last event of a job that this page shows. */
+/** Returns the number of the last event of a job that this page shows. */
 function lastSeen(job) {
   const seen = [...document.querySelectorAll(`[data-job="${job}"]`)].map((element) => Number(element.dataset.seq));
   return Math.max(0, ...seen);
 }
 
-/** What is behind the address of a socket: where it left off, or whose bars are there already. */
-function goingOn(address) {
+/** Returns the URL of a socket with what the page already shows: the last event, or the jobs of its bars. */
+function withPosition(address) {
   const url = new URL(address);
   const [, kind, id] = url.pathname.match(/\/ws\/(\w+)\/([^/]+)\//) ?? [];
   if (kind === "jobs") url.searchParams.set("after", lastSeen(id));
@@ -25,8 +25,8 @@ function goingOn(address) {
   return url;
 }
 
-// htmx connects again to the same address; this makes each connection go on where the page stands.
-htmx.createWebSocket = (address) => new WebSocket(goingOn(address));
+// htmx reconnects to the same URL; add the page's present position for each connection.
+htmx.createWebSocket = (address) => new WebSocket(withPosition(address));
 htmx.config.wsReconnectDelay = (tries) => Math.min(250 * 2 ** tries, 8000) * (0.5 + Math.random() / 2);
 
 document.addEventListener("htmx:wsOpen", ({ target }) => target.classList.remove("is-lost"));
@@ -35,11 +35,11 @@ document.addEventListener("htmx:wsClose", ({ target, detail }) => {
   if (ABNORMAL.includes(code)) target.classList.add("is-lost");
   if (code === LOGGED_OUT) showEnd("logged-out");
   if (code === NOT_THERE) showEnd("not-there");
-  // The page shows buttons for another right.
+  // The page has the buttons of another permission.
   if (code === RIGHT_CHANGED) location.reload();
 });
 
-/** Says why the page no longer follows anything. What is on it stays to be read. */
+/** Shows why the page no longer receives updates. Its content stays readable. */
 function showEnd(id) {
   document.body.dataset.ended = id;
   for (const lost of document.querySelectorAll(".is-lost")) lost.classList.remove("is-lost");
@@ -47,18 +47,18 @@ function showEnd(id) {
 }
 const hasEnded = () => "ended" in document.body.dataset;
 document.addEventListener("htmx:beforeRequest", (event) => {
-  // The answer would be the login page.
+  // The response would be the login page.
   if (hasEnded() && event.detail.elt.matches('[hx-trigger*="every"], [hx-trigger*="location-changed"]')) event.preventDefault();
 });
 
-// A part that follows its location fetches itself again. Changes are dispatched once it has loaded.
-const FETCHED_AGAIN = '[hx-trigger*="location-changed"]';
-const SETTLED_MILLISECONDS = 60;
+// Parts that are fetched again when their location changes. Changes are dispatched after they have loaded.
+const REFETCHED = '[hx-trigger*="location-changed"]';
+const SWAP_MILLISECONDS = 60;
 const RETRY_MILLISECONDS = 1000;
 const fetching = new Set();
 let knownState = shownState();
 
-/** What the page knows of its location: how often it changed, and how many of its jobs have ended. */
+/** Returns the location's revision and its number of ended jobs, as the page shows them. */
 function shownState() {
   const { revision, ended } = document.querySelector("#location-revision")?.dataset ?? {};
   return `${revision} ${ended}`;
@@ -71,7 +71,7 @@ function dispatchChanges() {
   document.body.dispatchEvent(new CustomEvent("location-changed"));
 }
 
-// The tab says how the page's job stands; on a page with several, first what waits for a person.
+// The title shows the status of the page's job; of several jobs, first of one that waits for a person.
 const plainTitle = () => document.body.dataset.title ?? (document.body.dataset.title = document.title);
 function showTitle() {
   const shown = [...document.querySelectorAll("[data-status][data-state]")];
@@ -82,7 +82,7 @@ function showTitle() {
   document.title = shownJob ? `${shownJob.dataset.status}: ${plain}` : plain;
 }
 document.addEventListener("htmx:afterSettle", ({ detail }) => {
-  // Another checkpoint was opened, which has a title of its own.
+  // Another checkpoint was opened, which has another title.
   if (detail.target.id === "detail") delete document.body.dataset.title;
   showTitle();
 });
@@ -94,19 +94,19 @@ document.addEventListener("htmx:wsAfterMessage", () => {
   keepEndInView();
 });
 document.addEventListener("htmx:beforeRequest", ({ detail }) => {
-  if (detail.elt.matches(FETCHED_AGAIN)) fetching.add(detail.xhr);
+  if (detail.elt.matches(REFETCHED)) fetching.add(detail.xhr);
 });
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
-  // What could not be fetched, as while the server starts again, is asked for once more.
+  // Retry a failed request, such as during a restart of the server.
   if (fetching.has(detail.xhr) && !detail.successful) {
     knownState = "";
     setTimeout(dispatchChanges, RETRY_MILLISECONDS);
   }
-  // htmx listens on what it has put in place a moment later.
-  setTimeout(() => fetching.delete(detail.xhr) && dispatchChanges(), SETTLED_MILLISECONDS);
+  // htmx adds its listeners to swapped elements a moment later.
+  setTimeout(() => fetching.delete(detail.xhr) && dispatchChanges(), SWAP_MILLISECONDS);
 });
 
-// A list of events that was read to its end stays at its end.
+// A list of events that is scrolled to its end stays at its end.
 let atEnd = false;
 document.addEventListener("htmx:wsBeforeMessage", () => {
   const { scrollHeight, clientHeight, scrollTop } = document.documentElement;
@@ -116,10 +116,10 @@ function keepEndInView() {
   if (atEnd && document.querySelector(".job-events")) window.scrollTo({ top: document.documentElement.scrollHeight });
 }
 
-// What has ended stays in sight until it is closed.
+// The bar of an ended job stays until it is closed.
 document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar]").remove() ?? showTitle());
 
-/** Seconds as 0:14 or 1:02:03. */
+/** Formats seconds as 0:14 or 1:02:03. */
 function asClock(seconds) {
   const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
   const two = (number) => String(number).padStart(2, "0");

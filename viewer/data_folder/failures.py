@@ -1,4 +1,4 @@
-"""What went wrong with the disk or the database, in one sentence that says what to do."""
+"""Failures of the disk or the database, as one sentence that says what to do."""
 
 import errno
 import shutil
@@ -22,7 +22,7 @@ class DataFolderFailure(Exception):
 
 
 def database_path() -> Path:
-    """Where our database is."""
+    """Return the path of the database."""
     return Path(str(connection.settings_dict["NAME"]))
 
 
@@ -39,7 +39,7 @@ def failure_words(error: BaseException) -> str:
 
 
 def sqlite_code(error: BaseException) -> int | None:
-    """SQLite's primary code behind Django's error, or its own; None where there is none."""
+    """Return the primary result code of SQLite's error or of Django's for it; None if there is none."""
     if not isinstance(error, DatabaseError) and not hasattr(error, "sqlite_errorcode"):
         return None
     for one in (error, error.__cause__):
@@ -72,7 +72,7 @@ def damaged() -> str:
     """That the database is damaged, and how it is replaced; a form for its path."""
     return _(
         "The database is damaged: %(path)s. Stop Forkline, and restore a copy with"
-        " “manage.py checkpoints restore FILE”. Copies from before upgrades are in “backups” beside it."
+        " “manage.py checkpoints restore FILE”. Copies from before upgrades are in “backups” next to it."
     )
 
 

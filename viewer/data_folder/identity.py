@@ -94,7 +94,7 @@ def what_changed() -> str:
 
 
 def problem_while_served() -> str:
-    """Why nothing can be answered now, for a process that never makes a database; empty where it can be."""
+    """Return why the database cannot be used, for a process that never creates one; empty if it can."""
     if not is_remembered() and not _from_parent():
         if not database_path().exists():
             words = _("There is no database in %(path)s yet. Start Forkline with “manage.py up”.")

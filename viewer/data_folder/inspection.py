@@ -1,4 +1,4 @@
-"""Whose a database is, by which version it was made, and whether this one can use it: read, never changed."""
+"""Which application and version made a database, and whether this version can use it. Read-only."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """``version`` is the number of the newest version that used it; 0 where none has said so.
+    """``version`` is the number of the newest version that used it; 0 if it is not recorded.
 
     ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
     """
@@ -38,7 +38,7 @@ class Inspected:
 
 @contextmanager
 def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that changes nothing. Raises sqlite3.Error where there is none to have."""
+    """Return a read-only connection. Raises sqlite3.Error."""
     database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=TIMEOUT_SECONDS)
     try:
         yield database
@@ -47,7 +47,7 @@ def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def inspect(path: Path) -> Inspected:
-    """What this database is. Raises DataFolderFailure where it is not ours, or sqlite3.Error."""
+    """Inspect the database. Raises DataFolderFailure if it is not Forkline's, or sqlite3.Error."""
     try:
         is_new = path.stat().st_size == 0
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def inspect(path: Path) -> Inspected:
 
 
 def is_ours(applied: set[Migration], tables: set[str], on_disk: set[Migration]) -> bool:
-    """Whether it has our tables, or was only begun: then it has none that we would not make."""
+    """Whether it has Forkline's tables, or is unfinished and has no others."""
     if any(app == "viewer" for app, _name in applied):
         return True
     return "django_migrations" in tables and {app for app, _name in applied} <= {
@@ -100,7 +100,7 @@ def unknown_of(more: set[Migration]) -> frozenset[Migration]:
 
 
 def refuse_newer(path: Path, found: Inspected) -> None:
-    """Raises DataFolderFailure where a later version has changed what is stored."""
+    """Raise DataFolderFailure if a later version has changed the schema."""
     if not found.unknown:
         return
     later = found.version > version_number(settings.VERSION)

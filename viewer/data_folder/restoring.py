@@ -47,7 +47,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
 
 
 def check_copy(copy: Path) -> None:
-    """Raises DataFolderFailure where this is no whole database of ours, or one of a later version."""
+    """Raise DataFolderFailure unless this is an intact database of Forkline, of no later version."""
     if not copy.is_file() or not copy.stat().st_size:
         raise DataFolderFailure(_("There is no copy of a database at %(path)s.") % {"path": copy})
     if database_path().exists() and copy.samefile(database_path()):
@@ -79,7 +79,7 @@ def make_harmless(path: Path) -> None:
 
 
 def end_unfinished(database: sqlite3.Connection) -> None:
-    """End each job that had not ended, and forget what a person typed for it."""
+    """End each job that had not ended, and delete what a person typed for it."""
     ended = ", ".join(f"'{status}'" for status in Job.ENDED)
     rows = list(database.execute(f"SELECT id, request FROM viewer_job WHERE status NOT IN ({ended})"))  # noqa: S608
     now = str(datetime.now(UTC).replace(tzinfo=None))

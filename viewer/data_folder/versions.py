@@ -8,5 +8,5 @@ def version_number(version: str) -> int:
 
 
 def version_text(number: int) -> str:
-    """The version behind such a number."""
+    """Return the version of such a number."""
     return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"

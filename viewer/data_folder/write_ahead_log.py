@@ -1,4 +1,4 @@
-"""Removes what was overwritten in the database from its write-ahead log, where old pages stay otherwise."""
+"""Removes overwritten data from the database's write-ahead log, which otherwise keeps old pages."""
 
 import logging
 import time
@@ -40,7 +40,7 @@ def clear_log(attempts: int = ATTEMPTS) -> bool:
 
 
 def clear_if_pending() -> None:
-    """Try again what did not succeed before, in whichever process that was."""
+    """Retry a removal that failed before, in any process."""
     if _pending().exists():
         clear_log()
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Who does the work: ``model`` is empty if the checkpoint does not say."""
+    """An agent. ``model`` is empty if the checkpoint does not say."""
 
     id: str
     role: str

@@ -45,7 +45,7 @@ class Editable:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenPlace:
+class StoredValue:
     """A value of a checkpoint that a run reads, and its label for a person."""
 
     label: UserMessage

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, HiddenPlace
+from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.entry_points import EntryPoint, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
@@ -67,7 +67,7 @@ class Engine(Protocol[C]):
 
     @property
     def title(self) -> str:
-        """What pages call it."""
+        """Its name on pages."""
 
     @property
     def kinds(self) -> Mapping[str, RootKind]:
@@ -189,7 +189,7 @@ class Engine(Protocol[C]):
     def cost(self, contents: C, latest: C | None, steps: Sequence[Step]) -> tuple[int, int]:
         """The model calls and tokens that these steps used before. ``latest`` is the run's furthest."""
 
-    def hidden_places(self, contents: C, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+    def values_read(self, contents: C, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
         """The values that a run reads from the checkpoint and no edit replaces."""
 
     def missing_code(self, contents: C) -> UserMessage | None:

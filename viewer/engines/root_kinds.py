@@ -21,9 +21,9 @@ class RootKind:
     can_hold: bool = False
     # Its checkpoints know only the units that have begun, so that their number is not known in advance.
     is_open_ended: bool = False
-    # It goes on only in the project's own code: why, for a person who names none.
+    # Why it continues only with the project's own code, for a person who names no entry point.
     needs_entry_point: str = ""
-    # It has a state beside, or instead of, its inputs.
+    # It has a state, with or instead of inputs.
     has_state: bool = False
     # A model can be chosen for each agent, and the prompt cache be warmed.
     has_models: bool = False

@@ -1,4 +1,4 @@
-"""A short title for what has no name but its description."""
+"""A short title for a unit that has only a description."""
 
 import re
 

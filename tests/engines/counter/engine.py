@@ -8,7 +8,7 @@ from typing import Any
 
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, EditableOutput, HiddenPlace
+from viewer.engines.editable import Editable, EditableOutput, StoredValue
 from viewer.engines.entry_points import EntryPoint, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
@@ -104,10 +104,10 @@ def editable(contents: Contents) -> Editable:
     return Editable(state=contents.state, outputs=outputs)
 
 
-def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
     for name, value in contents.state.items():
         if name not in (edits.state or {}):
-            yield HiddenPlace(plain_text(f"{name} in the state"), value)
+            yield StoredValue(plain_text(f"{name} in the state"), value)
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
@@ -146,7 +146,7 @@ class Counter:
     units_of = staticmethod(units_of)
     plan = staticmethod(plan)
     editable = staticmethod(editable)
-    hidden_places = staticmethod(hidden_places)
+    values_read = staticmethod(values_read)
     find_entry_points = staticmethod(find_entry_points)
 
     def tab_context(self, tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:

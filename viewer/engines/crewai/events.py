@@ -1,4 +1,4 @@
-"""The events at which an installed CrewAI can write a checkpoint, found by reading its source alone."""
+"""The events at which an installed CrewAI can write a checkpoint, found by reading its source."""
 
 import ast
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ TYPES = Path("events/types")
 LIST = "CheckpointEventType"
 
 
-# For an environment whose source cannot be read: what every version with checkpoints knows.
+# If the source cannot be read: the events of every version with checkpoints.
 USUAL = (
     EventGroup("task", ("task_started", "task_completed", "task_failed")),
     EventGroup("crew", ("crew_kickoff_started", "crew_kickoff_completed", "crew_kickoff_failed")),
@@ -47,8 +47,8 @@ _SILENT = _(
     "CrewAI 1.14 and 1.15 define these events, but write no checkpoints at them: only at events of the crew, "
     "a task, an agent or the flow itself."
 )
-# The frequent ones come with each task, each call, or each piece of text. Of the silent ones, the engine
-# lists them, and writes only at events of a crew, a task, an agent or a flow itself.
+# Frequent events occur with each task, call or piece of text. The engine lists the silent ones, but writes
+# only at events of a crew, a task, an agent or a flow itself.
 GROUPS = {
     "task": GroupTraits(_("Tasks")),
     "crew": GroupTraits(_("Crew")),
@@ -71,7 +71,7 @@ GROUPS = {
 
 
 def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
-    """The events of the CrewAI in this interpreter's environment, in its groups; ``USUAL`` where unknown."""
+    """Return the events of this environment's CrewAI, in its groups; ``USUAL`` if they are unknown."""
     for engine in _engine_folders(interpreter) if interpreter else ():
         try:
             changed = (engine / CONFIG).stat().st_mtime_ns
@@ -82,7 +82,7 @@ def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
 
 
 def _engine_folders(interpreter: Path) -> Iterator[Path]:
-    # The link is not followed: behind it stands an interpreter that knows nothing of the environment.
+    # The link is not resolved: the interpreter that it points to does not use the environment.
     environment = interpreter.parent.parent
     yield from environment.glob("lib/python3*/site-packages/crewai")
     yield environment / "Lib" / "site-packages" / "crewai"
@@ -90,7 +90,7 @@ def _engine_folders(interpreter: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=16)
 def _read(engine: Path, changed: int) -> tuple[EventGroup, ...]:
-    """The groups of one installed engine; ``changed`` tells it from what stood there before."""
+    """Return the groups of one installed engine. ``changed`` is its modification time, for the cache."""
     names = _listed(_tree(engine / CONFIG))
     homes = _homes(engine)
     groups: dict[str, list[str]] = {}
@@ -108,7 +108,7 @@ def _listed(tree: ast.Module) -> list[str]:
 
 
 def _homes(engine: Path) -> dict[str, str]:
-    """The group of each event: the module whose class has it for its ``type``."""
+    """Return the group of each event: the module of the class with this ``type``."""
     found: dict[str, str] = {}
     for path in sorted((engine / TYPES).glob("*_events.py")):
         group = path.stem.removesuffix("_events")
@@ -119,7 +119,7 @@ def _homes(engine: Path) -> dict[str, str]:
 
 
 def _alike(name: str, homes: dict[str, str]) -> str:
-    """The group of an event that is listed and has no class: the one that it is named after."""
+    """Return the group of an event without a class, by its name."""
     named = [group for group in set(homes.values()) if name.startswith(f"{group}_")]
     return max(named, key=len, default="other")
 

@@ -1,6 +1,6 @@
-"""CrewAI's checkpoints, from 1.14.0a4 on: the structs are what is known of the format.
+"""The format of CrewAI's checkpoints since 1.14.0a4, as structs.
 
-Only the fields that a row of the list needs are decoded; the rest is skipped over, and stored as it is.
+Only the fields that a row of the list needs are decoded; the rest is skipped, and stored unchanged.
 
 =================  ==================================================================================
 1.14.0a4 - 1.14.1  ``entities``, ``event_record``; ``<ts>_<uuid8>.json``; columns id, created_at, data
@@ -20,13 +20,13 @@ from viewer.engines.crewai.root_entity import EntityFacts
 
 
 class Event(msgspec.Struct, gc=False):
-    """One thing that happened. ``usage`` is that of a model call, in tokens."""
+    """One event. ``usage`` is that of a model call, in tokens."""
 
     type: str = ""
     emission_sequence: int | None = None
     flow_name: str | None = None
     method_name: str | None = None
-    # Decoded only where it is asked for: every event of a task repeats it.
+    # Decoded only on demand: every event of a task repeats it.
     task_name: msgspec.Raw = msgspec.Raw(b"null")
     usage: dict[str, Any] | None = None
 
@@ -38,7 +38,7 @@ class EventNode(msgspec.Struct, gc=False):
 
 
 class EventRecord(msgspec.Struct, gc=False):
-    """Everything that happened so far, by event id, in the order in which it was recorded."""
+    """All events so far, by event id, in the order in which they were recorded."""
 
     nodes: dict[str, EventNode] = {}
 
@@ -60,7 +60,7 @@ class ExecutionContext(msgspec.Struct, gc=False):
 
 
 class Entity(msgspec.Struct, gc=False):
-    """Something restorable: a crew, a flow or an agent. An agent's executor is stored as a flow too."""
+    """An entity: a crew, a flow or an agent. An agent's executor is stored as a flow too."""
 
     entity_type: str = ""
     name: str | None = None
@@ -84,7 +84,7 @@ class Entity(msgspec.Struct, gc=False):
 
 
 class Document(msgspec.Struct, gc=False):
-    """A whole checkpoint. Its id stands outside: in the file's name, or beside it in the row."""
+    """A checkpoint. Its id is not part of it: it is in the file's name or another column of the row."""
 
     entities: list[Entity]
     event_record: EventRecord
@@ -99,7 +99,7 @@ _ID_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)_", re.ASCII)
 
 
 def document_of(data: bytes) -> Document:
-    """The decoded checkpoint. Raises msgspec.DecodeError for no JSON, its ValidationError for other JSON."""
+    """Return the checkpoint. Raises msgspec.DecodeError, or ValidationError for JSON of another type."""
     try:
         return _document.decode(data)
     except msgspec.ValidationError:
@@ -107,12 +107,12 @@ def document_of(data: bytes) -> Document:
 
 
 def _shaped(value: Any) -> Any:
-    """A checkpoint of which some field has a type that no version writes, with such fields left out."""
+    """Return a checkpoint without the fields whose types no known version writes."""
     record = value.get("event_record") if isinstance(value, dict) else None
     nodes = record.get("nodes") if isinstance(record, dict) else None
     entities = value.get("entities") if isinstance(value, dict) else None
     if _is_of_other_shape(value):
-        # A newer version's: what it has in common with the known ones is read.
+        # Written by a newer version: read what it has in common with the known ones.
         nodes = nodes if isinstance(nodes, dict) else {}
         entities = entities if isinstance(entities, list) else []
     if not isinstance(nodes, dict) or not isinstance(entities, list):
@@ -131,14 +131,14 @@ def _shaped(value: Any) -> Any:
 
 
 def _is_of_other_shape(value: Any) -> bool:
-    """Whether a checkpoint names the version that wrote it, and has one of the known parts at all."""
+    """Whether a checkpoint names the version that wrote it and has at least one known part."""
     if not isinstance(value, dict) or not isinstance(value.get("crewai_version"), str):
         return False
     return "entities" in value or "event_record" in value
 
 
 def _fitting(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Those of the struct's fields whose values have the struct's types."""
+    """Return the fields whose values have the struct's types."""
     fitting: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         if field.name in value:
@@ -149,7 +149,7 @@ def _fitting(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any
 
 
 def created_at(checkpoint_id: str) -> datetime | None:
-    """When it was written, in UTC, from its id; None where the id does not tell."""
+    """Return when it was written, in UTC, from its id; None if the id does not contain a time."""
     match = _ID_TIME.match(checkpoint_id)
     if not match:
         return None
@@ -161,6 +161,6 @@ def created_at(checkpoint_id: str) -> datetime | None:
 
 
 def id_and_parent(stem: str) -> tuple[str, str | None]:
-    """What a file's name (without ``.json``) tells: ``<id>_p-<parent or none>``, or the id alone."""
+    """Parse a file's name (without ``.json``): ``<id>_p-<parent or none>``, or only the id."""
     checkpoint_id, separator, parent = stem.partition("_p-")
     return checkpoint_id, parent if separator and parent not in ("", "none") else None

@@ -1,4 +1,4 @@
-"""The root entity of a checkpoint: what a person ran. The one place that decides it."""
+"""Chooses the root entity of a checkpoint: what a person ran."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ KINDS = ("flow", "crew", "agent")
 
 
 class EntityFacts(NamedTuple):
-    """What the choice depends on, whatever the entity was decoded to."""
+    """What the choice depends on, however the entity was decoded."""
 
     kind: str
     has_executor_type: bool

@@ -67,7 +67,7 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
 
 
 def _unhidden(inside: str | None, outside: str | None) -> str | None:
-    """What the checkpoint says; if that was redacted, what its name or row says, which differs for each."""
+    """Return the checkpoint's own value; if that was redacted, the unique one in its name or row."""
     return outside if outside and (not inside or MARKER in inside) else inside
 
 

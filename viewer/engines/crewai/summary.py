@@ -1,4 +1,4 @@
-"""What a row of the list tells of a CrewAI checkpoint: what ran, how far it got, and why it was written."""
+"""What a row of the list shows of a CrewAI checkpoint: what ran, its progress, and its trigger."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from viewer.engines.crewai.format import Document, Entity, Event
 from viewer.engines.crewai.root_entity import root_position
 from viewer.engines.titles import short_title
 
-# CrewAI runs agents with flows of its own, whose events stand between the user's.
+# CrewAI runs agents with internal flows, whose events are recorded among the user's.
 INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
 
 
@@ -22,7 +22,7 @@ _name = msgspec.json.Decoder(str | None)
 
 
 def root_of(entities: Iterable[Entity]) -> Entity | None:
-    """What a person ran; None if there is nothing of the kind."""
+    """Return the root entity; None if there is none."""
     all_of_them = list(entities)
     position = root_position([entity.facts for entity in all_of_them])
     return None if position is None else all_of_them[position]
@@ -37,7 +37,7 @@ def entity_type_of(entity: Entity | None) -> str:
 
 
 def name_of(root: Entity | None, document: Document) -> str:
-    """The crew's name, the agent's role, or the flow's class, which only its events tell."""
+    """The crew's name, the agent's role, or the flow's class, which only its events contain."""
     if root is None:
         return ""
     if root.entity_type == "agent":
@@ -48,7 +48,7 @@ def name_of(root: Entity | None, document: Document) -> str:
 
 
 def _flow_class(document: Document) -> str:
-    """The class of the flow that was started first: those that it starts itself come after it."""
+    """Return the class of the flow that started first: flows that it starts itself follow."""
     for node in document.event_record.nodes.values():
         event = node.event
         is_start = event.type in ("flow_started", "flow_created")
@@ -61,13 +61,13 @@ STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started"
 
 
 def run_key_of(root: Entity | None, document: Document) -> str:
-    """What tells one kickoff from another: its event, else the flow's execution, else what ran."""
+    """Return what identifies a kickoff: its event, else the flow's execution, else what ran."""
     started = next(
         (event_id for event_id, node in document.event_record.nodes.items() if node.event.type in STARTS), ""
     )
     if root is None:
         return started
-    # At an agent's start the event is not yet noted on it; from then on it is.
+    # At an agent's start, the event is not recorded on it yet.
     noted = root.checkpoint_kickoff_event_id or (started if root.entity_type == "agent" else "")
     return noted or _flow_id(root) or root.id or started
 
@@ -83,9 +83,9 @@ def _flow_id(root: Entity) -> str | None:
 
 
 def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
-    """Done, and how many there are: a crew's tasks, a flow's methods, or an agent's one run.
+    """Return the number of finished units and of all: tasks, methods, or an agent's one run.
 
-    Of a flow's methods the second is 0 where nothing says how many there will be.
+    For a flow whose number of methods is not known yet, the second is 0.
     """
     if root is None:
         return 0, 0
@@ -99,27 +99,27 @@ def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
 
 
 def _methods_of(root: Entity, document: Document) -> tuple[int, int]:
-    """A flow's methods. It knows only those that have begun: that these are all, its end alone tells."""
+    """Count a flow's methods. Only those that have begun are known, until the flow has ended."""
     name = _flow_class(document)
     events = [node.event for node in document.event_record.nodes.values()]
-    # Flows that it starts itself have methods of their own.
+    # Leave out the methods of flows that it starts itself.
     own = [event for event in events if event.flow_name and event.flow_name == name]
     done = set(root.checkpoint_completed_methods or ())
     ended = _named(own, "method_execution_finished") | set(root.checkpoint_method_counts or ())
     if own and own[-1].type == "flow_finished" and ended <= done:
-        # One that has begun and never ended was overtaken by another: nothing waits for it.
+        # A method that never ended was replaced by another: nothing waits for it.
         return len(done), len(done)
     known = done | ended | _named(own, "method_execution_started")
     return len(done), len(known) if len(known) > len(done) else 0
 
 
 def _named(events: Iterable[Event], kind: str) -> set[str]:
-    """The methods that events of this kind are about."""
+    """Return the methods of these events."""
     return {event.method_name for event in events if event.type == kind and event.method_name}
 
 
 def trigger_of(document: Document) -> str:
-    """What the checkpoint was written at. The first versions do not say: it was the last event."""
+    """Return the trigger. The first versions do not record it: it was the last event."""
     if document.trigger or document.crewai_version:
         return document.trigger or ""
     events = [node.event for node in document.event_record.nodes.values()]
@@ -127,7 +127,7 @@ def trigger_of(document: Document) -> str:
 
 
 def subject_of(document: Document, trigger: str) -> str:
-    """The task or method that the trigger was about, in one line; empty where it was about neither."""
+    """Return the task or method of the trigger, on one line; empty if it has neither."""
     about = [node.event for node in document.event_record.nodes.values() if node.event.type == trigger]
     if not about:
         return ""
@@ -145,7 +145,7 @@ def calls_of(document: Document) -> dict[str, int]:
 
 
 def _tokens(usage: dict[str, Any]) -> int:
-    """The total that the model reported, or the sum of what went in and came out."""
+    """Return the reported total, or the sum of input and output tokens."""
     total = _count(usage.get("total_tokens"))
     if total:
         return total

@@ -16,7 +16,7 @@ ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
-    """What a tab's template is given beside ``contents``: each task, and what its branch did with it."""
+    """Return a tab's context in addition to ``contents``: each task, and what its branch did with it."""
     if tab != "tasks":
         return {}
     changes = changes_since(origin, contents) if origin else {}

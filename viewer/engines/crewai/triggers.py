@@ -44,9 +44,9 @@ EVENT_LABELS = {
     "method_completed": _("%(method)s completed"),
     "method_failed": _("%(method)s failed"),
 }
-# What is folded under an event's row.
+# The value that is folded under an event's row.
 EVENT_DETAILS = {"task_completed": "output", "task_started": "description"}
-# With its number: of how many units a trigger is about which one.
+# Labels with the number of the trigger's unit.
 NUMBERED = {
     "task_completed": _("task %(done)s of %(total)s completed"),
     "task_started": _("task %(next)s of %(total)s started"),

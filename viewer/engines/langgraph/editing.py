@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.editable import Editable, HiddenPlace
+from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.super_steps import mapping
 from viewer.engines.plan import Edits, Step
@@ -43,7 +43,7 @@ def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
     return None
 
 
-def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
     """No values: a run reads the checkpoint at its location, where nothing is redacted."""
     return iter(())
 

@@ -56,7 +56,7 @@ class LangGraph:
 
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)
-    hidden_places = staticmethod(editing.hidden_places)
+    values_read = staticmethod(editing.values_read)
     missing_code = staticmethod(editing.missing_code)
     former_values = staticmethod(editing.former_values)
     kickoff_inputs = staticmethod(editing.kickoff_inputs)

@@ -15,8 +15,8 @@ def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step])
 
     The original checkpoint contains these values; the stored copy of a pruned one does not.
     """
-    places = engine_of(contents).hidden_places(contents, edits, steps)
-    return [translate(place.label) for place in places if has_redacted_part(place.value)]
+    values = engine_of(contents).values_read(contents, edits, steps)
+    return [translate(one.label) for one in values if has_redacted_part(one.value)]
 
 
 def digest_of(parts: Sequence[str]) -> str:

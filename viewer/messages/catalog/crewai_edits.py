@@ -20,11 +20,11 @@ MESSAGES = {
     "edit.next_methods_unknown": _(
         "The flow's source does not say which methods follow: their names are built at run time."
     ),
-    "edit.place_input": _("the input %(name)s"),
-    "edit.place_method_result": _("the result of the method %(name)s"),
-    "edit.place_prompt": _("the agent's prompt"),
-    "edit.place_state": _("%(name)s in the flow's state"),
-    "edit.place_task_output": _("the output of task %(position)d"),
+    "edit.stored_input": _("the input %(name)s"),
+    "edit.stored_method_result": _("the result of the method %(name)s"),
+    "edit.stored_prompt": _("the agent's prompt"),
+    "edit.stored_state": _("%(name)s in the flow's state"),
+    "edit.stored_task_output": _("the output of task %(position)d"),
     "edit.prompt_unknown": _("The checkpoint does not hold the agent's prompt. Type it."),
     "edit.agent_has_no_state": _("A standalone agent has no state to edit: edit its input."),
     "edit.agent_output_is_result": _(

@@ -79,7 +79,7 @@ def _redact_plain(data: bytes, findings: Findings) -> bytes:
 
 
 class _Verdict(NamedTuple):
-    """What was found at a position. All offsets are relative to it.
+    """The match at a position. All offsets are relative to it.
 
     ``first`` and ``last`` bound the bytes that were examined. ``end`` is where to continue. ``secret`` is the
     span to be replaced.

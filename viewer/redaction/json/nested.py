@@ -12,7 +12,7 @@ _SCALAR = compiled(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+\-]*|true|false|nul
 
 
 def json_inside(text: str) -> Any:
-    """The object or list that a text is the JSON of; None for any other text."""
+    """Return the object or list if the text is JSON of one; else None."""
     if len(text) < 8 or text[:100].lstrip()[:1] not in ("{", "["):
         return None
     try:

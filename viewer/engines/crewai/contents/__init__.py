@@ -1,4 +1,4 @@
-"""What a stored checkpoint holds, in the words of its reader: inputs, tasks, state, agents, events.
+"""What a stored checkpoint holds: inputs, tasks, state, agents and events.
 
 The bodies are hostile and of many versions, so nothing is taken for granted: whatever has another
 shape than expected is left out, and reading never raises.
@@ -67,7 +67,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something restorable in the checkpoint. The root is what a person ran."""
+    """An entity in the checkpoint that can be restored. The root is what a person ran."""
 
     kind: str
     name: str
@@ -91,9 +91,9 @@ class Contents:
     agents: tuple[Agent, ...]
     entities: tuple[Entity, ...]
     events: tuple[Event, ...] = field(repr=False)
-    # At which it wrote a checkpoint; none where that is not kept.
+    # The events at which it wrote checkpoints; none if they are not recorded.
     checkpoint_events: tuple[str, ...] = ()
-    # What no known version writes, and what is missing that every known one has.
+    # What no known version writes, and missing parts that every known one writes.
     unknown: tuple[str, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ class Contents:
 
 
 def contents_of(body: Body) -> Contents:
-    """Everything that a person may want to read of a decoded checkpoint."""
+    """Return the contents of a decoded checkpoint."""
     entities = [entity for entity in listed(body.get("entities")) if isinstance(entity, dict)]
     root = root_entity(entities)
     kind = text(root.get("entity_type"))
@@ -237,14 +237,14 @@ def _methods(root: Body) -> tuple[Method, ...]:
     counts = mapping(root.get("checkpoint_method_counts"))
     done = [text(name) for name in listed(root.get("checkpoint_completed_methods"))]
     written = listed(root.get("checkpoint_method_outputs"))
-    # Later versions write the method beside its output, earlier ones the output alone.
+    # Later versions write the method with its output, earlier ones only the output.
     outputs = {
         text(entry["method"]): entry["output"]
         for entry in written
         if isinstance(entry, dict) and entry.keys() >= {"method", "output"}
     }
     if not outputs and len(written) == len(counts):
-        # Of methods that ran more than once it is not known which output is whose.
+        # If a method ran more than once, its outputs cannot be assigned.
         outputs = dict(zip(counts, written, strict=True))
     names = list(dict.fromkeys([*counts, *done]))
     return tuple(Method(name, name in done, whole(counts.get(name)), outputs.get(name)) for name in names)

@@ -1,4 +1,4 @@
-"""What a branch did with the tasks that it was given, told from its record and its origin's."""
+"""What a branch did with the tasks that it started with, from its record and its origin's."""
 
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ class Change(StrEnum):
 
 
 def changes_since(origin: Contents, own: Contents) -> dict[str, Change]:
-    """For each task of ``own``, by id, what became of it since ``origin``, where its branch left."""
+    """Return for each task of ``own``, by id, what the branch did with it since its ``origin``."""
     known = {event.id for event in origin.events}
     completed = {
         event.task_id for event in own.events if event.kind == "task_completed" and event.id not in known

@@ -7,13 +7,13 @@ from typing import Any
 
 from viewer.engines.crewai.contents.shapes import listed, mapping, moment, text, whole
 
-# What the engine tells itself; of no use to who reads what happened.
+# Internal events of the engine, which say nothing about the run.
 INTERNAL_KINDS = frozenset(
     {"checkpoint_started", "checkpoint_completed", "default_env", "flow_created", "agent_logs_started"}
     | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
 )
 EXECUTOR_FLOW = "AgentExecutor"
-# How the kinds of events that tell of a failure end.
+# The suffixes of events that are failures.
 FAILED = ("_failed", "_error")
 
 
@@ -27,10 +27,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. ``subject`` is what it is about in short (a task, a method, a tool, a model).
+    """One event. ``subject`` is the short name of a task, method, tool or model.
 
-    ``text`` is what came of it (an answer, an output, an error); ``messages`` what a model was sent;
-    ``tokens`` those of this one call. ``is_internal`` are the engine's own steps.
+    ``text`` is its answer, output or error; ``messages`` are what was sent to a model;
+    ``tokens`` are those of this call. ``is_internal`` marks the engine's own steps.
     """
 
     id: str
@@ -77,7 +77,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         sequence=whole(event.get("emission_sequence")),
         task_id=text(event.get("task_id")),
         agent=(text(event.get("agent_role")) or text(mapping(event.get("agent")).get("role"))).strip(),
-        # A restored record has lost what an agent's events were about; their task's event has not.
+        # A restored record lacks the task of an agent's events; the task's own event has it.
         subject=_subject(event) or _subject(parent),
         flow=flow,
         tokens=whole(mapping(event.get("usage")).get("total_tokens")),
@@ -96,7 +96,7 @@ def _subject(event: Mapping[str, Any]) -> str:
 
 
 def _outcome(event: Mapping[str, Any]) -> str:
-    """What came of it, as text."""
+    """Return its answer, output or error as text."""
     for key in ("error", "response", "output", "result", "chunk", "tool_args"):
         value = mapping(event.get(key))
         found = text(event.get(key)) or text(value.get("raw")) or text(value.get("content"))
@@ -113,6 +113,6 @@ def _messages(value: Any) -> list[Message]:
 
 def _message(item: Mapping[str, Any]) -> Message:
     content = item.get("content")
-    # Content is a text, or a list of parts of which some are texts.
+    # Content is a text, or a list of parts, some of which are texts.
     parts = [text(mapping(part).get("text")) for part in listed(content)]
     return Message(text(item.get("role")), text(content) or "\n".join(part for part in parts if part))

@@ -1,11 +1,11 @@
-"""A hostile value as the shape one hopes for, or an empty one of that shape. Nothing here raises."""
+"""Convert hostile values to the expected type, or to an empty value of it. Nothing here raises."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 
 def text(value: Any) -> str:
-    """The text, or empty where it is none."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
@@ -20,12 +20,12 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def whole(value: Any) -> int:
-    """The whole number from 0 on, or 0."""
+    """Return the value if it is an integer of at least 0, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def moment(value: Any) -> datetime | None:
-    """An ISO time, in UTC (a time without a zone is taken for one), or None."""
+    """Return an ISO time in UTC, which is also assumed without a time zone; None if it is not one."""
     try:
         at = datetime.fromisoformat(text(value))
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -6,7 +6,7 @@ from typing import Any
 
 from viewer.engines.crewai.contents.shapes import listed, mapping, text
 
-# The newest version whose checkpoints were tried: every row of docs/matrix.md is played on it.
+# The newest version whose checkpoints were tested: every row of docs/matrix.md runs on it.
 NEWEST_KNOWN = "1.15.30"
 KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
 KNOWN_ENTITIES = {"crew", "flow", "agent"}
@@ -21,7 +21,7 @@ def is_newer(version: str) -> bool:
 
 
 def unknown_parts(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts that are stored and not understood, such as ``memory_graph`` or ``entities[2] (swarm)``.
+    """Return the parts of unknown meaning, such as ``memory_graph`` or ``entities[2] (swarm)``.
 
     At most ``MAX_PARTS``.
     """

@@ -7,7 +7,7 @@ from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.planning.agent_prompt import agent_prompt
 from viewer.engines.crewai.planning.placeholders import placeholder_names
 from viewer.engines.crewai.planning.stale_inputs import roles_mentioning
-from viewer.engines.editable import MISSING, Editable, EditableOutput, HiddenPlace
+from viewer.engines.editable import MISSING, Editable, EditableOutput, StoredValue
 from viewer.engines.plan import Action, Edits, Step
 from viewer.messages.message import UserMessage
 
@@ -27,7 +27,7 @@ def editable(contents: Contents) -> Editable:
 
 
 def _inputs(contents: Contents) -> dict[str, Any]:
-    """The inputs it was started with, and the names that its tasks use and never got."""
+    """The inputs of the start, and names that its tasks use and that had no value."""
     if contents.kind == "agent":
         return {PROMPT: _or_missing(agent_prompt(contents))}
     used = [name for task in contents.tasks for name in placeholder_names(task.template)]
@@ -59,31 +59,31 @@ def _output(task: Task) -> EditableOutput:
     return EditableOutput(task.id, task.position, task.title, task.agent, task.output or "", task.output_json)
 
 
-def hidden_places(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[HiddenPlace]:
+def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
     """The values that a run reads from the checkpoint and no edit replaces."""
     yield from _values(contents, edits)
     kept = {step.unit for step in steps if step.action in READ and step.unit not in edits.outputs}
     for task in contents.tasks:
         if task.id in kept:
-            label = UserMessage("edit.place_task_output", {"position": task.position})
-            yield HiddenPlace(label, [task.output, task.output_json])
+            label = UserMessage("edit.stored_task_output", {"position": task.position})
+            yield StoredValue(label, [task.output, task.output_json])
     for method in contents.methods:
         if method.done:
-            yield HiddenPlace(UserMessage("edit.place_method_result", {"name": method.name}), method.output)
+            yield StoredValue(UserMessage("edit.stored_method_result", {"name": method.name}), method.output)
 
 
-def _values(contents: Contents, edits: Edits) -> Iterator[HiddenPlace]:
+def _values(contents: Contents, edits: Edits) -> Iterator[StoredValue]:
     if contents.kind == "agent":
         prompt = agent_prompt(contents)
         if prompt is not None and not edits.inputs:
-            yield HiddenPlace(UserMessage("edit.place_prompt"), prompt)
+            yield StoredValue(UserMessage("edit.stored_prompt"), prompt)
         return
     for name, value in contents.inputs.items() if contents.kind == "crew" else ():
         if name not in edits.inputs:
-            yield HiddenPlace(UserMessage("edit.place_input", {"name": name}), value)
+            yield StoredValue(UserMessage("edit.stored_input", {"name": name}), value)
     for name, value in (contents.flow_state or {}).items():
         if name not in (edits.state or {}):
-            yield HiddenPlace(UserMessage("edit.place_state", {"name": name}), value)
+            yield StoredValue(UserMessage("edit.stored_state", {"name": name}), value)
 
 
 def missing_code(contents: Contents) -> UserMessage | None:

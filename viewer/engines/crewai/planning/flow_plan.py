@@ -16,7 +16,7 @@ class Condition:
     needs_all: bool = False
 
     def is_met(self, seen: Iterable[str]) -> bool:
-        """Whether what has been seen triggers it."""
+        """Whether the methods and routes so far trigger it."""
         known = set(seen)
         found = [name in known if isinstance(name, str) else name.is_met(known) for name in self.names]
         return all(found) if self.needs_all else any(found)
@@ -48,7 +48,7 @@ class FlowMethod:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a router's ``label`` leads. Nothing listens where ``methods`` is empty."""
+    """Where a router's ``label`` leads. If ``methods`` is empty, nothing listens to it."""
 
     label: str
     methods: tuple[str, ...]
@@ -78,7 +78,7 @@ class Following:
 
 @dataclass(slots=True)
 class _Walk:
-    """The recorded part of a run, walked again as the engine does."""
+    """Follows the recorded part of a run as the engine does."""
 
     methods: Sequence[FlowMethod]
     left: dict[str, int]
@@ -88,7 +88,7 @@ class _Walk:
     # Listeners of any of several: they run once, until a method runs again.
     fired: set[str] = field(default_factory=set)
     happened: set[str] = field(default_factory=set)
-    # What is reached and has not been recorded.
+    # Methods that were reached and have not been recorded.
     next: list[str] = field(default_factory=list)
     # Routers whose recorded result is not known.
     unclear: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ class _Walk:
 def following(
     methods: Sequence[FlowMethod], counts: Mapping[str, int], results: Mapping[str, Sequence[str]]
 ) -> Following:
-    """What follows where each method had finished ``counts`` times; ``results`` are those of routers."""
+    """Return what follows after each method has finished ``counts`` times. ``results``: those of routers."""
     names = {one.name for one in methods}
     walk = _Walk(methods, {name: count for name, count in counts.items() if name in names}, results)
     walk.walk()
@@ -173,7 +173,7 @@ def following(
 def _reach(
     methods: Sequence[FlowMethod], reached: dict[str, None], happened: set[str], turns: dict[str, Turn]
 ) -> None:
-    """Add whatever follows without a router's word, and the routers on the way."""
+    """Add what follows without a router's decision, and the routers that it leads to."""
     by_name = {one.name: one for one in methods}
     waiting = deque(reached)
     while waiting:

@@ -23,7 +23,7 @@ def plan_of(
 
 
 def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The steps of a crew, in order. Raises EditRefused for an edit that nothing can make hold.
+    """The steps of a crew, in order. Raises EditRefused for an edit that cannot take effect.
 
     The engine runs everything from the first task without an output on; so one task that runs
     again, or whose output was edited, takes all finished tasks behind it along, but for those that
@@ -61,7 +61,7 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
 def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
     """The steps of a flow: its methods. Raises EditRefused.
 
-    Only the state of a flow can be edited: what a method returned has been handed on already.
+    Only the state of a flow can be edited: what a method returned has been passed on already.
     Without ``following``, methods that have not run are known only if the record has seen them.
     """
     _refuse_unknown(units, edits)
@@ -93,7 +93,7 @@ def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, 
 
 
 def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The one step of a lone agent: it runs, again where its inputs changed. Raises EditRefused."""
+    """The one step of a lone agent: it runs, or runs again if its inputs changed. Raises EditRefused."""
     _refuse_unknown(units, edits)
     if edits.outputs:
         raise EditRefused("edit.agent_output_is_result")
@@ -115,11 +115,11 @@ def _untouched(unit: Unit) -> tuple[Action, Reason]:
 
 
 def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, Reason]:
-    """What becomes of one task; ``behind`` is why those in front of it take it along, if they do."""
+    """Return the step of one task. ``behind`` is the reason if an earlier task makes it run again."""
     if not unit.done:
         return Action.RUNS, Reason.UNFINISHED
     if unit.id in edits.outputs:
-        # Pinned only where the engine itself would call it: behind a step that runs.
+        # Held only if the engine would run it: after a step that runs.
         return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
     if unit.id in edits.again:
         return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.ASKED

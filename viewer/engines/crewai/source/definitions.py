@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-# Bounds of the reading: a project's folder may be anything.
+# Bounds: a project's folder may contain anything.
 MAX_BYTES = 128 * 1024
 MAX_ALIASES = 16
 MAX_AGENTS = 60
@@ -25,12 +25,12 @@ Definition = dict[str, Any]
 
 
 def is_file(entry_point: str) -> bool:
-    """Whether the entry point is a file's path in the project, and no ``module:name``."""
+    """Whether the entry point is a file's path in the project, not ``module:name``."""
     return FILE.fullmatch(entry_point) is not None
 
 
 def read_definition(folder: Path, entry_point: str) -> Definition:
-    """What the file declares; empty where it is none, is too large, or leads out of the folder."""
+    """Return what the file declares; empty if it is invalid, too large, or outside of the folder."""
     if not is_file(entry_point):
         return {}
     path = folder / entry_point
@@ -43,7 +43,7 @@ def read_definition(folder: Path, entry_point: str) -> Definition:
 
 
 def kind_of(definition: Definition) -> str:
-    """What is declared: crew or flow; empty where it is neither."""
+    """Return crew or flow; empty if neither is declared."""
     if isinstance(definition.get("methods"), dict):
         return "flow" if str(definition.get("schema", FLOW_SCHEMA)).startswith(FLOW_SCHEMA) else ""
     agents, tasks = definition.get("agents"), definition.get("tasks")
@@ -51,24 +51,24 @@ def kind_of(definition: Definition) -> str:
 
 
 def may_be_definition(path: Path) -> bool:
-    """Whether to read this file of a project at all: a crew goes by its name, a flow by its schema."""
+    """Whether to read this file: a crew is recognised by its name, a flow by its schema."""
     if path.name in {"crew.jsonc", "crew.json"}:
         return True
     return path.name.endswith(YAML_SUFFIXES) and FLOW_SCHEMA in _text(path)
 
 
 def agent_definitions(folder: Path, entry_point: str, crew: Definition) -> Iterator[Definition]:
-    """What the files beside a crew's declare of its agents, which it names."""
-    beside = (folder / entry_point).parent / "agents"
+    """Return what the files of a crew's agents declare, which are next to its own."""
+    agents = (folder / entry_point).parent / "agents"
     names = [*_listed(crew.get("agents")), crew.get("manager_agent")]
     for name in names[:MAX_AGENTS]:
         if isinstance(name, str) and re.fullmatch(r"\w[\w -]*", name):
-            found = (_read(beside / f"{name}{suffix}") for suffix in JSON_SUFFIXES)
+            found = (_read(agents / f"{name}{suffix}") for suffix in JSON_SUFFIXES)
             yield next((agent for agent in found if agent), {})
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text in a declared value, wherever it stands. A value that several share is read once."""
+    """Yield every text in a declared value, at any depth. A shared value is read once."""
     seen: set[int] = set()
     left = [value]
     while left:
@@ -102,7 +102,7 @@ def parse_jsonc(text: str) -> Any:
 
 
 class FewAliases(yaml.SafeLoader):
-    """Plain values, and so few aliases that what they multiply to stays small."""
+    """Loads plain values, and few aliases, so that expanding them stays small."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
@@ -117,7 +117,7 @@ class FewAliases(yaml.SafeLoader):
 
 
 def _text(path: Path) -> str:
-    """An ordinary file's text; empty for a link, for what is too large, and for what is no text."""
+    """Return a regular file's text; empty for a link, a file that is too large, and one that is not text."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

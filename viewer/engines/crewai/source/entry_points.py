@@ -21,7 +21,7 @@ from viewer.engines.crewai.source.definitions import (
 )
 from viewer.engines.entry_points import EntryPoint
 
-# Bounds of the reading: a project's folder may be anything.
+# Bounds: a project's folder may contain anything.
 MAX_FILES = 400
 MAX_FOLDERS = 2_000
 MAX_DEPTH = 6
@@ -50,7 +50,7 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
 
 
 def title_of(entry_point: str) -> str:
-    """What an entry point is called in short: its name without the module, or its file."""
+    """Return the short name of an entry point: without its module, or its file."""
     return entry_point if is_file(entry_point) else entry_point.partition(":")[2]
 
 
@@ -75,14 +75,14 @@ def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
 
 
 def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name: str) -> str:
-    """The project's entry point that a checkpoint of this entity and name belongs to; empty where unclear.
+    """Return the entry point that a checkpoint of this entity and name belongs to; empty if unclear.
 
-    A flow is known by its class. A crew's name is seldom its function's: the only one counts.
+    A flow is identified by its class. A crew's name is seldom its function's, so only a single crew matches.
     """
     named = [point for point in entry_points if _plain(_called(folder, point)) == _plain(name)]
     of_kind = [point for point in entry_points if entity in _kinds_of(folder, point)]
     both = [point for point in named if point in of_kind]
-    # Another flow's class would restore nothing of this one.
+    # Another flow's class cannot restore this one.
     for candidates in (both, named if entity == "flow" and name else of_kind):
         if len(candidates) == 1:
             return candidates[0]
@@ -90,13 +90,13 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name
 
 
 def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
-    """What each of a project's entry points is: crew, flow or agent; empty where its source does not tell."""
+    """Return the kind of each entry point: crew, flow or agent; empty if its source does not say."""
     found = {point.name: point.kind for point in find_entry_points(folder)}
     return {name: found.get(name) or next(iter(sorted(_kinds_of(folder, name))), "") for name in entry_points}
 
 
 def _called(folder: Path, entry_point: str) -> str:
-    """What its checkpoints call it: the name that its file gives, or its own."""
+    """Return its name in checkpoints: the one in its file, or its own."""
     if is_file(entry_point):
         return str(read_definition(folder, entry_point).get("name") or "")
     return entry_point.partition(":")[2]
@@ -107,7 +107,7 @@ def _plain(name: str) -> str:
 
 
 def _kinds_of(folder: Path, entry_point: str) -> set[str]:
-    """What the entry point is, by reading its one module or file."""
+    """Return the kind of an entry point by reading its module or file."""
     if is_file(entry_point):
         return {kind_of(read_definition(folder, entry_point))} - {""}
     module_name, _, _ = entry_point.partition(":")
@@ -127,11 +127,11 @@ def _kinds_of(folder: Path, entry_point: str) -> set[str]:
 class _Module:
     name: str
     tree: ast.Module
-    # What a name of this module is called where it was imported from.
+    # The original names of what this module imports.
     imported: dict[str, str]
 
     def original(self, node: ast.expr | None) -> str:
-        """The last part of what a base, decorator or annotation names, aliases undone."""
+        """Return the last part of the name in a base, decorator or annotation, with aliases resolved."""
         if isinstance(node, ast.Subscript | ast.Call):
             return self.original(node.value if isinstance(node, ast.Subscript) else node.func)
         if isinstance(node, ast.Attribute):
@@ -142,7 +142,7 @@ class _Module:
 
 
 def _flow_classes(modules: list[_Module]) -> set[str]:
-    """Names of all classes that come from Flow, over any number of the project's own classes."""
+    """Return the names of all direct and indirect subclasses of Flow."""
     bases = {
         node.name: {module.original(base) for base in node.bases}
         for module in modules
@@ -167,7 +167,7 @@ def _entry_points_of(module: _Module, flows: set[str]) -> Iterator[EntryPoint]:
 
 
 def _made_by(module: _Module, node: ast.FunctionDef, flows: set[str]) -> str:
-    """What it hands back when called without arguments, by its annotation or its last word; or empty."""
+    """Return the kind that a call without arguments returns, by its annotation or name; else empty."""
     arguments = node.args
     needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     if needed or any(default is None for default in arguments.kw_defaults):
@@ -202,7 +202,7 @@ def _source_files(folder: Path) -> Iterator[Path]:
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """The project's files of these names, environments and hidden folders left out, no link followed."""
+    """Yield the project's files of these names, without environments, hidden folders and links."""
     for current, folders, files in islice(os.walk(folder), MAX_FOLDERS):
         depth = len(Path(current).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if depth < MAX_DEPTH and _may_hold_source(current, name))
@@ -210,7 +210,7 @@ def _files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _size(path: Path) -> int:
-    """The bytes of an ordinary file; 0 for a link and for what is no file."""
+    """Return the size of a regular file in bytes; 0 for anything else."""
     try:
         status = path.lstat()
     except OSError:
@@ -224,7 +224,7 @@ def _may_hold_source(parent: str, name: str) -> bool:
 
 
 def _read_module(folder: Path, path: Path) -> _Module | None:
-    """The file as a syntax tree; None where it cannot define any of them, or is no Python."""
+    """Return the syntax tree of the file; None if it defines no entry point or is not valid Python."""
     root = folder / "src" if path.is_relative_to(folder / "src") else folder
     parts = path.relative_to(root).with_suffix("").parts
     if parts[-1] == "__init__":

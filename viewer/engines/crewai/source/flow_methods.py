@@ -18,7 +18,7 @@ DECORATORS = {"start", "listen", "router", "human_feedback"}
 
 
 def flow_methods(folder: Path, entry_point: str) -> tuple[FlowMethod, ...]:
-    """The flow's methods in their order; empty if the source does not tell them."""
+    """Return the flow's methods in order; empty if the source does not say."""
     if is_file(entry_point):
         found = _declared(read_definition(folder, entry_point))
     else:
@@ -29,7 +29,7 @@ def flow_methods(folder: Path, entry_point: str) -> tuple[FlowMethod, ...]:
 
 @dataclass(slots=True)
 class _Names:
-    """What names stand for in a flow's modules."""
+    """The definitions that names refer to in a flow's modules."""
 
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class _Names:
     aliases: dict[str, str] = field(default_factory=dict)
 
     def original(self, node: ast.AST) -> str:
-        """The last part of a name, an import's alias undone."""
+        """Return the last part of a name, with an import's alias resolved."""
         if isinstance(node, ast.Call | ast.Subscript):
             return self.original(node.func if isinstance(node, ast.Call) else node.value)
         if isinstance(node, ast.Attribute):
@@ -62,18 +62,18 @@ def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
     return [one for one in found.values() if one.starts or one.listens_to or one.is_router]
 
 
-def _file_in(function: ast.FunctionDef, folder: Path, beside: Path) -> str:
-    """The file that the function names, as an entry point; empty if there is none in the project."""
+def _file_in(function: ast.FunctionDef, folder: Path, module_folder: Path) -> str:
+    """Return the file that the function names, as an entry point; empty if the project has none."""
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_file(node.value):
-            for path in (beside / node.value, folder / node.value):
+            for path in (module_folder / node.value, folder / node.value):
                 if path.is_file() and path.is_relative_to(folder):
                     return path.relative_to(folder).as_posix()
     return ""
 
 
 def _made_by(function: ast.FunctionDef, names: _Names) -> str:
-    """The class of what the function returns; empty if it is none of the project's."""
+    """Return the class that the function returns; empty if it is not the project's."""
     returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     called = (names.original(one) for one in (function.returns, *returned) if one is not None)
     return next((name for name in called if name in names.classes), "")
@@ -97,7 +97,7 @@ def _names_in(trees: list[ast.Module]) -> _Names:
 
 
 def _with_parents(name: str, names: _Names, depth: int = 0) -> Iterator[ast.ClassDef]:
-    """The class behind its parents, as far as they are the project's own."""
+    """Return the class after those of its parents that are the project's own."""
     flow = names.classes.get(name)
     if flow is None or depth > MAX_DEPTH:
         return
@@ -145,7 +145,7 @@ def _condition(node: ast.expr, names: _Names, depth: int = 0) -> Condition | Non
 
 
 def _text(node: ast.expr, names: _Names) -> str:
-    """A label, or the method that is named."""
+    """Return a label, or the name of the method."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.Attribute):
@@ -179,7 +179,7 @@ def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:
 
 
 def _labels(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> tuple[tuple[str, ...], bool]:
-    """What a router returns by its annotation, else by its returns; and whether it may be something else."""
+    """Return a router's labels by its annotation or return statements, and whether it may return others."""
     found = list(_annotated(node.returns, names)) if node.returns else []
     if found:
         return tuple(dict.fromkeys(found)), False
@@ -197,7 +197,7 @@ def _labels(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> tupl
 
 
 def _label(node: ast.expr, names: _Names) -> str:
-    """The text that is returned here; empty if reading does not tell."""
+    """Return the text of a return statement; empty if it is not a constant."""
     if isinstance(node, ast.Name):
         return names.texts.get(node.id, "")
     is_sure = isinstance(node, ast.Constant) or (isinstance(node, ast.Attribute) and _is_member(node, names))
@@ -210,7 +210,7 @@ def _is_member(node: ast.Attribute, names: _Names) -> bool:
 
 
 def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
-    """What a function's own statements return; not those of a function inside."""
+    """Yield what a function returns, without the functions inside it."""
     for node in body:
         if isinstance(node, ast.Return):
             if node.value is not None:

@@ -1,4 +1,4 @@
-"""What a crew's or flow's source asks to be started with, found by reading it. Nothing is run."""
+"""The inputs of a crew or flow, found by reading its source. Nothing is run."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ from viewer.engines.crewai.source.definitions import (
 )
 from viewer.engines.entry_points import InputName
 
-# Bounds of the reading: a project's folder may be anything.
+# Bounds: a project's folder may contain anything.
 MAX_BYTES = 256 * 1024
 MAX_FILES = 60
 MAX_NAMES = 60
@@ -39,7 +39,7 @@ JSON_TYPES = {
 
 
 def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName, ...]:
-    """The inputs that an entry point's source names; none where nothing is found, and none for an agent."""
+    """Return the inputs that an entry point's source names; none for an agent."""
     if entity == "agent":
         return ()
     if is_file(entry_point):
@@ -52,13 +52,13 @@ def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName,
             found = list(_of_flow(entry_point.partition(":")[2], [tree for _, tree in sources]))
         else:
             found = [InputName(name) for name in _of_crew(sources)]
-    # A class's own field counts, and not its parent's; a flow's id is no input.
+    # A class's field overrides its parent's. A flow's id is not an input.
     named = {one.name: one for one in found if one.name != "id"}
     return tuple(named.values())[:MAX_NAMES]
 
 
 def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName]:
-    """Those that a file's declaration asks for, with its defaults."""
+    """Return the inputs that a file declares, with its defaults."""
     definition = read_definition(folder, entry_point)
     if entity == "flow":
         found = {one.name: one for one in _of_declared_flow(folder, definition)}
@@ -96,7 +96,7 @@ def _with_defaults(values: Any) -> Iterator[InputName]:
 
 
 def _with_default(name: str, kind: type | None, default: Any) -> InputName:
-    """``default`` counts where JSON can hold it, and it is not too long for a form."""
+    """``default`` is used if JSON can represent it and it is short enough for a form."""
     try:
         is_plain = default is not None and len(json.dumps(default)) <= MAX_DEFAULT
     except (ValueError, TypeError, RecursionError):
@@ -223,7 +223,7 @@ def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
 
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
-    """YAML beside the module, and where the engine's own layout has it: in ``config``."""
+    """Yield the YAML next to the module and in ``config``, where the engine's own layout has it."""
     found = (path for place in (folder, folder / "config") for path in sorted(place.glob("*.y*ml")))
     yield from islice(found, MAX_FILES)
 
@@ -235,7 +235,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def _text(path: Path) -> str:
-    """An ordinary file's text; empty for a link, for what is too large, and for what is no text."""
+    """Return a regular file's text; empty for a link, a file that is too large, and one that is not text."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
             return ""
