@@ -47,7 +47,7 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
         first_at=START,
         last_at=START + timedelta(seconds=length),
         checkpoint_count=length,
-        branch_count=len({place.branch for place in lineage.nodes}),
+        branch_count=len({node.branch for node in lineage.nodes}),
         lane_count=1 + max(position.lane for position in positions.values()),
     )
     rows = _rows(run, lineage.nodes, positions)
@@ -57,18 +57,18 @@ def stored_run(name: str, nodes: Sequence[Node]) -> Run:
     return run
 
 
-def _rows(run: Run, places: Sequence[LineageNode], positions: Mapping[str, Position]) -> list[Checkpoint]:
+def _rows(run: Run, nodes: Sequence[LineageNode], positions: Mapping[str, Position]) -> list[Checkpoint]:
     first = (Checkpoint.objects.order_by("-pk").values_list("pk", flat=True).first() or 0) + 1
-    keys = {place.key: first + row for row, place in enumerate(places)}
+    keys = {node.key: first + row for row, node in enumerate(nodes)}
     return [
         Checkpoint(
-            pk=keys[place.key],
+            pk=keys[node.key],
             location=run.location,
             run=run,
-            source_key=f"{place.branch}/{place.key}.json",
+            source_key=f"{node.branch}/{node.key}.json",
             fingerprint="generated",
-            checkpoint_id=place.key,
-            branch=place.branch,
+            checkpoint_id=node.key,
+            branch=node.branch,
             trigger=TRIGGERS[row % 3 if row % 97 else 3],
             subject="Draft the article",
             created_at=START + timedelta(seconds=row),
@@ -77,13 +77,13 @@ def _rows(run: Run, places: Sequence[LineageNode], positions: Mapping[str, Posit
             units_total=4,
             tokens=row * 10,
             size=130_000,
-            parent_id=keys.get(place.parent or ""),
-            parent_link=place.edge,
-            lane=positions[place.key].lane,
+            parent_id=keys.get(node.parent or ""),
+            parent_link=node.edge,
+            lane=positions[node.key].lane,
             row=row,
-            is_branch_head=place.is_branch_head,
+            is_branch_head=node.is_branch_head,
         )
-        for row, place in enumerate(places)
+        for row, node in enumerate(nodes)
     ]
 
 

@@ -90,14 +90,16 @@ def queued_job(events: int = EVENTS) -> Any:
     from viewer.models import Job, Location, Project
 
     # Outside the data folder: the import guard protects everything inside.
-    beside = Path(tempfile.mkdtemp(prefix="forkline-bench-project-"))
-    atexit.register(shutil.rmtree, beside, ignore_errors=True)
+    project_parent = Path(tempfile.mkdtemp(prefix="forkline-bench-project-"))
+    atexit.register(shutil.rmtree, project_parent, ignore_errors=True)
     for name in ("project", "checkpoints"):
-        (beside / name).mkdir()
+        (project_parent / name).mkdir()
     project = Project.objects.create(
-        folder=str(beside / "project"), interpreter=sys.executable, confirmed_at=timezone.now()
+        folder=str(project_parent / "project"), interpreter=sys.executable, confirmed_at=timezone.now()
     )
-    location = Location.objects.create(path=str(beside / "checkpoints"), store_kind="json", project=project)
+    location = Location.objects.create(
+        path=str(project_parent / "checkpoints"), store_kind="json", project=project
+    )
     return Job.objects.create(
         kind="fork",
         location=location,

@@ -26,7 +26,7 @@ JOBS_A_WORKER = 4
 NOT_SHOWN = ("steps", "ended")
 
 # What each page received: the sequence number of an event, and the time.
-Told = list[list[tuple[int, float]]]
+Received = list[list[tuple[int, float]]]
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
         "p50 ms",
         "p95 ms",
         "missed",
-        "told twice",
+        "duplicates",
         "cut off",
         "memory",
     )
@@ -54,8 +54,8 @@ def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
         cookie, queued = cookie_of(link), queued_jobs(jobs, events, pause)
         with workers(jobs):
-            told, cut_off, memory = watched(queued, pages, link.split("/login")[0], cookie)
-        report(queued, pages, told, cut_off, memory)
+            received, cut_off, memory = watched(queued, pages, link.split("/login")[0], cookie)
+        report(queued, pages, received, cut_off, memory)
 
 
 def cookie_of(link: str) -> str:
@@ -89,7 +89,7 @@ def workers(jobs: int) -> Iterator[None]:
         worker.wait()
 
 
-def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Told, int, list[int]]:
+def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Received, int, list[int]]:
     """Return what each page received, the number of reconnects, and the server's memory before and after.
 
     The jobs are enqueued once all pages are open.
@@ -104,9 +104,9 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[To
         memory = [megabytes(server)]
         for job in jobs:
             enqueue(job)
-        cut_off, told = json.loads(watchers.stdout.readline())
+        cut_off, received = json.loads(watchers.stdout.readline())
         memory.append(megabytes(server))
-    return told, cut_off, memory
+    return received, cut_off, memory
 
 
 def web_server() -> psutil.Process:
@@ -119,7 +119,7 @@ def megabytes(process: psutil.Process) -> int:
     return int(process.memory_info().rss) // 1_000_000
 
 
-def report(jobs: Sequence[Any], pages: int, told: Told, cut_off: int, memory: Sequence[int]) -> None:
+def report(jobs: Sequence[Any], pages: int, received: Received, cut_off: int, memory: Sequence[int]) -> None:
     late: list[float] = []
     moments: list[float] = []
     missed = twice = 0
@@ -127,7 +127,7 @@ def report(jobs: Sequence[Any], pages: int, told: Told, cut_off: int, memory: Se
         written = {seq: at.timestamp() for seq, at in job.events.values_list("seq", "at")}
         shown = set(job.events.exclude(kind__in=NOT_SHOWN).values_list("seq", flat=True))
         moments += written.values()
-        for seen in told[number * pages : (number + 1) * pages]:
+        for seen in received[number * pages : (number + 1) * pages]:
             seqs = [seq for seq, _ in seen]
             missed += len(shown - set(seqs))
             twice += len(seqs) - len(set(seqs))
@@ -136,7 +136,7 @@ def report(jobs: Sequence[Any], pages: int, told: Told, cut_off: int, memory: Se
     rate = len(moments) / (max(moments) - min(moments))
     values = (
         len(jobs),
-        len(told),
+        len(received),
         f"{rate:.0f}",
         f"{cuts[49]:.0f}",
         f"{cuts[94]:.0f}",

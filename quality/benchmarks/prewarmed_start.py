@@ -60,23 +60,24 @@ def main() -> None:
     with ExitStack() as open_things:
         folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="forkline-bench-")))
         demos = {
-            flag: open_things.enter_context(with_warm_start(folder / f"warm-{flag}", flag)) for flag in "01"
+            flag: open_things.enter_context(demo_with_prewarming(folder / f"warm-{flag}", flag))
+            for flag in "01"
         }
         playwright = open_things.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        cold, warm = (stand_of(demos[flag], browser) for flag in "01")
-        wait_for_the_waiting(warm)
+        cold, warm = (open_checkpoint(demos[flag], browser) for flag in "01")
+        wait_until_prewarmed(warm)
         seconds: dict[str, list[float]] = {"cold": [], "warm": [], "engine": []}
         for number in range(ROUNDS):
             seconds["cold"].append(click_to_first_task(cold))
             seconds["warm"].append(click_to_first_task(warm))
-            took, said, written = engines_own(cold, folder / f"copy-{number}")
+            took, said, written = engine_resume(cold, folder / f"copy-{number}")
             seconds["engine"].append(took)
         browser.close()
     report(seconds, said, written)
 
 
-def with_warm_start(folder: Path, flag: str) -> Any:
+def demo_with_prewarming(folder: Path, flag: str) -> Any:
     os.environ["PREWARM"] = flag
     return served_demo(folder, delay=0.01)
 
@@ -86,58 +87,58 @@ def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
         return database.execute(query, values).fetchall()
 
 
-def stand_of(demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
+def open_checkpoint(demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
     page = browser.new_context().new_page()
     page.set_default_timeout(MAX_SECONDS * 1000)
     page.goto(demo.link)
-    checkpoint, identifier, *places = rows(demo, CHECKPOINT)[0]
-    stand = ServedCheckpoint(demo, page, checkpoint, identifier, *map(Path, places))
-    open_form(stand)
-    return stand
+    checkpoint, identifier, *paths = rows(demo, CHECKPOINT)[0]
+    served = ServedCheckpoint(demo, page, checkpoint, identifier, *map(Path, paths))
+    open_form(served)
+    return served
 
 
-def open_form(stand: ServedCheckpoint) -> None:
+def open_form(served: ServedCheckpoint) -> None:
     """Open the form and wait until its preflight check has finished."""
-    stand.page.goto(f"{stand.demo.site}/checkpoints/{stand.checkpoint}/resume/")
-    stand.page.wait_for_selector("#start-button:not([disabled])")
+    served.page.goto(f"{served.demo.site}/checkpoints/{served.checkpoint}/resume/")
+    served.page.wait_for_selector("#start-button:not([disabled])")
 
 
-def wait_for_the_waiting(stand: ServedCheckpoint) -> None:
+def wait_until_prewarmed(served: ServedCheckpoint) -> None:
     """Wait for the prewarmed process that opening the form has requested."""
     until = time.monotonic() + MAX_SECONDS
     while not any(
-        "Waiting." in log.read_text() for log in (stand.demo.data_folder / "prewarm").glob("*.log")
+        "Waiting." in log.read_text() for log in (served.demo.data_folder / "prewarm").glob("*.log")
     ):
         assert time.monotonic() < until, "no process came to wait"
         time.sleep(0.1)
 
 
-def click_to_first_task(stand: ServedCheckpoint) -> float:
+def click_to_first_task(served: ServedCheckpoint) -> float:
     """Return the seconds from the click to the start of the first task, as the runner reports it."""
-    open_form(stand)
+    open_form(served)
     clicked = time.time()
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
-    stand.page.click("#start-button")
+    served.page.click("#start-button")
     until = time.monotonic() + MAX_SECONDS
-    while not (found := rows(stand.demo, FIRST_TASK, since)) or rows(stand.demo, UNFINISHED)[0][0]:
+    while not (found := rows(served.demo, FIRST_TASK, since)) or rows(served.demo, UNFINISHED)[0][0]:
         assert time.monotonic() < until, "the run did not come to its end"
         time.sleep(0.1)
     return float(found[0][0]) - clicked
 
 
-def engines_own(stand: ServedCheckpoint, copy: Path) -> tuple[float, str, int]:
+def engine_resume(served: ServedCheckpoint, copy: Path) -> tuple[float, str, int]:
     """Run ``crewai checkpoint resume`` on a copy of the same store.
 
     Return its seconds, its last line of output, and the number of checkpoints that it wrote.
     """
-    shutil.copytree(stand.location, copy)
+    shutil.copytree(served.location, copy)
     before = len(list(copy.rglob("*.json")))
-    command = [stand.interpreter.parent / "crewai", "checkpoint", "--location", copy, "resume"]
+    command = [served.interpreter.parent / "crewai", "checkpoint", "--location", copy, "resume"]
     began = time.monotonic()
     ended = subprocess.run(
-        [*map(str, command), stand.identifier],
-        cwd=stand.project,
-        env={**os.environ, **{n: v for n, v in dotenv_values(stand.environment_file).items() if v}},
+        [*map(str, command), served.identifier],
+        cwd=served.project,
+        env={**os.environ, **{n: v for n, v in dotenv_values(served.environment_file).items() if v}},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

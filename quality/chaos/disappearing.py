@@ -60,26 +60,28 @@ def tried(folder: Path, files: int, rounds: int) -> dict[str, Found]:
         for kind in ("folder", "store"):
             one = found[f"{name}, {kind}"] = Found()
             for number in range(rounds if kind == "store" else max(1, rounds // 3)):
-                place = folder / f"{name} {kind} {number}"
-                path, count = made(place, kind, files)
-                look(path, count, happens, one)
-                shutil.rmtree(place)
+                sample_folder = folder / f"{name} {kind} {number}"
+                path, count = made(sample_folder, kind, files)
+                import_while(path, count, happens, one)
+                shutil.rmtree(sample_folder)
     return found
 
 
-def made(place: Path, kind: str, files: int) -> tuple[Path, int]:
+def made(sample_folder: Path, kind: str, files: int) -> tuple[Path, int]:
     """Create a location. Return it with its number of checkpoints."""
-    place.mkdir()
+    sample_folder.mkdir()
     if kind == "store":
-        return Path(shutil.copyfile(STORE, place / "store.db")), 3
-    (place / "location/main").mkdir(parents=True)
+        return Path(shutil.copyfile(STORE, sample_folder / "store.db")), 3
+    (sample_folder / "location/main").mkdir(parents=True)
     for number in range(files):
-        (place / f"location/main/20261120T{number:06d}_{number:08x}.json").write_bytes(SAMPLE.read_bytes())
-    make_old(place / "location/main")
-    return place / "location", files
+        (sample_folder / f"location/main/20261120T{number:06d}_{number:08x}.json").write_bytes(
+            SAMPLE.read_bytes()
+        )
+    make_old(sample_folder / "location/main")
+    return sample_folder / "location", files
 
 
-def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Found) -> None:
+def import_while(path: Path, count: int, happens: "Callable[[Path], object]", found: Found) -> None:
     """Import the location during the disturbance, and once afterwards."""
     from django.db import OperationalError
 
@@ -89,7 +91,7 @@ def look(path: Path, count: int, happens: "Callable[[Path], object]", found: Fou
     for _ in range(3):
         found.imports += 1
         try:
-            with meanwhile(happens, path):
+            with during_import(happens, path):
                 summary = import_location(location)
         except OperationalError as error:
             # Forkline's own database could not be opened either.
@@ -114,7 +116,7 @@ def lost(location: "Location") -> int:
 
 
 @contextmanager
-def meanwhile(happens: "Callable[[Path], object]", path: Path) -> Iterator[None]:
+def during_import(happens: "Callable[[Path], object]", path: Path) -> Iterator[None]:
     """Repeat the disturbance until the block ends, then restore the location."""
     is_over = threading.Event()
 

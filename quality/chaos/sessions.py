@@ -87,8 +87,8 @@ def ways() -> dict[str, Callable[[str], None]]:
         teammate(name, "view")
 
     def command(name: str) -> None:
-        told = [sys.executable, "manage.py", "login_link", name, "--may", "view"]
-        subprocess.run(told, cwd=ROOT, env=dict(os.environ), check=True, stdout=subprocess.DEVNULL)
+        arguments = [sys.executable, "manage.py", "login_link", name, "--may", "view"]
+        subprocess.run(arguments, cwd=ROOT, env=dict(os.environ), check=True, stdout=subprocess.DEVNULL)
 
     found = (deactivated, password, deleted, expired, logged_out, right, command)
     return {one.__name__: one for one in found}
@@ -121,7 +121,7 @@ async def tried(folder: Path) -> Found:
     (folder / "checkpoints").mkdir()
     location = await Location.objects.acreate(path=str(folder / "checkpoints"), store_kind="json")
     job = await Job.objects.acreate(kind="fork", location=location, branch="what-if", status="running")
-    speaking = asyncio.create_task(keep_speaking(job))
+    speaking = asyncio.create_task(write_events(job))
     in_thread: Any = sync_to_async
     for number in range(ROUNDS):
         people = {}
@@ -144,7 +144,7 @@ async def tried(folder: Path) -> Found:
     return found
 
 
-async def keep_speaking(job: Any) -> None:
+async def write_events(job: Any) -> None:
     """Write events of the job continuously, so that every open socket receives something."""
     from django.utils import timezone
 

@@ -39,8 +39,8 @@ def rows_named(wanted: Sequence[str] = ()) -> list[Row]:
     for room in ROOMS:
         importlib.import_module(f"quality.compatibility.rows.{room}")
     groups = list(dict.fromkeys(row.group for row in ROWS))
-    placed = sorted(ROWS, key=lambda row: groups.index(row.group))
-    return [row for row in placed if not wanted or any(part in row.title for part in wanted)]
+    ordered = sorted(ROWS, key=lambda row: groups.index(row.group))
+    return [row for row in ordered if not wanted or any(part in row.title for part in wanted)]
 
 
 def outcomes_of(plays: Sequence[tuple[Row, str, Path | WarmPython, Path]]) -> list[str]:

@@ -61,13 +61,13 @@ class Sandbox:
     def recorded(self, kind: str, provider: str = "json") -> Path:
         """Return a copy of a store that this version wrote. Raise NotPossible or Failed."""
         name = f"{kind}.{provider}".replace(" ", "-")
-        kept = self.recordings / name
-        with RECORDING[kept]:
-            if not kept.exists():
-                self._record_whole(Path(f"{kept}.half"), kind, provider).rename(kept)
-        if (kept / OURS).exists():
-            self.note = (kept / OURS).read_text()
-        copy = Path(shutil.copytree(kept, self.folder / name)) / "store"
+        recording = self.recordings / name
+        with RECORDING[recording]:
+            if not recording.exists():
+                self._record_whole(Path(f"{recording}.half"), kind, provider).rename(recording)
+        if (recording / OURS).exists():
+            self.note = (recording / OURS).read_text()
+        copy = Path(shutil.copytree(recording, self.folder / name)) / "store"
         if not copy.exists() or (copy.is_dir() and not saved_in(copy)):
             raise missing(copy, "checkpoint of such a run")
         return copy
@@ -95,10 +95,10 @@ class Sandbox:
                 )
         reason = failed_write((folder / "log.txt").read_text(errors="replace"))
         if reason and kind in RETAKEN and provider == "json":
-            self._record_anew(folder, RETAKEN[kind])
+            self._record_again(folder, RETAKEN[kind])
             (folder / OURS).write_text(f"recorded by Forkline's own run, as CrewAI gives up: {reason}")
 
-    def _record_anew(self, folder: Path, entry_point: str) -> None:
+    def _record_again(self, folder: Path, entry_point: str) -> None:
         """Record with a run started by Forkline, which writes checkpoints that the engine alone cannot."""
         shutil.rmtree(folder / "store", ignore_errors=True)
         events = {"events": ["task_started", "task_completed", "task_failed"]}

@@ -46,13 +46,13 @@ def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
     with own_data() as folder:
         found = tried(folder)
-    print("| files | tried | read | listed with a reason | slowest | most often told |")
+    print("| files | tried | read | listed with a reason | slowest | most frequent reason |")
     print("|---|---:|---:|---:|---:|---|")
     for kind, count in found.files.items():
-        told = found.reasons[kind]
-        reason = told.most_common(1)[0][0] if told else ""
+        reasons = found.reasons[kind]
+        reason = reasons.most_common(1)[0][0] if reasons else ""
         slowest = f"{found.slowest[kind] * 1000:.0f} ms"
-        print(f"| {kind} | {count} | {found.read[kind]} | {told.total()} | {slowest} | {reason} |")
+        print(f"| {kind} | {count} | {found.read[kind]} | {reasons.total()} | {slowest} | {reason} |")
     print(
         f"{found.files.total()} files, imported in {found.import_seconds:.0f} s.", *found.wrong[:20], sep="\n"
     )
@@ -64,49 +64,52 @@ def tried(folder: Path) -> Found:
     whole, found = SAMPLE.read_bytes(), Found()
     made = list(malformed_files(whole, FILES, SEED))
     for number, at in enumerate(range(0, len(made), A_FOLDER)):
-        place = folder / f"files {number}"
-        place.mkdir()
+        sample_folder = folder / f"files {number}"
+        sample_folder.mkdir()
         kinds = {}
         for name, (kind, data) in enumerate(made[at : at + A_FOLDER]):
-            (place / f"{name}.json").write_bytes(data)
+            (sample_folder / f"{name}.json").write_bytes(data)
             kinds[f"{name}.json"] = kind
         if number == 0:
-            kinds |= make_no_files(place)
+            kinds |= make_no_files(sample_folder)
         for healthy in range(3):
-            (place / f"20261120T00000{healthy}_{healthy:08d}.json").write_bytes(whole)
-        look(place, kinds, found)
+            (sample_folder / f"20261120T00000{healthy}_{healthy:08d}.json").write_bytes(whole)
+        import_all(sample_folder, kinds, found)
     return found
 
 
-def look(place: Path, kinds: dict[str, str], found: Found) -> None:
+def import_all(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
     """Read each file alone, then import all of them."""
     from viewer.importing import import_location, open_location
 
-    before, names = hashes_below(place), sorted(path.name for path in place.iterdir())
-    make_old(place)
-    time_each(place, kinds, found)
-    location, started = open_location(place), time.monotonic()
+    before, names = hashes_below(sample_folder), sorted(path.name for path in sample_folder.iterdir())
+    make_old(sample_folder)
+    time_each(sample_folder, kinds, found)
+    location, started = open_location(sample_folder), time.monotonic()
     import_location(location)
     found.import_seconds += time.monotonic() - started
     found.files.update(kinds.values())
     note(location, kinds, found)
-    if hashes_below(place) != before or sorted(path.name for path in place.iterdir()) != names:
-        found.wrong.append(f"{place.name} has changed")
+    if (
+        hashes_below(sample_folder) != before
+        or sorted(path.name for path in sample_folder.iterdir()) != names
+    ):
+        found.wrong.append(f"{sample_folder.name} has changed")
 
 
-def make_old(place: Path) -> None:
+def make_old(sample_folder: Path) -> None:
     """Make the files old, so that none counts as being written."""
-    for path in place.iterdir():
+    for path in sample_folder.iterdir():
         os.utime(path, (time.time() - 60,) * 2, follow_symlinks=False)
 
 
-def time_each(place: Path, kinds: dict[str, str], found: Found) -> None:
+def time_each(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
     from viewer.importing.limits import limits
     from viewer.stores import store_at
     from viewer.stores.packing import read_packed
     from viewer.stores.protocol import Entry
 
-    with store_at(place, limits()) as store:
+    with store_at(sample_folder, limits()) as store:
         for entry in store.entries():
             if isinstance(entry, Entry) and entry.key in kinds:
                 started = time.monotonic()
@@ -128,7 +131,7 @@ def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
         found.reasons[kinds.get(key, "healthy")][reason] += 1
         if not reason or "Forkline failed" in reason:
             found.wrong.append(f"{kinds.get(key)} {key}: {reason!r}")
-    found.wrong += [f"{kinds[key]} {key} is not told" for key in kinds.keys() - read - problems.keys()]
+    found.wrong += [f"{kinds[key]} {key} is not reported" for key in kinds.keys() - read - problems.keys()]
     if len(read - kinds.keys()) != 3:
         found.wrong.append(f"{location}: of three healthy ones {len(read - kinds.keys())} were read")
     client = Client(headers={"host": f"127.0.0.1:{settings.PORT}"})

@@ -69,13 +69,13 @@ def tried(folder: Path) -> dict[str, Found]:
     found: dict[str, Found] = defaultdict(Found)
     for number in range(STORES):
         kind = kind_of(number)
-        place = folder / "damaged"
-        place.mkdir()
-        path = place / "store.db"
+        sample_folder = folder / "damaged"
+        sample_folder.mkdir()
+        path = sample_folder / "store.db"
         path.write_bytes(whole)
         (FREQUENT | RARE)[kind](path, chance)
-        look(path, found[kind])
-        shutil.rmtree(place)
+        check(path, found[kind])
+        shutil.rmtree(sample_folder)
     return found
 
 
@@ -101,7 +101,7 @@ def connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def look(path: Path, found: Found) -> None:
+def check(path: Path, found: Found) -> None:
     """Read the store and compare with the readable rows."""
     before = hashes_below(path.parent)
     read = read_rows(path, found)

@@ -55,8 +55,8 @@ def malformed_files(whole: bytes, count: int, seed: int) -> Iterator[Made]:
 
 def with_value(whole: bytes, value: bytes, chance: random.Random) -> bytes:
     """Return the checkpoint with another field in one of its objects."""
-    places = [at for at in range(len(whole)) if whole[at : at + 1] == b"{"]
-    at = chance.choice(places[:200]) + 1
+    positions = [at for at in range(len(whole)) if whole[at : at + 1] == b"{"]
+    at = chance.choice(positions[:200]) + 1
     return whole[:at] + b'"odd": ' + value + b", " + whole[at:]
 
 

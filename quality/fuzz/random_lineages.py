@@ -95,26 +95,26 @@ def try_one(nodes: list[Node], seed: int, found: Found) -> None:
     shuffled = random.Random(seed).sample(nodes, len(nodes))
     checks = {
         "a node is missing, or there twice": holds_each_once(forest, nodes),
-        "a node stands before its parent": stands_behind_parents(forest),
+        "a node precedes its parent": follows_parents(forest),
         "another order gives another forest": build_forest(shuffled) == forest,
-        "a fault is not told": reported_faults(forest) >= faults_of(nodes),
+        "a fault is not reported": reported_faults(forest) >= faults_of(nodes),
         "lines lie on each other": lines_are_separate(forest),
     }
     found.wrong += [f"{seed}: {words}" for words, is_so in checks.items() if not is_so]
 
 
 def holds_each_once(forest: Forest, nodes: list[Node]) -> bool:
-    keys = [place.key for lineage in forest.lineages for place in lineage.nodes]
-    return sorted(keys) == sorted(node.key for node in nodes)
+    keys = [entry.key for lineage in forest.lineages for entry in lineage.nodes]
+    return sorted(keys) == sorted(entry.key for entry in nodes)
 
 
-def stands_behind_parents(forest: Forest) -> bool:
+def follows_parents(forest: Forest) -> bool:
     seen: set[str] = set()
     for lineage in forest.lineages:
-        for place in lineage.nodes:
-            if place.parent is not None and place.parent not in seen:
+        for entry in lineage.nodes:
+            if entry.parent is not None and entry.parent not in seen:
                 return False
-            seen.add(place.key)
+            seen.add(entry.key)
     return True
 
 
@@ -164,9 +164,9 @@ def lines_are_separate(forest: Forest) -> bool:
         if sorted(position.row for position in positions.values()) != list(range(len(lineage.nodes))):
             return False
         taken: set[tuple[int, int]] = set()
-        for place in lineage.nodes:
-            at = positions[place.key]
-            parent = positions[place.parent] if place.parent else at
+        for entry in lineage.nodes:
+            at = positions[entry.key]
+            parent = positions[entry.parent] if entry.parent else at
             rows = {(at.lane, row) for row in range(min(parent.row + 1, at.row), at.row + 1)}
             if taken & rows:
                 return False

@@ -58,19 +58,19 @@ def tried(folder: Path, scale: float = 1.0) -> dict[str, Found]:
     """Import each file next to an intact one. ``scale`` shrinks the large ones."""
     found: dict[str, Found] = {}
     for name, data in texts(scale):
-        place = folder / f"text {len(found)}"
-        place.mkdir()
-        (place / "20261120T000000_00000001.json").write_bytes(data)
-        (place / "20261120T000001_00000002.json").write_bytes(SAMPLE.read_bytes())
-        make_old(place)
-        found[name] = looked_at(place, healthy=1)
-        shutil.rmtree(place)
+        sample_folder = folder / f"text {len(found)}"
+        sample_folder.mkdir()
+        (sample_folder / "20261120T000000_00000001.json").write_bytes(data)
+        (sample_folder / "20261120T000001_00000002.json").write_bytes(SAMPLE.read_bytes())
+        make_old(sample_folder)
+        found[name] = visited(sample_folder, healthy=1)
+        shutil.rmtree(sample_folder)
     for name, make in STORES.items():
-        place = folder / f"store {len(found)}"
-        place.mkdir()
-        make(place / "store.db")
-        found[name] = looked_at(place / "store.db", healthy=0)
-        shutil.rmtree(place)
+        sample_folder = folder / f"store {len(found)}"
+        sample_folder.mkdir()
+        make(sample_folder / "store.db")
+        found[name] = visited(sample_folder / "store.db", healthy=0)
+        shutil.rmtree(sample_folder)
     return found
 
 
@@ -126,14 +126,14 @@ def store_with(end: str, target: str) -> Callable[[Path], None]:
 
     def make(path: Path) -> None:
         shutil.copyfile(SAMPLE.parents[3] / "1.14.1/cp.db", path)
-        beside = Path(f"{path}{end}")
+        neighbour = Path(f"{path}{end}")
         if target.isdigit():
-            beside.touch()
-            os.truncate(beside, int(target))
+            neighbour.touch()
+            os.truncate(neighbour, int(target))
         elif target == "pipe":
-            os.mkfifo(beside)
+            os.mkfifo(neighbour)
         else:
-            beside.symlink_to(target)
+            neighbour.symlink_to(target)
 
     return make
 
@@ -188,7 +188,7 @@ STORES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def looked_at(path: Path, healthy: int) -> Found:
+def visited(path: Path, healthy: int) -> Found:
     """Import the file twice and compare with the expected result."""
     from viewer.importing import UnknownLocation, import_location, open_location
     from viewer.stores.reader.pool import end_idle_readers
@@ -213,12 +213,12 @@ def looked_at(path: Path, healthy: int) -> Found:
     started = time.monotonic()
     again = import_location(location)
     found.again = time.monotonic() - started
-    told = str(summary.read_error or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
-    found.outcome = told or f"{summary.added - healthy} read"
+    reported = str(summary.read_error or "") or "; ".join(f"{kind}: {reason}" for kind, reason in kinds[:1])
+    found.outcome = reported or f"{summary.added - healthy} read"
     if location.checkpoints.count() < healthy or (kinds and not kinds[0][1]):
         found.wrong = "a neighbour was lost"
-    is_settled = all(kind != "writing" for kind, _reason in kinds)
-    if (again.read and is_settled) or (found.again > 2 and again.read_error):
+    is_complete = all(kind != "writing" for kind, _reason in kinds)
+    if (again.read and is_complete) or (found.again > 2 and again.read_error):
         found.wrong = "it was tried again"
     if any(kind == "unavailable" or "Forkline failed" in reason for kind, reason in kinds):
         found.wrong = "it was not judged by its content"

@@ -202,9 +202,9 @@ def test_an_invalid_argument_is_an_error_with_a_message(
     with pytest.raises(CommandError):
         call_command(*arguments)
     assert capsys.readouterr().out == ""
-    with pytest.raises(CommandError) as told:
+    with pytest.raises(CommandError) as error:
         call_command(*arguments, "--json")
-    assert json.loads(capsys.readouterr().out) == {"error": str(told.value)}
+    assert json.loads(capsys.readouterr().out) == {"error": str(error.value)}
 
 
 def test_control_characters_of_a_checkpoint_are_not_printed(

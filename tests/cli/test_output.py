@@ -39,6 +39,6 @@ def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: 
     )
     assert process.stdout and process.stderr
     process.stdout.close()
-    told = process.stderr.read().decode()
+    printed = process.stderr.read().decode()
     # As the shell reports a program that SIGPIPE has ended.
-    assert (process.wait(), told) == (141, "")
+    assert (process.wait(), printed) == (141, "")

@@ -30,14 +30,14 @@ def run(capsys: pytest.CaptureFixture[str], location: Path, *arguments: str) -> 
 def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    place = tmp_path / "runs/press.db"
+    path = tmp_path / "runs/press.db"
     inputs = ("--input", 'topic="bees"', "--input", "year=1999", "--input", 'tags=["a", 1]')
     chosen = ("--events", "task_started, task_completed", "--most", "3")
     models = ("--model", "Writer=o3", "--cache-warmup", "parallel")
-    told = run(capsys, place, *CREW, *inputs, *chosen, *models)
+    printed = run(capsys, path, *CREW, *inputs, *chosen, *models)
     job = Job.objects.get()
-    assert (told["job"], told["status"], told["branch"]) == (str(job.pk), "queued", "main")
-    assert (job.kind, job.location.path, job.location.store_kind) == ("run", str(place.resolve()), "sqlite")
+    assert (printed["job"], printed["status"], printed["branch"]) == (str(job.pk), "queued", "main")
+    assert (job.kind, job.location.path, job.location.store_kind) == ("run", str(path.resolve()), "sqlite")
     assert job.location.project == job.project
     assert job.request["inputs"] == {"topic": "bees", "year": 1999, "tags": ["a", 1]}
     events = ["task_started", "task_completed"]
@@ -76,8 +76,8 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
 ) -> None:
     run(capsys, tmp_path / "flow", *FLOW, "--state", '{"topic": "bees", "year": 1}', "--input", "year=2")
     run(capsys, tmp_path / "agent", *AGENT, "--input", 'messages="Ask"')
-    asked = [(job.request["entity"], job.request["inputs"]) for job in Job.objects.order_by("created_at")]
-    assert asked == [("flow", {"topic": "bees", "year": 2}), ("agent", {"messages": "Ask"})]
+    requests = [(job.request["entity"], job.request["inputs"]) for job in Job.objects.order_by("created_at")]
+    assert requests == [("flow", {"topic": "bees", "year": 2}), ("agent", {"messages": "Ask"})]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_an_invalid_location_is_refused_in_the_document(
     (tmp_path / "notes.txt").write_text("not a store")
     with pytest.raises(SystemExit):
         run(capsys, tmp_path / "notes.txt", *CREW)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["job"], told["status"]) == (None, "refused")
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["job"], printed["status"]) == (None, "refused")
     assert (tmp_path / "notes.txt").read_text() == "not a store"
     assert not Job.objects.exists()
 

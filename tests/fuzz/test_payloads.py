@@ -10,7 +10,7 @@ from django.test import Client
 from playwright.async_api import async_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from quality.fuzz.script_injection.browser import Seen, look_at, watched_context
+from quality.fuzz.script_injection.browser import Seen, visit, watched_context
 from quality.fuzz.script_injection.groups import Group, made_groups
 from quality.fuzz.script_injection.pages import chromium
 from quality.fuzz.script_injection.payloads import filled, payload_forms
@@ -42,14 +42,14 @@ def test_no_payload_runs_on_any_page(
     client = Client()
     client.force_login(User.objects.create_superuser("owner"))
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
-    seen = asyncio.run(looked_at(live_server.url, session, group, with_policy))
+    seen = asyncio.run(visited(live_server.url, session, group, with_policy))
     assert seen.ran == seen.requests == seen.reports == seen.markup == seen.failed == []
     assert seen.pages == len(group.addresses)
     for name in ("branch", "input", "output", "event error", "state", "file name", "job step agent"):
         assert seen.shown[name] == set(payloads), name
 
 
-async def looked_at(site: str, session: str, group: Group, with_policy: bool) -> Seen:
+async def visited(site: str, session: str, group: Group, with_policy: bool) -> Seen:
     seen = Seen()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -57,7 +57,7 @@ async def looked_at(site: str, session: str, group: Group, with_policy: bool) ->
         await context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": site}])
         page = await context.new_page()
         for address in group.addresses:
-            await look_at(page, address, seen)
+            await visit(page, address, seen)
         await browser.close()
     return seen
 
@@ -73,7 +73,7 @@ def test_a_page_without_escaping_fails() -> None:
             form = "<img src=§url§ onerror=mark(§n§)>"
             body = filled(form, 7, NOWHERE)
             await page.route("**/here", lambda route: route.fulfill(body=body, content_type="text/html"))
-            await look_at(page, "http://127.0.0.1/here", seen)
+            await visit(page, "http://127.0.0.1/here", seen)
             await browser.close()
         return seen
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from quality.chaos.disappearing import HAPPENINGS, Found, look, made
-from quality.fuzz.resource_exhaustion import STORES, looked_at, many_rows, texts, with_state
+from quality.chaos.disappearing import HAPPENINGS, Found, import_while, made
+from quality.fuzz.resource_exhaustion import STORES, many_rows, texts, visited, with_state
 from tests.real_stores import write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.stores.location_reader import LocationAddress, open_reader
@@ -56,11 +56,11 @@ def test_a_file_that_needs_too_much_memory_is_refused_and_the_others_are_read(tm
 def test_every_file_is_read_or_refused(tmp_path: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_SECONDS = 2
     for number, (name, data) in enumerate(texts(scale=0.02)):
-        place = tmp_path / str(number)
-        place.mkdir()
-        (place / "20261120T000000_00000001.json").write_bytes(data)
-        write_checkpoint(place, "20261120T000001_00000002")
-        found = looked_at(place, healthy=1)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "20261120T000000_00000001.json").write_bytes(data)
+        write_checkpoint(folder, "20261120T000001_00000002")
+        found = visited(folder, healthy=1)
         assert not found.wrong, (name, found)
         assert found.worked < 4 and found.megabytes < 500, (name, found)
 
@@ -69,7 +69,7 @@ def test_every_file_is_read_or_refused(tmp_path: Path, settings: Settings) -> No
 @pytest.mark.parametrize("name", sorted(STORES.keys() - LARGE))
 def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
     STORES[name](tmp_path / "store.db")
-    found = looked_at(tmp_path / "store.db", healthy=0)
+    found = visited(tmp_path / "store.db", healthy=0)
     assert found.holds and found.outcome, found
 
 
@@ -98,6 +98,6 @@ def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, setti
 def test_a_location_that_disappears_for_a_moment_loses_nothing(name: str, kind: str, tmp_path: Path) -> None:
     found = Found()
     path, count = made(tmp_path / "place", kind, 60)
-    look(path, count, HAPPENINGS[name], found)
+    import_while(path, count, HAPPENINGS[name], found)
     assert found.holds, found
     assert found.unreadable == Counter() or found.unreadable.total() <= found.imports

@@ -148,13 +148,13 @@ def test_rows_stored_before_the_project_was_known_are_redacted(folder: Path, pro
 
 def test_the_next_import_applies_a_changed_environment_file(folder: Path, project: Project) -> None:
     environment = Path(project.environment_file)
-    kept = environment.read_text()
+    text = environment.read_text()
     environment.write_text("MODEL=gpt-4o-mini\n")
     location = imported(folder, project)
     assert VALUE in everything_stored()
     pruned = next(folder.rglob("*_00000003_*"))
     pruned.unlink()
-    environment.write_text(kept)
+    environment.write_text(text)
     os.utime(environment, (1, 1))
     import_location(location)
     assert location.checkpoints.filter(state=Checkpoint.State.PRUNED).count() == 1

@@ -139,14 +139,14 @@ def test_a_root_may_be_a_link(tmp_path: Path) -> None:
 def test_a_write_target_can_be_created_again_but_not_replaced(roots: Path) -> None:
     project = Project.objects.create(folder=str(roots), interpreter="/usr/bin/python3")
     location = added(roots)
-    place = write_target_at(location.path, project)
+    path = write_target_at(location.path, project)
     shutil.rmtree(location.path)
-    location = open_write_target(place, project)
+    location = open_write_target(path, project)
     assert import_location(location).read_error is None
     Path(location.path).rename(roots / "moved")
     Path(location.path).mkdir()
     with pytest.raises(UnknownLocation, match="replaced"):
-        open_write_target(place, project)
+        open_write_target(path, project)
 
 
 @contextmanager

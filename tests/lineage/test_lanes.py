@@ -75,14 +75,14 @@ def test_no_lines_of_random_forests_overlap(seeds: range) -> None:
 def assert_no_overlap(lineage: Lineage, seed: int) -> None:
     positions = lay_out(lineage.nodes)
     assert sorted(position.row for position in positions.values()) == list(range(len(lineage.nodes)))
-    taken: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     for place in lineage.nodes:
         at = positions[place.key]
         parent = positions[place.parent] if place.parent else at
         # The line runs in the node's lane, from above its parent's row up to the node.
         for row in range(min(parent.row + 1, at.row), at.row + 1):
-            assert (at.lane, row) not in taken, (seed, place.key)
-            taken.add((at.lane, row))
+            assert (at.lane, row) not in used, (seed, place.key)
+            used.add((at.lane, row))
 
 
 def test_ten_thousand_rows_are_fast_even_if_all_fork_from_one() -> None:

@@ -12,43 +12,48 @@ from viewer.lineage.tree import Edge, FaultCode, build_forest
 
 
 def test_a_recorded_parent_is_followed() -> None:
-    places = nodes_of(node("b", "a", second=1), node("a"))
-    assert (places["a"].parent, places["a"].edge) == (None, Edge.ROOT)
-    assert (places["b"].parent, places["b"].edge) == ("a", Edge.RECORDED)
+    nodes_by_key = nodes_of(node("b", "a", second=1), node("a"))
+    assert (nodes_by_key["a"].parent, nodes_by_key["a"].edge) == (None, Edge.ROOT)
+    assert (nodes_by_key["b"].parent, nodes_by_key["b"].edge) == ("a", Edge.RECORDED)
 
 
 def test_a_missing_parent_leaves_a_gap_with_its_id() -> None:
-    place = nodes_of(node("b", "a"))["b"]
-    assert (place.parent, place.edge, place.missing_id) == (None, Edge.MISSING, "a")
+    found = nodes_of(node("b", "a"))["b"]
+    assert (found.parent, found.edge, found.missing_id) == (None, Edge.MISSING, "a")
 
 
 def test_a_checkpoint_after_a_gap_is_connected_to_its_nearest_ancestor() -> None:
-    place = nodes_of(node("a", events="12"), node("d", "pruned", second=9, events="123456"))["d"]
-    assert (place.parent, place.edge, place.missing_id) == ("a", Edge.MISSING, "pruned")
+    found = nodes_of(node("a", events="12"), node("d", "pruned", second=9, events="123456"))["d"]
+    assert (found.parent, found.edge, found.missing_id) == ("a", Edge.MISSING, "pruned")
 
 
 def test_an_inferred_parent_has_the_largest_subset_of_its_events() -> None:
-    places = nodes_of(
+    nodes_by_key = nodes_of(
         node("a", events="1"), node("b", events="123"), node("x", events="19"), node("c", events="12345")
     )
-    assert [places[key].parent for key in "abxc"] == [None, "a", "a", "b"]
-    assert [places[key].edge for key in "abxc"] == [Edge.ROOT, Edge.INFERRED, Edge.INFERRED, Edge.INFERRED]
+    assert [nodes_by_key[key].parent for key in "abxc"] == [None, "a", "a", "b"]
+    assert [nodes_by_key[key].edge for key in "abxc"] == [
+        Edge.ROOT,
+        Edge.INFERRED,
+        Edge.INFERRED,
+        Edge.INFERRED,
+    ]
 
 
 def test_checkpoints_with_equal_events_are_not_parents_of_each_other() -> None:
-    places = nodes_of(node("a", events="12"), node("b", events="12"), node("c", events="123"))
-    assert (places["a"].edge, places["b"].edge) == (Edge.ROOT, Edge.ROOT)
-    assert places["c"].parent == "a"
+    nodes_by_key = nodes_of(node("a", events="12"), node("b", events="12"), node("c", events="123"))
+    assert (nodes_by_key["a"].edge, nodes_by_key["b"].edge) == (Edge.ROOT, Edge.ROOT)
+    assert nodes_by_key["c"].parent == "a"
 
 
 def test_nothing_is_inferred_across_runs() -> None:
-    places = nodes_of(node("a", events="1", run="one"), node("b", events="12", run="two"))
-    assert places["b"].edge == Edge.ROOT
+    nodes_by_key = nodes_of(node("a", events="1", run="one"), node("b", events="12", run="two"))
+    assert nodes_by_key["b"].edge == Edge.ROOT
 
 
 def test_a_recorded_parent_takes_precedence_over_events() -> None:
-    places = nodes_of(node("a", events="1"), node("b", "a", events="12"), node("c", "a", events="123"))
-    assert (places["c"].parent, places["c"].edge) == ("a", Edge.RECORDED)
+    nodes_by_key = nodes_of(node("a", events="1"), node("b", "a", events="12"), node("c", "a", events="123"))
+    assert (nodes_by_key["c"].parent, nodes_by_key["c"].edge) == ("a", Edge.RECORDED)
 
 
 def test_a_fork_with_another_run_key_belongs_to_the_run_of_its_parent() -> None:
@@ -63,19 +68,19 @@ def test_runs_are_separate_and_ordered_by_their_start() -> None:
 
 
 def test_parents_precede_children_regardless_of_times() -> None:
-    places = list(nodes_of(node("b", "a", second=0), node("a", second=9), node("c", second=5)))
-    assert places == ["c", "a", "b"]
+    nodes_by_key = list(nodes_of(node("b", "a", second=0), node("a", second=9), node("c", second=5)))
+    assert nodes_by_key == ["c", "a", "b"]
 
 
 def test_a_head_has_no_children_on_its_branch() -> None:
-    places = nodes_of(node("a"), node("b", "a"), node("c", "a", branch="fork"), node("d", "b"))
-    assert {key for key, place in places.items() if place.is_branch_head} == {"c", "d"}
+    nodes_by_key = nodes_of(node("a"), node("b", "a"), node("c", "a", branch="fork"), node("d", "b"))
+    assert {key for key, found in nodes_by_key.items() if found.is_branch_head} == {"c", "d"}
 
 
 def test_a_node_that_is_its_own_parent_is_reported_and_left_with_a_gap() -> None:
     forest = build_forest([node("a", "a")])
-    place, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
-    assert (place.parent, place.edge, place.missing_id) == (None, Edge.MISSING, "a")
+    found, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
+    assert (found.parent, found.edge, found.missing_id) == (None, Edge.MISSING, "a")
     assert (fault.code, fault.checkpoint_ids) == (FaultCode.SELF_PARENT, ("a",))
 
 
@@ -91,7 +96,7 @@ def test_a_cycle_is_reported_and_cut_at_its_earliest_node() -> None:
     assert [(fault.code, fault.checkpoint_ids) for fault in lineage.faults] == [
         (FaultCode.CYCLE, ("a", "b", "c"))
     ]
-    assert [(place.key, place.parent) for place in lineage.nodes] == [
+    assert [(found.key, found.parent) for found in lineage.nodes] == [
         ("a", None), ("b", "a"), ("c", "b"), ("d", "c"),
     ]  # fmt: skip
     assert lineage.nodes[0].edge == Edge.MISSING
@@ -124,13 +129,13 @@ def test_random_forests_have_each_node_once_with_parents_first(seeds: range) -> 
     for seed in seeds:
         nodes = random_nodes(seed)
         forest = build_forest(nodes)
-        order = [place.key for lineage in forest.lineages for place in lineage.nodes]
+        order = [found.key for lineage in forest.lineages for found in lineage.nodes]
         assert sorted(order) == sorted(node.key for node in nodes), seed
         for lineage in forest.lineages:
             seen: set[str] = set()
-            for place in lineage.nodes:
-                assert place.parent is None or place.parent in seen, seed
-                seen.add(place.key)
+            for found in lineage.nodes:
+                assert found.parent is None or found.parent in seen, seed
+                seen.add(found.key)
         random.Random(seed).shuffle(nodes)
         assert build_forest(nodes) == forest, seed
 
@@ -156,5 +161,5 @@ def test_inference_reads_each_event_about_once() -> None:
         replace(n, parent_id=None, event_ids=tuple(f"e{e}" for e in range(3 * i + 3)))
         for i, n in enumerate(chain(300))
     ]
-    places = nodes_of(*nodes)
-    assert all(places[f"c{i}"].parent == f"c{i - 1}" for i in range(1, 300))
+    nodes_by_key = nodes_of(*nodes)
+    assert all(nodes_by_key[f"c{i}"].parent == f"c{i - 1}" for i in range(1, 300))

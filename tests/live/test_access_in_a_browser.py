@@ -12,9 +12,9 @@ pytestmark = pytest.mark.browser
 
 
 def test_an_open_page_shows_a_logout_and_stops_polling(page: Page, job: Job) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda opened: asked.append(opened.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("websocket", lambda opened: requests.append(opened.url))
     for address in (job.get_absolute_url(), job.location.get_absolute_url()):
         page.goto(address)
         expect(page.locator("#logged-out")).to_be_hidden()
@@ -22,9 +22,9 @@ def test_an_open_page_shows_a_logout_and_stops_polling(page: Page, job: Job) -> 
         session = Session.objects.get()
         Session.objects.all().delete()
         expect(page.get_by_text("You are logged out. This page no longer updates.")).to_be_visible()
-        asked.clear()
+        requests.clear()
         page.wait_for_timeout(1500)
-        assert asked == []
+        assert requests == []
         expect(page.get_by_text("Reconnecting…")).to_be_hidden()
         # What it showed is still there to be read.
         expect(page.locator(f"#job-{job.pk}-sentence")).to_be_visible()

@@ -80,8 +80,8 @@ def test_a_question_and_a_failure_are_announced_immediately_and_once(
     job.questions.create(number=1, kind="flow_input", prompt="Tea or milk?")
     happen(job, 1, "question", number=1, prompt="Tea or milk?")
     page.wait_for_function("() => window.said.length === 1")
-    words = said(page)[0]
-    assert "Tea or milk?" in words and "what-if" in words
+    texts = said(page)[0]
+    assert "Tea or milk?" in texts and "what-if" in texts
     server.end()
     expect(page.get_by_text("Reconnecting…")).to_be_visible()
     server.start()

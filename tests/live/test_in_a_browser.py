@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")
 
 
-def speak(job: Job, first: int, last: int) -> None:
+def add_events(job: Job, first: int, last: int) -> None:
     """Events as a run that streams text writes them."""
     JobEvent.objects.bulk_create(
         JobEvent(
@@ -25,37 +25,37 @@ def speak(job: Job, first: int, last: int) -> None:
     )
 
 
-def shown_words(page: Page) -> list[str]:
+def shown_texts(page: Page) -> list[str]:
     return WORDS.findall(page.locator(".job-events").inner_text())
 
 
-def words(last: int) -> list[str]:
+def texts(last: int) -> list[str]:
     return [f"word{seq}" for seq in range(1, last + 1)]
 
 
 def test_events_appear_without_a_reload_and_a_reload_changes_nothing(page: Page, job: Job) -> None:
-    speak(job, 1, 3)
+    add_events(job, 1, 3)
     page.goto(job.get_absolute_url())
     page.wait_for_selector('[data-seq="3"]', state="attached")
     for last in range(4, 8):
-        speak(job, last, last)
+        add_events(job, last, last)
         page.wait_for_selector(f'[data-seq="{last}"]', state="attached")
-    assert shown_words(page) == words(7)
+    assert shown_texts(page) == texts(7)
     page.reload()
-    assert shown_words(page) == words(7)
+    assert shown_texts(page) == texts(7)
 
 
 def test_a_restart_of_the_server_loses_and_repeats_no_event(page: Page, job: Job, server: Server) -> None:
     page.goto(job.get_absolute_url())
-    speak(job, 1, 5)
+    add_events(job, 1, 5)
     page.wait_for_selector('[data-seq="5"]', state="attached")
     server.end()
     expect(page.get_by_text("Reconnecting…")).to_be_visible()
-    speak(job, 6, 60)
+    add_events(job, 6, 60)
     server.start()
     wait_until(server.answers)
     page.wait_for_selector('[data-seq="60"]', state="attached", timeout=60_000)
-    assert shown_words(page) == words(60)
+    assert shown_texts(page) == texts(60)
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
 
 

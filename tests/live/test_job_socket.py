@@ -24,7 +24,7 @@ def address(job: Job, after: int = 0) -> str:
     return f"/ws/jobs/{job.pk}/?show=page&after={after}"
 
 
-async def told(socket: WebsocketCommunicator, last: int) -> list[int]:
+async def received(socket: WebsocketCommunicator, last: int) -> list[int]:
     """Return the events that the socket sends until it reports the last one."""
     seqs: list[int] = []
     while True:
@@ -80,23 +80,23 @@ async def test_earlier_events_are_replayed_and_new_ones_follow(connect: Connect,
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 6)])
     socket = connect(address(job))
     await socket.connect()
-    assert await told(socket, last=5) == [1, 2, 3, 4, 5]
+    assert await received(socket, last=5) == [1, 2, 3, 4, 5]
     await event(job, 6).asave()
-    assert await told(socket, last=6) == [6]
+    assert await received(socket, last=6) == [6]
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(7, 10)])
-    assert await told(socket, last=9) == [7, 8, 9]
+    assert await received(socket, last=9) == [7, 8, 9]
 
 
 async def test_a_reconnected_socket_continues_after_the_last_event(connect: Connect, job: Job) -> None:
     first = connect(address(job))
     await first.connect()
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 51)])
-    seen = await told(first, last=50)
+    seen = await received(first, last=50)
     await first.disconnect()
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(51, 102)])
     second = connect(address(job, after=50))
     await second.connect()
-    seen += await told(second, last=101)
+    seen += await received(second, last=101)
     assert seen == list(range(1, 102))
 
 
@@ -105,7 +105,7 @@ async def test_a_slow_reader_receives_every_event(connect: Connect, job: Job) ->
     await socket.connect()
     for first in range(1, 1501, 5):
         await JobEvent.objects.abulk_create([event(job, seq) for seq in range(first, first + 5)])
-    assert await told(socket, last=1500) == list(range(1, 1501))
+    assert await received(socket, last=1500) == list(range(1, 1501))
 
 
 async def test_two_readers_receive_every_event(connect: Connect, job: Job) -> None:
@@ -113,8 +113,8 @@ async def test_two_readers_receive_every_event(connect: Connect, job: Job) -> No
     for socket in sockets:
         await socket.connect()
     await JobEvent.objects.abulk_create([event(job, seq) for seq in range(1, 5)])
-    assert await told(sockets[0], last=4) == [1, 2, 3, 4]
-    assert await told(sockets[1], last=4) == [3, 4]
+    assert await received(sockets[0], last=4) == [1, 2, 3, 4]
+    assert await received(sockets[1], last=4) == [3, 4]
 
 
 async def test_the_end_is_sent_last_and_closes_the_socket(connect: Connect, job: Job) -> None:
@@ -163,7 +163,7 @@ async def test_an_invalid_after_parameter_replays_from_the_start(connect: Connec
     for after in ("x", "-1", "9" * 30, "%00"):
         socket = connect(f"/ws/jobs/{job.pk}/?show=page&after={after}")
         assert (await socket.connect())[0]
-        assert await told(socket, last=1) == [1]
+        assert await received(socket, last=1) == [1]
 
 
 async def test_messages_are_in_the_language_of_their_reader(

@@ -61,12 +61,12 @@ def test_the_page_of_a_job_and_its_bar_receive_different_messages(job: Job) -> N
 def test_a_change_and_its_reversal_are_both_sent(job: Job) -> None:
     moments = [timezone.now() + timedelta(hours=hours) for hours in (1, 2)]
     feeds = pages(job, 2)
-    told = []
+    sent = []
     for at in moments * 2:
         Job.objects.filter(pk=job.pk).update(status="queued", start_at=at)
         messages = [next_message(feed) for feed in feeds]
         assert messages[0] == messages[1]
-        told.append(messages[0])
+        sent.append(messages[0])
         assert [next_message(feed) for feed in feeds] == [None, None]
-    assert all(told)
-    assert all(one != other for one, other in pairwise(told))
+    assert all(sent)
+    assert all(one != other for one, other in pairwise(sent))

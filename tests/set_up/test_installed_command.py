@@ -48,8 +48,8 @@ class Project:
 def project(tmp_path: Path) -> Project:
     folder = tmp_path / "project"
     shutil.copytree(STORE, folder / ".checkpoints")
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return Project(folder, {**kept, "XDG_DATA_HOME": str(tmp_path / "data"), "PORT": str(free_port())})
+    stored = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return Project(folder, {**stored, "XDG_DATA_HOME": str(tmp_path / "data"), "PORT": str(free_port())})
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_without_checkpoints_the_command_asks_for_a_location(forkline: Path, pro
 
 
 def test_help_names_every_subcommand(forkline: Path, project: Project) -> None:
-    told = run(forkline, project, "--help").stdout
+    printed = run(forkline, project, "--help").stdout
 
-    assert all(name in told for name in ("up", "list", "info", "fork", "resume", "run", "answer"))
+    assert all(name in printed for name in ("up", "list", "info", "fork", "resume", "run", "answer"))
     assert "usage: forkline list " in run(forkline, project, "list", "--help").stdout

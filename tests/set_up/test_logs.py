@@ -33,10 +33,10 @@ def test_a_job_is_logged_when_it_starts_and_ends(job: Job, caplog: pytest.LogCap
         lines = [formatter.format(record) for record in (first, last)]
         assert not any("\n" in line or "typed" in line or "model wrote" in line for line in lines)
         assert all(str(job.pk) in line for line in lines)
-    told = json.loads(JsonFormatter().format(last))
-    assert (told["job"], told["kind"], told["status"]) == (str(job.pk), "fork", "succeeded")
-    assert told["location"] == "/store\nINFO forged" and told["seconds"] >= 0
-    assert told["level"] == "info" and told["time"].endswith("+00:00")
+    logged = json.loads(JsonFormatter().format(last))
+    assert (logged["job"], logged["kind"], logged["status"]) == (str(job.pk), "fork", "succeeded")
+    assert logged["location"] == "/store\nINFO forged" and logged["seconds"] >= 0
+    assert logged["level"] == "info" and logged["time"].endswith("+00:00")
     assert "\\nINFO forged" in PlainFormatter().format(first)
 
 
@@ -57,9 +57,9 @@ def test_a_json_line_has_the_traceback_without_secrets() -> None:
     record.__dict__["password"] = "correct horse battery"
     record.__dict__["request"] = object()
     line = JsonFormatter().format(record)
-    told = json.loads(line)
+    logged = json.loads(line)
     assert "\n" not in line and TOKEN not in line and "correct horse" not in line
-    assert "ValueError" in told["exception"] and "request" not in told
+    assert "ValueError" in logged["exception"] and "request" not in logged
 
 
 def test_a_request_is_logged_without_its_query(
@@ -71,8 +71,8 @@ def test_a_request_is_logged_without_its_query(
     lines = [JsonFormatter().format(record) for record in caplog.records]
     lines = [line for line in lines if "forkline.requests" in line]
     assert "the-login-link" not in "".join(lines)
-    told = [json.loads(line) for line in lines]
-    assert [(one["path"], one["status"]) for one in told] == [("/login/link/", 403), ("/healthz", 200)]
+    logged = [json.loads(line) for line in lines]
+    assert [(one["path"], one["status"]) for one in logged] == [("/login/link/", 403), ("/healthz", 200)]
 
 
 @pytest.mark.parametrize("form", ["plain", "json", "xml"])

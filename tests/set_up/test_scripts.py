@@ -165,20 +165,20 @@ def bare_path(tmp_path: Path) -> str:
 
 
 def test_a_missing_dot_is_reported_and_optional(bare_path: str) -> None:
-    told = run([SCRIPTS / "system-packages", "dot"], PATH=bare_path)
-    assert told.returncode == 0
-    assert "sudo apt-get install graphviz" in told.stderr
+    printed = run([SCRIPTS / "system-packages", "dot"], PATH=bare_path)
+    assert printed.returncode == 0
+    assert "sudo apt-get install graphviz" in printed.stderr
 
 
 def test_a_missing_browser_is_an_error_with_its_command(bare_path: str) -> None:
-    told = run([SCRIPTS / "system-packages", "browser"], PATH=bare_path)
-    assert told.returncode == 1
-    assert "sudo apt-get install chromium" in told.stderr
+    printed = run([SCRIPTS / "system-packages", "browser"], PATH=bare_path)
+    assert printed.returncode == 1
+    assert "sudo apt-get install chromium" in printed.stderr
 
 
 def test_installed_packages_are_not_mentioned() -> None:
-    told = run([SCRIPTS / "system-packages", "dot", "browser"])
-    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    printed = run([SCRIPTS / "system-packages", "dot", "browser"])
+    assert (printed.returncode, printed.stdout, printed.stderr) == (0, "", "")
 
 
 def test_every_benchmark_can_be_imported_alone() -> None:

@@ -75,25 +75,25 @@ def checked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: A
     project = checkpoint.location.project
     assert project
     fingerprint = fingerprint_of(checkpoint, project, entry_point)
-    look, _is_new = PreflightCheck.objects.get_or_create(
+    check, _is_new = PreflightCheck.objects.get_or_create(
         fingerprint=fingerprint,
         defaults={"checkpoint": checkpoint, "project": project, "entry_point": entry_point},
     )
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
-    return look
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
+    return check
 
 
 def checked_new_run(project: Project, entry_point: str, **report: Any) -> PreflightCheck:
     """Return a finished preflight check of a crew's new run that writes files."""
-    look = PreflightCheck.objects.create(
+    check = PreflightCheck.objects.create(
         project=project,
         entry_point=entry_point,
         entity="crew",
         store_kind="json",
         fingerprint=fingerprint_of(None, project, entry_point, "crew", "json"),
     )
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
-    return look
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", **report})
+    return check
 
 
 def page(checkpoint: Checkpoint, name: str = "fork") -> str:

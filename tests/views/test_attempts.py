@@ -42,10 +42,10 @@ def test_an_attempt_is_a_row_above_its_starting_checkpoint(
     before = shown(runner, start.run)
     job = attempt(start, status=status, kind=kind)
     rows = shown(runner, start.run)
-    (place,) = [number for number, row in enumerate(rows) if "row-attempt" in row]
-    assert f'id="c{start.pk}"' in rows[place + 1]
+    (index,) = [number for number, row in enumerate(rows) if "row-attempt" in row]
+    assert f'id="c{start.pk}"' in rows[index + 1]
     assert len(rows) == len(before) + 1
-    row = rows[place]
+    row = rows[index]
     assert job.get_absolute_url() in row and "the tool has no &lt;file&gt;" in row
     assert f"{kind} {status}" in row
     assert ("what-if" in row) == (kind == "fork")
@@ -56,9 +56,9 @@ def test_an_attempt_is_drawn_as_a_cross_connected_to_its_start(start: Checkpoint
     plain = window_of(start.run, Wanted())
     attempt(start)
     window = window_of(start.run, Wanted())
-    (place,) = [number for number, line in enumerate(window.lines) if line.attempts]
+    (index,) = [number for number, line in enumerate(window.lines) if line.attempts]
     (cross,) = [dot for dot in window.drawing.dots if dot.key.startswith("attempt")]
-    assert (cross.shape, cross.y) == ("failure", place * 30 + 15)
+    assert (cross.shape, cross.y) == ("failure", index * 30 + 15)
     assert cross.x > max(dot.x for dot in window.drawing.dots if dot is not cross)
     assert len(window.drawing.lines) == len(plain.drawing.lines) + 1
     assert window.drawing.height == plain.drawing.height + 30

@@ -83,14 +83,14 @@ def test_a_double_click_starts_one_run(fork_page: Page) -> None:
 def test_losses_have_to_be_accepted_before_the_start(fork_page: Page) -> None:
     checkpoint = Checkpoint.objects.get()
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
-    look = checked(checkpoint, components=[part])
+    check = checked(checkpoint, components=[part])
     # While the preflight check runs, the page polls and shows its result.
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-    with LocalJobStorage(made_folder(look)).following():
+    with LocalJobStorage(made_folder(check)).following():
         fork_page.reload()
         expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
         expect(fork_page.locator("#start-button")).to_be_disabled()
-        look.finish(look.report)
+        check.finish(check.report)
         expect(fork_page.locator("#preflight")).to_contain_text("task 3: guardrail no_shouting")
     fork_page.fill("#branch", "mine")
     expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
@@ -190,9 +190,9 @@ def test_a_refused_form_keeps_its_draft(fork_page: Page) -> None:
     expect(fork_page.locator("#branch")).to_have_value("mine")
 
 
-def made_folder(look: PreflightCheck) -> Path:
-    look.folder.mkdir(parents=True, exist_ok=True)
-    return look.folder
+def made_folder(check: PreflightCheck) -> Path:
+    check.folder.mkdir(parents=True, exist_ok=True)
+    return check.folder
 
 
 def test_effects_are_accepted_with_one_click_and_the_check_continues(fork_page: Page) -> None:

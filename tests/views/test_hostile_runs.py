@@ -59,10 +59,10 @@ def job(checkpoint: Checkpoint) -> Job:
     for seq, kind in enumerate((*LABELS, "warning", "text", "no such kind"), 1):
         JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
     context = {**dict.fromkeys(("output", "agent", "method", "empty_means"), SCRIPT), "choices": [SCRIPT]}
-    kept: dict[str, Any] = {"job": job, "prompt": SCRIPT, "context": context, "kind": "human_feedback"}
-    Question.objects.create(number=1, **kept)
-    Question.objects.create(number=2, answer=SCRIPT, answered_at=timezone.now(), **kept)
-    Question.objects.create(number=3, answer="", answered_at=timezone.now(), **kept)
+    values: dict[str, Any] = {"job": job, "prompt": SCRIPT, "context": context, "kind": "human_feedback"}
+    Question.objects.create(number=1, **values)
+    Question.objects.create(number=2, answer=SCRIPT, answered_at=timezone.now(), **values)
+    Question.objects.create(number=3, answer="", answered_at=timezone.now(), **values)
     return job
 
 
@@ -77,10 +77,10 @@ def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Jo
     ]
     pages = {address: client.get(address) for address in addresses}
     assert {address: answer.status_code for address, answer in pages.items()} == dict.fromkeys(addresses, 200)
-    told = {address: answer.content.decode() for address, answer in pages.items()}
-    told["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
-    assert {address: found for address, text in told.items() if (found := markup_in(text))} == {}
-    assert all("&lt;script&gt;" in told[address] for address in (job.get_absolute_url(), "socket"))
+    texts = {address: answer.content.decode() for address, answer in pages.items()}
+    texts["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
+    assert {address: found for address, text in texts.items() if (found := markup_in(text))} == {}
+    assert all("&lt;script&gt;" in texts[address] for address in (job.get_absolute_url(), "socket"))
     # Also while it waits to start.
     Job.objects.update(status=Job.Status.QUEUED, start_at=timezone.now() + timedelta(hours=1))
     for address in (*addresses, reverse("job-wait", args=[job.pk])):
@@ -91,13 +91,13 @@ def test_no_script_of_a_preflight_check_becomes_markup(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     fates = ("lost", "project", "restored")
-    asked = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
+    question = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
     checked(
         checkpoint,
         components=[
             {"what": SCRIPT, "name": SCRIPT, "task": 1, "agent": SCRIPT, "fate": fate} for fate in fates
         ],
-        questions=[{**asked, "choices": [[SCRIPT, SCRIPT]]}],
+        questions=[{**question, "choices": [[SCRIPT, SCRIPT]]}],
         blocks=[SCRIPT],
         notes=[{"what": "unwritten", "detail": SCRIPT}, {"what": SCRIPT, "detail": SCRIPT}],
         imports=[SCRIPT],

@@ -163,5 +163,5 @@ def test_of_several_forms_for_one_branch_one_starts_and_the_others_are_refused(
         answers = list(people.map(send, forms))
     assert Job.objects.count() == 1
     assert [status for status, _ in answers].count(302) == 1
-    told = "already exists" if kind == "fork" else "Another job writes to branch"
-    assert all(told in text for status, text in answers if status == 422)
+    message = "already exists" if kind == "fork" else "Another job writes to branch"
+    assert all(message in text for status, text in answers if status == 422)

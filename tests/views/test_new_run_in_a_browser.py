@@ -18,19 +18,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[PreflightCheck]:
+def check(tmp_path: Path) -> Iterator[PreflightCheck]:
     """Create an unfinished preflight check of the project's crew, which no other process runs."""
     project = create_location((tmp_path / "newsroom").resolve()).project
     assert project
-    look = checked_new_run(project, "crew:build")
+    check = checked_new_run(project, "crew:build")
     PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
-    look.folder.mkdir(parents=True)
-    with storage_of(look).following():
-        yield look
+    check.folder.mkdir(parents=True)
+    with storage_of(check).following():
+        yield check
 
 
 @pytest.fixture
-def form(browser: Browser, live_server: LiveServer, client: Client, look: PreflightCheck) -> Iterator[Page]:
+def form(browser: Browser, live_server: LiveServer, client: Client, check: PreflightCheck) -> Iterator[Page]:
     """Open that crew's form of a new run. Fails on errors in scripts or violations of the policy."""
     client.force_login(teammate("ada", "run"))
     context = browser.new_context()
@@ -52,14 +52,14 @@ def form(browser: Browser, live_server: LiveServer, client: Client, look: Prefli
 
 
 def test_the_findings_and_the_effect_of_choices_are_shown_before_the_start(
-    form: Page, look: PreflightCheck
+    form: Page, check: PreflightCheck
 ) -> None:
     expect(form.locator("#preflight")).to_contain_text("You need not wait")
     expect(form.locator("#start-button")).to_be_enabled()
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It fails."]})
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It fails."]})
     expect(form.locator("#start")).to_contain_text("It fails.")
     expect(form.locator("#start-button")).to_be_disabled()
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
     form.locator("#checkpoints > summary").click()
     form.check('input[value="*"]')
     expect(form.locator("#checkpoints-summary")).to_contain_text("This writes many checkpoints")

@@ -64,9 +64,9 @@ def test_a_run_starts_once_with_typed_inputs_and_its_job_is_shown(client: Client
         "build",
     )
     assert job.request["options"] == {"checkpoints": {"events": ["task_started"], "most": 2}}
-    told = client.get(first["Location"]).content.decode()
-    assert "Waiting to start <strong>build</strong>" in told
-    assert "crew:build" in told
+    job_page = client.get(first["Location"]).content.decode()
+    assert "Waiting to start <strong>build</strong>" in job_page
+    assert "crew:build" in job_page
 
 
 def test_a_changed_new_run_form_with_a_used_key_asks_before_it_starts_again(
@@ -105,12 +105,12 @@ def test_a_blocking_preflight_check_is_shown_and_nothing_starts(client: Client, 
     assert not PreflightCheck.objects.exists() and 'name="check"' in unchecked and is_startable(unchecked)
     client.post(f"{page}plan/", {"entry_point": "crew:build", "check": "1"})
     waiting = client.get(address).content.decode()
-    look = PreflightCheck.objects.get()
-    assert (look.checkpoint, look.entity, look.store_kind) == (None, "crew", "json")
+    check = PreflightCheck.objects.get()
+    assert (check.checkpoint, check.entity, check.store_kind) == (None, "crew", "json")
     # The form does not wait for it, since the runner makes the same check.
-    assert reverse("preflight", args=[look.pk]) in waiting and is_startable(waiting)
+    assert reverse("preflight", args=[check.pk]) in waiting and is_startable(waiting)
     sent = form_of(client, address, input__topic="bees", input__year="1")
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It <fails>."]})
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "blocks": ["It <fails>."]})
     assert not is_startable(client.get(address).content.decode())
     refused = client.post(page, sent)
     assert refused.status_code == 422 and "It &lt;fails&gt;." in refused.content.decode()
@@ -120,10 +120,10 @@ def test_a_blocking_preflight_check_is_shown_and_nothing_starts(client: Client, 
         client.post(page, sent | {"new_location": "new.db", "input-json:year": "{"}).content.decode()
     )
     assert set(PreflightCheck.objects.values_list("store_kind", flat=True)) == {"json", "sqlite"}
-    look.fail(plain_text("It took longer than 60 seconds, and was ended."))
+    check.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page, sent | {"input-json:year": "{"}).content.decode()
     assert "it is unknown whether this can start" in failed and "It took longer" in failed
-    look.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
+    check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
     shown = client.get(address).content.decode()
     assert "Ready to start." in shown and "CrewAI 1.15.30" in shown
     assert client.post(page, sent).status_code == 302
@@ -154,17 +154,17 @@ def test_one_of_several_entry_points_has_to_be_chosen(client: Client, page: str)
 def test_run_again_fills_the_form_with_the_inputs_of_the_run(
     client: Client, page: str, checkpoint: Checkpoint
 ) -> None:
-    led = client.get(reverse("run-again", args=[checkpoint.run.uid]))
-    shown = client.get(led["Location"]).content.decode()
+    answer = client.get(reverse("run-again", args=[checkpoint.run.uid]))
+    shown = client.get(answer["Location"]).content.decode()
     assert "Run again" in shown
     assert SECRET not in shown
-    sent = form_of(client, led["Location"])
+    sent = form_of(client, answer["Location"])
     assert (sent["input:topic"], sent["input:year"], sent["input:api_key"]) == ("AI", "2026", "")
     client.post(page, sent)
     job = Job.objects.get()
     assert job.request["inputs"] == {"topic": "AI", "year": 2026}
     assert (job.request["name"], job.request["entry_point"]) == ("news", "crew:build")
-    assert led["Location"].startswith(page)
+    assert answer["Location"].startswith(page)
     opened = client.get(checkpoint.run.get_absolute_url())
     assert reverse("run-again", args=[checkpoint.run.uid]) in opened.content.decode()
 
@@ -173,9 +173,9 @@ def test_a_new_location_is_created_only_inside_the_allowed_folders(
     client: Client, page: str, location: Location
 ) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees", input__year="1")
-    for place in ("/etc/forkline", "../beside", "crew.py"):
-        answer = client.post(page, sent | {"new_location": place})
-        assert answer.status_code == 422, place
+    for path in ("/etc/forkline", "../beside", "crew.py"):
+        answer = client.post(page, sent | {"new_location": path})
+        assert answer.status_code == 422, path
         assert 'href="#new_location"' in answer.content.decode()
     assert not Job.objects.exists()
     assert Location.objects.get() == location

@@ -86,19 +86,19 @@ def test_an_unfinished_or_failed_check_is_accepted_as_unknown(
     # Opening the form starts nothing.
     assert not PreflightCheck.objects.exists() and not is_startable(text) and 'name="accepted"' not in text
     sent = filled(client, checkpoint, name)
-    look = PreflightCheck.objects.get()
+    check = PreflightCheck.objects.get()
     text = client.get(page(checkpoint, name)).content.decode()
-    assert reverse("preflight", args=[look.pk]) in text and not is_startable(text)
+    assert reverse("preflight", args=[check.pk]) in text and not is_startable(text)
     unknown = sent.pop("accepted")
     assert client.post(page(checkpoint, name), sent).status_code == 422
-    look.fail(plain_text("It took longer than 60 seconds, and was ended."))
+    check.fail(plain_text("It took longer than 60 seconds, and was ended."))
     failed = client.post(page(checkpoint, name), sent).content.decode()
     assert "It took longer than 60 seconds" in failed and "the losses are unknown" in failed
     assert not Job.objects.exists()
     # The check finished after all, so the consent to unknown losses does not count.
     checked(checkpoint, components=[GUARDRAIL])
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 422
-    look.fail(plain_text("again"))
+    check.fail(plain_text("again"))
     assert client.post(page(checkpoint, name), sent | {"accepted": unknown}).status_code == 302
     assert Job.objects.get().request["options"]["accepted"] == ["*"]
 
@@ -149,12 +149,12 @@ def test_the_page_is_notified_when_the_check_is_finished(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     filled(client, checkpoint)
-    look = PreflightCheck.objects.get()
-    waiting = client.get(reverse("preflight", args=[look.pk]))
+    check = PreflightCheck.objects.get()
+    waiting = client.get(reverse("preflight", args=[check.pk]))
     assert (waiting.status_code, waiting.get("HX-Trigger")) == (204, None)
     checked(checkpoint)
-    assert client.get(reverse("preflight", args=[look.pk]))["HX-Trigger"] == "preflight"
-    assert Client().get(reverse("preflight", args=[look.pk])).status_code == 302
+    assert client.get(reverse("preflight", args=[check.pk]))["HX-Trigger"] == "preflight"
+    assert Client().get(reverse("preflight", args=[check.pk])).status_code == 302
 
 
 def test_a_failed_check_is_shown_and_only_a_person_retries_it(
@@ -188,7 +188,7 @@ def test_effects_are_accepted_once_and_only_new_ones_are_shown(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
     module, host = effect("module", "tools.search", "a1"), effect("host", "search.example")
-    look = checked(checkpoint, effects=[module], is_complete=False)
+    check = checked(checkpoint, effects=[module], is_complete=False)
     text = client.get(page(checkpoint)).content.decode()
     assert "Effects of this checkpoint" in text and "tools.search" in text and not is_startable(text)
     sent = filled(client, checkpoint)
@@ -202,8 +202,8 @@ def test_effects_are_accepted_once_and_only_new_ones_are_shown(
     accepted = AcceptedEffect.objects.get()
     assert (accepted.key, accepted.digest, accepted.accepted_by) == (module["key"], "a1", person)
     # The second phase may begin.
-    look.refresh_from_db()
-    assert look.status == PreflightCheck.Status.WAITING
+    check.refresh_from_db()
+    assert check.status == PreflightCheck.Status.WAITING
     checked(checkpoint, effects=[module])
     text = client.get(page(checkpoint)).content.decode()
     assert is_startable(text) and "1 accepted effect" in text
@@ -231,5 +231,5 @@ def test_effects_accepted_for_one_project_do_not_count_for_others(
 ) -> None:
     other = Project.objects.create(folder="/elsewhere", interpreter="/usr/bin/python3")
     accept_effects(other, [effect("host", "search.example")], person)
-    look = checked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
-    assert [one["name"] for one in look.new_effects] == ["search.example"]
+    check = checked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
+    assert [one["name"] for one in check.new_effects] == ["search.example"]

@@ -28,8 +28,8 @@ def page_of(client: Client, run: Run, query: str = "") -> str:
 def test_a_run_lists_its_checkpoints_newest_first(reader: Client, crew_run: Run) -> None:
     page = page_of(reader, crew_run)
     ids = [row.checkpoint_id for row in crew_run.checkpoints.order_by("-row")]
-    places = [page.index(f"?at={checkpoint_id}") for checkpoint_id in ids]
-    assert len(ids) == 6 and places == sorted(places)
+    positions = [page.index(f"?at={checkpoint_id}") for checkpoint_id in ids]
+    assert len(ids) == 6 and positions == sorted(positions)
     assert "2 branches" in page and "6 checkpoints" in page
 
 
@@ -255,13 +255,13 @@ def test_invalid_query_values_are_ignored(reader: Client, crew_run: Run, query: 
 
 
 def test_a_thousand_checkpoints_need_no_more_queries_than_ten(reader: Client, db: None) -> None:
-    asked: list[int] = []
+    query_counts: list[int] = []
     for run in (generated_run(10), generated_run(1000)):
         reader.get(run.get_absolute_url())
         with CaptureQueriesContext(connection) as queries:
             reader.get(run.get_absolute_url())
-        asked.append(len(queries))
-    assert asked[0] == asked[1] <= 20
+        query_counts.append(len(queries))
+    assert query_counts[0] == query_counts[1] <= 20
 
 
 def test_a_run_of_an_unreadable_location_shows_the_error(reader: Client, crew_run: Run) -> None:

@@ -129,9 +129,9 @@ def test_a_job_waiting_for_a_daily_limit_links_to_the_open_limits(
     Job.objects.filter(pk=used.pk).update(status="succeeded", ended_at=timezone.now())
     folded = text_of(client, reverse("jobs"))
     assert "for a limit: the daily limit of 1 step" in folded and ' open id="day-limits"' not in folded
-    led = re.search(r'href="([^"]+)#day-limits"', folded)
-    assert led
-    assert ' open id="day-limits"' in text_of(client, led[1])
+    link = re.search(r'href="([^"]+)#day-limits"', folded)
+    assert link
+    assert ' open id="day-limits"' in text_of(client, link[1])
 
 
 def test_changing_the_limits_of_a_project_leaves_it_confirmed(

@@ -1,4 +1,4 @@
-"""Writes events as a run with streamed text does: one about every 30 ms, unless it is asked for others."""
+"""Writes events like a run with streamed text: one about every 30 ms by default."""
 
 import importlib.util
 import json

@@ -1,7 +1,7 @@
-"""Opens many sockets of each job, and notes when each event came: watchers.py COUNT ADDRESSES ORIGIN COOKIE.
+"""Opens many sockets of each job, and records when events arrive: watchers.py COUNT ADDRESSES ORIGIN COOKIE.
 
-Says ``open`` once all of them are. At the end: how many were cut off, and went on with another socket as a
-page does, and a list for each of [event's seq, seconds since 1970].
+Prints ``open`` once all of them are. At the end: the number of reconnects, and for each page a list of
+[event's seq, seconds since 1970].
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from websockets.typing import Origin
 
 EVENT = re.compile(r'data-event="(\d+)"')
 MAX_SECONDS = 300
-# All has been told.
+# The job has ended and every event was sent.
 NORMAL_CLOSURE = 1000
 
 
@@ -26,7 +26,7 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
     print("open", flush=True)
     cut_off = 0
 
-    async def told(address: str, socket: ClientConnection) -> list[tuple[int, float]]:
+    async def received(address: str, socket: ClientConnection) -> list[tuple[int, float]]:
         nonlocal cut_off
         seen: list[tuple[int, float]] = []
         while await read(socket, seen) != NORMAL_CLOSURE:
@@ -35,12 +35,12 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
         return seen
 
     async with asyncio.timeout(MAX_SECONDS):
-        all_told = await asyncio.gather(*map(told, pages, opening))
-    print(json.dumps([cut_off, all_told]), flush=True)
+        all_received = await asyncio.gather(*map(received, pages, opening))
+    print(json.dumps([cut_off, all_received]), flush=True)
 
 
 async def read(socket: ClientConnection, seen: list[tuple[int, float]]) -> int | None:
-    """Note each event until the socket is closed. Returns the code that closed it."""
+    """Record each event until the socket is closed. Return the code that closed it."""
     try:
         while True:
             message = str(await socket.recv())
@@ -51,7 +51,7 @@ async def read(socket: ClientConnection, seen: list[tuple[int, float]]) -> int |
 
 
 async def opened(address: str, after: int, origin: str, cookie: str) -> ClientConnection:
-    """An open socket of this address, which is told what follows this event."""
+    """Open a socket of this address that receives the events after this one."""
     return await connect(
         f"{address}&after={after}",
         origin=Origin(origin),

@@ -27,8 +27,8 @@ ROWS: list[Row] = []
 def row(group: str, name: str) -> Callable[[Play], Play]:
     """Register a function as a row."""
 
-    def placed(play: Play) -> Play:
+    def registered(play: Play) -> Play:
         ROWS.append(Row(group, name, play))
         return play
 
-    return placed
+    return registered

@@ -52,5 +52,5 @@ def finished(sandbox: Sandbox) -> None:
     run = sandbox.run(request_for(start, location, entity="agent", kind="resume"))
     succeeded(run)
     same("model calls", len(sandbox.model.requests), 0)
-    holds("its result is told", run.end["result"])
+    holds("its result is reported", run.end["result"])
     same("files changed", marks(location), before)

@@ -6,7 +6,7 @@ from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded
 from tests.engine_runs.runs import Ended, marks, request_for, saved_in
 
 
-def gone_on(sandbox: Sandbox, entry_point: str, kind: str = "simple") -> Ended:
+def continued(sandbox: Sandbox, entry_point: str, kind: str = "simple") -> Ended:
     """Resume after two tasks with the project's crew, and check the checkpoints and calls."""
     location = sandbox.recorded(kind)
     start, before = after(location, 2), marks(location)
@@ -33,14 +33,17 @@ def context(sandbox: Sandbox) -> None:
         holds("the last task is given the first one's output", start.tasks[0]["output"]["raw"] in title)
         third = run.of("task_completed")[0]["output"]
         # Before a task has started, only the project's code knows what it reads. A warning says so.
-        told = any("which outputs these tasks read" in line["message"] for line in run.of("warning"))
-        holds("it is given that one alone, or it is told", third not in title if entry_point else told)
+        is_reported = any("which outputs these tasks read" in line["message"] for line in run.of("warning"))
+        holds(
+            "it is given that one only, or the difference is reported",
+            third not in title if entry_point else is_reported,
+        )
 
 
 @row("components", "a tool class")
 def class_tool(sandbox: Sandbox) -> None:
     sandbox.model.calls_tools = True
-    gone_on(sandbox, "with_class_tool")
+    continued(sandbox, "with_class_tool")
     same("called", sandbox.traced(), ["class tool words"])
 
 
@@ -58,10 +61,10 @@ def class_tool_alone(sandbox: Sandbox) -> None:
 @row("components", "a tool defined with @tool")
 def function_tool(sandbox: Sandbox) -> None:
     sandbox.model.calls_tools = True
-    run = gone_on(sandbox, "with_function_tool")
+    run = continued(sandbox, "with_function_tool")
     same("called", sandbox.traced(), ["function tool words"])
     said = [line["message"] for line in run.of("warning")]
-    holds("what the checkpoints cannot hold is told", any("count_words" in words for words in said))
+    holds("what the checkpoints cannot hold is reported", any("count_words" in words for words in said))
     location = sandbox.folder / "simple.json/store"
     sandbox.model.reset()
     ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)
@@ -74,7 +77,7 @@ def function_tool(sandbox: Sandbox) -> None:
 @row("components", "guardrail, task and step callbacks")
 def callbacks(sandbox: Sandbox) -> None:
     sandbox.model.calls_tools = True
-    gone_on(sandbox, "with_callbacks")
+    continued(sandbox, "with_callbacks")
     traced = sandbox.traced()
     same("guardrail", traced.count("guardrail"), 1)
     same("task's callback", traced.count("task callback"), 1)
@@ -84,5 +87,5 @@ def callbacks(sandbox: Sandbox) -> None:
 
 @row("components", "a model class of the project's own")
 def own_model(sandbox: Sandbox) -> None:
-    gone_on(sandbox, "with_own_model")
+    continued(sandbox, "with_own_model")
     same("called", sandbox.traced(), ["own model"] * 2)

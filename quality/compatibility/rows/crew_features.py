@@ -12,7 +12,7 @@ MARIGOLD = "The archive's key is kept under the marigold."
 HELIOTROPE = "The press's house word is heliotrope."
 
 
-def told(run: Ended, words: str) -> bool:
+def warns(run: Ended, words: str) -> bool:
     return any(words in line["message"] for line in run.of("warning"))
 
 
@@ -38,7 +38,7 @@ def knowledge_alone(sandbox: Sandbox) -> None:
     sandbox.model.reset()
     run = sandbox.run(request_for(start, location), **storage_in(location.parent))
     succeeded(run)
-    holds("it is told that the knowledge is lost", told(run, "knowledge"))
+    holds("it is reported that the knowledge is lost", warns(run, "knowledge"))
     same("model calls", len(sandbox.model.requests), 2)
     known = [prompt for prompt in sandbox.model.prompts() if MARIGOLD in prompt or HELIOTROPE in prompt]
     same("prompts with what a checkpoint's file paths name", known, [])
@@ -65,7 +65,7 @@ def remembered(sandbox: Sandbox, kind: str) -> None:
     succeeded(run)
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]
     holds("the first task is sent what the recorded run remembered", "Relevant memories" in asked[0])
-    holds("what else the memory holds is told", told(run, "not part of a checkpoint"))
+    holds("what else the memory holds is reported", warns(run, "not part of a checkpoint"))
     ours = next(saved for saved in saved_in(location) if saved.branch == "first" and saved.done == 2)
     before = marks(location)
     sandbox.model.reset()
@@ -90,7 +90,7 @@ def hooks(sandbox: Sandbox) -> None:
     holds("the inputs are those that the hook once made", "Write about AI!" in sandbox.model.prompts()[0])
     holds("the hook behind the kickoff has its say", run.end["result"].endswith("(signed)"))
     streamed = "".join(line["text"] for line in run.of("text"))
-    holds("what the model streams is told", streamed.strip() and streamed.strip() in run.end["result"])
+    holds("what the model streams is reported", streamed.strip() and streamed.strip() in run.end["result"])
     last = grown(location, before, start, "try-it")[-1]
     same("saved inputs", last.root["checkpoint_inputs"]["topic"], "AI!")
     folder = Path(request["folder"])

@@ -74,7 +74,7 @@ def old_checkpoint(sandbox: Sandbox) -> None:
     succeeded(run)
     same("tasks called", tasks_called(sandbox.model), ["Check", "Write", "Title"])
     new = grown(location, before, start, "main")
-    same("told checkpoints", [line["id"] for line in run.of("checkpoint")], [one.id for one in new])
+    same("reported checkpoints", [line["id"] for line in run.of("checkpoint")], [one.id for one in new])
     siblings = [saved for saved in saved_in(location) if saved.parent == start.id]
     same("continuations of the old checkpoint", len(siblings), 2)
 
@@ -111,10 +111,10 @@ def edited_inputs_alone(sandbox: Sandbox) -> None:
     same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
     holds("what runs is asked with the new input", "Write about tea" in sandbox.model.prompts()[0])
     holds("an expected output speaks of the new input", "a title of 1999" in sandbox.model.prompts()[1])
-    told = [line["message"] for line in run.of("warning")]
+    warnings = [line["message"] for line in run.of("warning")]
     holds(
         "the role that keeps the former value is named",
-        any("agent 'Writer' still contain the former" in one for one in told),
+        any("agent 'Writer' still contain the former" in one for one in warnings),
     )
     last = grown(location, before, start, "try-it")[-1]
     same("a kept task's text", last.tasks[1]["description"], "Check AI")

@@ -17,14 +17,14 @@ def broken(sandbox: Sandbox, entry_point: str) -> tuple[Ended, list[Saved]]:
     run = sandbox.run(request_for(start, location, kind="resume", entry_point=f"press_parts:{entry_point}"))
     same("status", run.end["status"], "failed")
     new = grown(location, before, start, "main")
-    same("told checkpoints", [line["id"] for line in run.of("checkpoint")], [one.id for one in new])
+    same("reported checkpoints", [line["id"] for line in run.of("checkpoint")], [one.id for one in new])
     holds("the third task's start is kept", new)
     return run, new
 
 
 def says(run: Ended, *words: str) -> None:
     error = run.end["error"]
-    holds(f"the cause is told: {error[:100]}", any(word in error for word in words))
+    holds(f"the cause is reported: {error[:100]}", any(word in error for word in words))
 
 
 @row("failures", "PanicException in a write")
@@ -64,8 +64,8 @@ def killed(sandbox: Sandbox) -> None:
 
 def calls_made(sandbox: Sandbox, run: Ended, most: int) -> str:
     """Return the number of requests before the engine and its client gave up. Each may be paid."""
-    made, told = len(sandbox.model.requests), len(run.of("model_started"))
-    holds(f"they give up, after {made} calls", 1 <= told <= made <= most)
+    made, reported = len(sandbox.model.requests), len(run.of("model_started"))
+    holds(f"they give up, after {made} calls", 1 <= reported <= made <= most)
     times = "once" if made == 1 else f"{made} times"
     return f"the engine and its client asked the model {times} before they gave up"
 

@@ -37,7 +37,9 @@ def classes(sandbox: Sandbox) -> None:
         holds(f"the model is asked: {asked}", any(asked in prompt for prompt in sandbox.model.prompts()))
         said = [line["message"] for line in run.of("warning")]
         same(
-            "told of what has no class", ["guess" in words for words in said], [True] * ("guess" in finished)
+            "reported results without a class",
+            ["guess" in words for words in said],
+            [True] * ("guess" in finished),
         )
 
 
@@ -54,8 +56,8 @@ def missing_annotation(sandbox: Sandbox) -> None:
     location = sandbox.recorded("facts")
     start = after_method(location, "guess")
     request = request_for(start, location, entity="flow", entry_point="press_results:FactFlow")
-    look = sandbox.run({**request, "kind": "preflight"})
-    notes = look.of("preflight")[0]["report"]["notes"]
+    check = sandbox.run({**request, "kind": "preflight"})
+    notes = check.of("preflight")[0]["report"]["notes"]
     same("notes", [(note["what"], note["detail"]) for note in notes], [("untyped", "guess")])
 
 
@@ -98,7 +100,7 @@ def middle(sandbox: Sandbox) -> None:
     same("model calls", len(sandbox.model.requests), 2)
     holds("the crew's kept outputs are read", crew["tasks"][1]["output"]["raw"] in sandbox.model.prompts()[0])
     said = [line["message"] for line in run.of("warning")]
-    holds(f"it is told what is kept: {said}", any("are kept (1, 2)" in words for words in said))
+    holds(f"it is reported what is kept: {said}", any("are kept (1, 2)" in words for words in said))
     new = grown(location, before, start, "main")
     same("checkpoints written", new[0].body.get("trigger"), "task_completed")
     same("finished at the end", len(new[-1].root["checkpoint_completed_methods"]), 3)
@@ -114,7 +116,7 @@ def end_of_crew(sandbox: Sandbox) -> None:
 
 
 @row("flow", "an inner crew starts again with an edited state")
-def anew(sandbox: Sandbox) -> None:
+def from_start(sandbox: Sandbox) -> None:
     start, _ = inside(sandbox, 2)
     location = sandbox.folder / "desk.json/store"
     request = request_for(
@@ -123,4 +125,4 @@ def anew(sandbox: Sandbox) -> None:
     run = sandbox.run(request, PRESS_STORE=str(location))
     succeeded(run)
     same("model calls", len(sandbox.model.requests), 4)
-    holds("it is told", any("from its start" in line["message"] for line in run.of("warning")))
+    holds("it is reported", any("from its start" in line["message"] for line in run.of("warning")))

@@ -47,8 +47,8 @@ def forked(sandbox: Sandbox, kind: str, flow: str, method: str, state: dict[str,
     edits = Edits(state=state)
     succeeded(sandbox.run(request_for(start, location, entity="flow", edits=edits, entry_point=flow)))
     new = grown(location, before, start, "try-it")
-    kept = {name: new[0].root["checkpoint_state"][name] for name in state}
-    same("edited state in the first checkpoint", kept, state)
+    saved = {name: new[0].root["checkpoint_state"][name] for name in state}
+    same("edited state in the first checkpoint", saved, state)
     return new
 
 
@@ -77,7 +77,7 @@ def unfit_state(sandbox: Sandbox) -> None:
     entry_point = "press_flow:PressFlow"
     run = sandbox.run(request_for(start, location, entity="flow", edits=edits, entry_point=entry_point))
     same("status", run.end["status"], "failed")
-    holds("the reason is told", "state is invalid" in run.end["error"])
+    holds("the reason is reported", "state is invalid" in run.end["error"])
     same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(location), before)
 
@@ -185,7 +185,7 @@ def no_class(sandbox: Sandbox) -> None:
     start, before = after_method(location, "outline"), marks(location)
     run = sandbox.run(request_for(start, location, entity="flow", kind="resume"))
     same("status", run.end["status"], "failed")
-    holds("the reason is told", "needs its code" in run.end["error"])
+    holds("the reason is reported", "needs its code" in run.end["error"])
     same("files changed", marks(location), before)
 
 
@@ -199,8 +199,8 @@ def missing_provider(sandbox: Sandbox) -> None:
     same("status", run.end["status"], "failed")
     holds("the error names the model", "anthropic/claude-sonnet-4-5" in run.end["error"])
     same("model calls", sandbox.model.prompts(), [])
-    look = sandbox.run({**asked, "kind": "preflight"})
-    lost = [part for part in look.of("preflight")[0]["report"]["components"] if part["fate"] == "lost"]
+    check = sandbox.run({**asked, "kind": "preflight"})
+    lost = [part for part in check.of("preflight")[0]["report"]["components"] if part["fate"] == "lost"]
     same("lost", [part["what"] for part in lost], ["providers"])
     made = new_run_request(sandbox.folder / "store", "flow", entry_point, {})
     run = sandbox.run({**made, "options": {"accepted": []}})

@@ -25,7 +25,7 @@ def crew(sandbox: Sandbox) -> None:
         "files of others that changed or went", [path for path in before if now.get(path) != before[path]], []
     )
     new = [saved for saved in saved_in(location) if saved.source not in before]
-    same("checkpoints told", len(run.of("checkpoint")), 8)
+    same("reported checkpoints", len(run.of("checkpoint")), 8)
     same(
         "checkpoints left",
         [saved.source for saved in new],

@@ -46,8 +46,8 @@ def unfit(sandbox: Sandbox) -> None:
         run = sandbox.run(request_for(start, location, edits=edits, entry_point=entry_point))
         same("status", run.end["status"], "failed")
         reasons = ["task 2 is invalid"] if entry_point else ["task 2 is invalid", UNABLE]
-        told = any(reason in run.end["error"] for reason in reasons)
-        holds(f"the reason is told: {run.end['error'][:80]}", told)
+        is_reported = any(reason in run.end["error"] for reason in reasons)
+        holds(f"the reason is reported: {run.end['error'][:80]}", is_reported)
     same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(location), before)
 

@@ -56,9 +56,9 @@ def sqlite(sandbox: Sandbox) -> None:
     succeeded(run)
     new = added(store, before, start, "try-it")
     same("finished tasks at the end", new[-1].done, 4)
-    same("told", [line["path"] for line in run.of("checkpoint")], [one.source for one in new])
-    beside = sorted(path.name for path in store.parent.iterdir() if path.name.startswith("store"))
-    same("files beside it", beside, ["store"])
+    same("reported checkpoints", [line["path"] for line in run.of("checkpoint")], [one.source for one in new])
+    neighbours = sorted(path.name for path in store.parent.iterdir() if path.name.startswith("store"))
+    same("files beside it", neighbours, ["store"])
 
 
 @row("stores", "SQLite too old in the interpreter is refused")
@@ -70,8 +70,8 @@ def old_sqlite(sandbox: Sandbox) -> None:
     request = request_for(rows(store)[0], store, store_kind="sqlite")
     run = sandbox.run(request, PYTHONPATH=str(sandbox.folder / "old"))
     same("status", run.end["status"], "failed")
-    holds("the version and what to do are told", "3.40.1" in run.end["error"])
-    holds("what to do is told", "pip install pysqlite3" in run.end["error"])
+    holds("the version and what to do are reported", "3.40.1" in run.end["error"])
+    holds("what to do is reported", "pip install pysqlite3" in run.end["error"])
     same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(store), before)
 
@@ -119,7 +119,7 @@ def pruned_json(sandbox: Sandbox) -> None:
         run = sandbox.run(request)
         if not entry_point:
             same("status without the project's code", run.end["status"], "failed")
-            holds("the reason is told", "was pruned" in run.end["error"])
+            holds("the reason is reported", "was pruned" in run.end["error"])
             same("model calls", len(sandbox.model.requests), 0)
             continue
         succeeded(run)

@@ -91,7 +91,7 @@ async def watched_context(
     return context
 
 
-async def look_at(page: Page, address: str, seen: Seen) -> None:
+async def visit(page: Page, address: str, seen: Seen) -> None:
     """Open the page and record what it shows."""
     answer = await page.goto(address)
     if answer is None or answer.status != 200:
@@ -99,7 +99,7 @@ async def look_at(page: Page, address: str, seen: Seen) -> None:
     await read(page, seen)
 
 
-async def look_at_tabs(page: Page, tabs: Sequence[str], seen: Seen) -> None:
+async def visit_tabs(page: Page, tabs: Sequence[str], seen: Seen) -> None:
     """Click through the tabs of the checkpoint in the open page."""
     for tab in tabs:
         await page.locator(f"#tab-{tab}").dispatch_event("click")

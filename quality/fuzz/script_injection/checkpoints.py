@@ -31,11 +31,11 @@ class Texts:
 
     def together(self, number: int) -> tuple[int, ...]:
         """Return the numbers that share the pages of this number. Most have their own pages."""
-        place = self.numbers.index(number)
-        return (number,) if place % TOGETHER else self.numbers[place : place + TOGETHER]
+        index = self.numbers.index(number)
+        return (number,) if index % TOGETHER else self.numbers[index : index + TOGETHER]
 
     @property
-    def looked_at(self) -> tuple[int, ...]:
+    def visited(self) -> tuple[int, ...]:
         """Return the numbers that have their own pages."""
         return self.numbers[::TOGETHER]
 
@@ -141,8 +141,8 @@ def events(texts: Texts, numbers: Sequence[int]) -> list[dict[str, Any]]:
 
 def record(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
     nodes = {
-        f"event {place}": {"event": {"timestamp": AT.format(place % 60), **event}}
-        for place, event in enumerate(events)
+        f"event {index}": {"event": {"timestamp": AT.format(index % 60), **event}}
+        for index, event in enumerate(events)
     }
     return {"nodes": nodes}
 

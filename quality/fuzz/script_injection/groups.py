@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from quality.fuzz.script_injection.checkpoints import TOGETHER, Texts, write_crew, write_flow
-from quality.fuzz.script_injection.rows import look_report, make_jobs
+from quality.fuzz.script_injection.rows import make_jobs, preflight_report
 
 if TYPE_CHECKING:
     from viewer.models import Checkpoint, Location, Project
@@ -47,18 +47,21 @@ def made_groups(folder: Path, payloads: Mapping[int, str]) -> list[Group]:
 
 def made_group(folder: Path, texts: Texts, project: "Project") -> Group:
     first = texts.numbers[0]
-    place = folder / texts.file_name("folder", first)
-    place.mkdir(parents=True)
-    write_crew(place / "crew.db", texts)
-    write_flow(place / texts.file_name("location", first), texts)
-    crew = imported(place / "crew.db", project)
-    flow = imported(place / texts.file_name("location", first), project)
+    group_folder = folder / texts.file_name("folder", first)
+    group_folder.mkdir(parents=True)
+    write_crew(group_folder / "crew.db", texts)
+    write_flow(group_folder / texts.file_name("location", first), texts)
+    crew = imported(group_folder / "crew.db", project)
+    flow = imported(group_folder / texts.file_name("location", first), project)
     checkpoints = list(crew.checkpoints.order_by("row"))
     last = checkpoints[-1]
     jobs = make_jobs(last, texts)
     group = Group(texts, last.run.get_absolute_url(), crew)
     group.addresses = [
-        *(checkpoints[place].get_absolute_url() for place in range(0, len(checkpoints), TOGETHER)),
+        *(
+            checkpoints[group_folder].get_absolute_url()
+            for group_folder in range(0, len(checkpoints), TOGETHER)
+        ),
         *crew_addresses(last),
         *flow_addresses(flow),
         *(job.get_absolute_url() for job in jobs),
@@ -103,7 +106,7 @@ def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iter
     """Return the URLs of the fork and resume forms with the findings of a preflight check."""
     from tests.views.forking import checked
 
-    checked(crew, **look_report(texts))
-    checked(flow, "flow:Desk", **look_report(texts))
+    checked(crew, **preflight_report(texts))
+    checked(flow, "flow:Desk", **preflight_report(texts))
     for checkpoint in (crew, flow):
         yield from (f"/checkpoints/{checkpoint.pk}/{form}/" for form in ("fork", "resume", "sweep"))

@@ -21,7 +21,7 @@ from asgiref.sync import sync_to_async
 from playwright.async_api import Dialog, Page, async_playwright
 
 from quality.benchmarks.live_latency import served
-from quality.fuzz.script_injection.browser import Seen, look_at, look_at_tabs, read, watched_context
+from quality.fuzz.script_injection.browser import Seen, read, visit, visit_tabs, watched_context
 from quality.fuzz.script_injection.groups import Group, made_groups
 from quality.fuzz.script_injection.payloads import filled, payload_forms
 from quality.fuzz.script_injection.rows import make_events
@@ -52,7 +52,7 @@ def main() -> int:
 
             django.setup()
             groups = made_groups(Path(folder), payloads)
-            seen = asyncio.run(looked_at(link, groups))
+            seen = asyncio.run(visited(link, groups))
         for one in seen:
             one.requests += sorted(asked)
         asked.clear()
@@ -76,7 +76,7 @@ def listener() -> Iterator[tuple[str, set[str]]]:
         server.shutdown()
 
 
-async def looked_at(link: str, groups: list[Group]) -> list[Seen]:
+async def visited(link: str, groups: list[Group]) -> list[Seen]:
     """Return what a browser that enforces the policy observed, and one that does not."""
     site = link.split("/login", maxsplit=1)[0]
     seen = [Seen(), Seen()]
@@ -90,9 +90,9 @@ async def looked_at(link: str, groups: list[Group]) -> list[Seen]:
             context = await watched_context(browser, site, one, with_policy=with_policy, storage_state=state)
             waiting = iter(groups)
             pages = [await context.new_page() for _ in range(PAGES_AT_ONCE)]
-            work += [look_through(page, waiting, one) for page in pages]
+            work += [visit_groups(page, waiting, one) for page in pages]
             for address in LISTS:
-                await look_at(pages[0], address, one)
+                await visit(pages[0], address, one)
         await asyncio.gather(*work)
         await browser.close()
     return seen
@@ -104,17 +104,17 @@ def chromium() -> str:
     return found
 
 
-async def look_through(page: Page, groups: Iterator[Group], seen: Seen) -> None:
+async def visit_groups(page: Page, groups: Iterator[Group], seen: Seen) -> None:
     """Open the pages of groups until the queue is empty."""
     for group in groups:
         for address in filter(None, group.addresses):
-            await look_at(page, address, seen)
-        await look_at(page, group.run, seen)
-        await look_at_tabs(page, TABS, seen)
-        await look_while_it_runs(page, group, seen)
+            await visit(page, address, seen)
+        await visit(page, group.run, seen)
+        await visit_tabs(page, TABS, seen)
+        await visit_during_a_run(page, group, seen)
 
 
-async def look_while_it_runs(page: Page, group: Group, seen: Seen) -> None:
+async def visit_during_a_run(page: Page, group: Group, seen: Seen) -> None:
     """Open a job page while its events arrive over the socket."""
     job = await sync_to_async(waiting_job)(group)
     await page.goto(job.get_absolute_url())

@@ -21,8 +21,8 @@ def make_jobs(checkpoint: "Checkpoint", texts: Texts) -> "list[Job]":
     group = Sweep.objects.create(name=texts.text("variations", texts.numbers[0])[:300], checkpoint=checkpoint)
     jobs = [Job(**job_values(checkpoint, texts, number), sweep=group) for number in texts.numbers]
     Job.objects.bulk_create(jobs)
-    shown = [job for job, number in zip(jobs, texts.numbers, strict=True) if number in texts.looked_at]
-    for job, number in zip(shown, texts.looked_at, strict=True):
+    shown = [job for job, number in zip(jobs, texts.numbers, strict=True) if number in texts.visited]
+    for job, number in zip(shown, texts.visited, strict=True):
         make_events(job, texts, texts.together(number))
         make_questions(job, texts, texts.together(number))
     return shown
@@ -74,7 +74,7 @@ def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
 
     from viewer.models import Question
 
-    for place, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         fields = ("output", "agent", "task", "method", "empty_means")
         context: dict[str, Any] = {
             name: texts.text(f"asked {name.replace('_', ' ')}", number) for name in fields
@@ -83,15 +83,15 @@ def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
         answered = {"answer": texts.text("answer", number), "answered_at": timezone.now()}
         Question.objects.create(
             job=job,
-            number=place + 1,
-            kind=("human_input", "human_feedback", "flow_input")[place % 3],
+            number=index + 1,
+            kind=("human_input", "human_feedback", "flow_input")[index % 3],
             prompt=texts.text("prompt", number),
             context=context,
-            **(answered if place % 3 == 2 else {}),
+            **(answered if index % 3 == 2 else {}),
         )
 
 
-def look_report(texts: Texts) -> dict[str, Any]:
+def preflight_report(texts: Texts) -> dict[str, Any]:
     """Return the findings of a preflight check, made of payloads."""
 
     def all_of(field: str) -> list[str]:

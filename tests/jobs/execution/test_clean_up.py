@@ -16,7 +16,7 @@ from viewer.models import Job, Project, Question
 CANARY = "sk-canary0123456789abcdefghij"
 
 
-def kept(folder: Path) -> dict[str, str]:
+def files_in(folder: Path) -> dict[str, str]:
     """Return the files in this folder, except empty locks."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
     return {str(path.relative_to(folder)): path.read_text() for path in files}
@@ -26,7 +26,7 @@ def test_the_checkpoint_copy_of_a_killed_runner_is_deleted(make_job: MakeJob) ->
     job = make_job("leaves_a_copy.py")
     ensure_finished(job)
     assert job.status == "interrupted"
-    assert kept(job.folder) == {"log.txt": "[redacted]\n"}
+    assert files_in(job.folder) == {"log.txt": "[redacted]\n"}
 
 
 def test_the_users_input_is_deleted_if_the_job_cannot_start(make_job: MakeJob, project: Project) -> None:
@@ -38,7 +38,7 @@ def test_the_users_input_is_deleted_if_the_job_cannot_start(make_job: MakeJob, p
     ensure_finished(job)
     assert (job.status, job.request["inputs"]) == ("failed", {"word": None})
     assert "its location was removed" in str(job.error)
-    assert kept(job.folder) == {}
+    assert files_in(job.folder) == {}
 
 
 def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
@@ -52,7 +52,7 @@ def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
     # An answer given in time is delivered now, and a later one is refused.
     deliver(early)
     assert not answer(question, CANARY, None)
-    assert kept(job.folder) == {}
+    assert files_in(job.folder) == {}
 
 
 def test_the_request_of_a_deleted_job_is_deleted(make_job: MakeJob) -> None:
@@ -69,7 +69,7 @@ def test_the_request_of_a_deleted_job_is_deleted(make_job: MakeJob) -> None:
     assert (folder / "request.json").exists()
     Job.objects.filter(pk=job.pk).delete()
     follower.join(30)
-    assert set(kept(folder)) <= {"log.txt"}
+    assert set(files_in(folder)) <= {"log.txt"}
 
 
 @pytest.mark.parametrize("content", [b"OPENAI_API_KEY=\xff\xfe\n", None])

@@ -21,9 +21,9 @@ def test_the_last_checkpoint_of_a_succeeded_flow_is_complete(
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_flow.py"}
     Path(project.folder, "end").write_text(end)
-    place = LocationTarget(path=location.path, store_kind="json")
-    asked = request_for_run(place, "flow", "ArticleFlow", "press:ArticleFlow", {})
-    job = start_run(location, project, asked, idempotency_key=uuid.uuid4())
+    folder = LocationTarget(path=location.path, store_kind="json")
+    request = request_for_run(folder, "flow", "ArticleFlow", "press:ArticleFlow", {})
+    job = start_run(location, project, request, idempotency_key=uuid.uuid4())
     ensure_finished(job)
     assert status(job) == end
     # It stays complete after another import.

@@ -79,33 +79,33 @@ def test_a_run_that_fails_keeps_its_own_error_and_warns(make_job: MakeJob) -> No
 
 
 def test_a_renamed_replaced_or_deleted_folder_is_detected(tmp_path: Path) -> None:
-    place = tmp_path / "checkpoints"
+    target = tmp_path / "checkpoints"
 
     def renamed() -> None:
-        place.rename(tmp_path / "renamed")
+        target.rename(tmp_path / "renamed")
 
     def replaced() -> None:
-        shutil.rmtree(place)
-        place.mkdir()
+        shutil.rmtree(target)
+        target.mkdir()
 
     def linked() -> None:
-        place.rename(tmp_path / "behind")
-        place.symlink_to(tmp_path)
+        target.rename(tmp_path / "behind")
+        target.symlink_to(tmp_path)
 
     for change in (renamed, replaced, linked):
-        if not place.exists():
-            place.mkdir()
+        if not target.exists():
+            target.mkdir()
         pins = Pins()
-        pins.hold(str(place), is_folder=True)
-        (place / "main").mkdir()
-        pins.check(str(place))
+        pins.hold(str(target), is_folder=True)
+        (target / "main").mkdir()
+        pins.check(str(target))
         change()
         with pytest.raises(Moved, match="renamed, replaced or removed"):
-            pins.check(str(place))
+            pins.check(str(target))
         # A new folder at its path is not accepted.
-        place.mkdir(exist_ok=True)
+        target.mkdir(exist_ok=True)
         with pytest.raises(Moved):
-            pins.check(str(place))
+            pins.check(str(target))
 
 
 def test_a_replaced_store_is_detected(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_a_replaced_store_is_detected(tmp_path: Path) -> None:
 
 
 def test_a_location_created_by_the_run_is_recorded(tmp_path: Path) -> None:
-    place = tmp_path / "later"
+    target = tmp_path / "later"
     pins = Pins()
-    pins.hold(str(place), is_folder=True)
-    pins.check(str(place))
-    place.mkdir()
-    pins.hold(str(place), is_folder=True)
-    place.rename(tmp_path / "renamed")
+    pins.hold(str(target), is_folder=True)
+    pins.check(str(target))
+    target.mkdir()
+    pins.hold(str(target), is_folder=True)
+    target.rename(tmp_path / "renamed")
     with pytest.raises(Moved):
-        pins.check(str(place))
+        pins.check(str(target))

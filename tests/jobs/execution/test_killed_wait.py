@@ -76,8 +76,8 @@ def test_a_claimed_job_that_never_started_is_finished_without_a_start(
     job = make_job()
     storage_of(job).create()
     assert job.claim()
-    (settled,) = finish_orphans()
-    assert settled.pk == job.pk and status(job) == "interrupted" and marks(project) == []
+    (ended,) = finish_orphans()
+    assert ended.pk == job.pk and status(job) == "interrupted" and marks(project) == []
     assert finish_orphans() == []
 
 

@@ -20,11 +20,11 @@ from viewer.models import Job, Location, Project
 @pytest.fixture
 def job(location: Location, project: Project, settings: Settings) -> Job:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_run.py"}
-    place = LocationTarget(path=location.path, store_kind="json")
-    asked = request_for_run(place, "crew", "press", "press_crew:make_crew", {"year": 2026})
+    target = LocationTarget(path=location.path, store_kind="json")
+    request = request_for_run(target, "crew", "press", "press_crew:make_crew", {"year": 2026})
     key = uuid.uuid4()
-    made = start_run(location, project, asked, idempotency_key=key)
-    assert start_run(location, project, asked, idempotency_key=key) == made
+    made = start_run(location, project, request, idempotency_key=key)
+    assert start_run(location, project, request, idempotency_key=key) == made
     return made
 
 
@@ -65,8 +65,8 @@ def test_a_new_run_is_linked_by_its_follower(job: Job, project: Project) -> None
 def test_nothing_starts_in_an_unconfirmed_project(location: Location, project: Project) -> None:
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
-    asked = request_for_run(LocationTarget(path=location.path, store_kind="json"), "crew", "x", "a:b", {})
+    request = request_for_run(LocationTarget(path=location.path, store_kind="json"), "crew", "x", "a:b", {})
     for unfit in (project, None):
         with pytest.raises(JobRefused):
-            start_run(location, unfit, asked)
+            start_run(location, unfit, request)
     assert not Job.objects.exists()

@@ -39,31 +39,31 @@ def test_a_store_protects_its_folder_unless_the_projects_code_is_there(project: 
     package = folder / "src" / "newsroom"
     package.mkdir(parents=True)
     project.entry_points = ["newsroom.crew:build"]
-    for place in (folder, folder / "src", package, folder / "stores", package / "tools"):
-        located(place / "store.db", "sqlite")
+    for nested in (folder, folder / "src", package, folder / "stores", package / "tools"):
+        located(nested / "store.db", "sqlite")
     protected = set(protected_paths(project))
-    assert protected >= {str(place / "store.db") for place in (folder, folder / "src", package)}
+    assert protected >= {str(nested / "store.db") for nested in (folder, folder / "src", package)}
     assert {str(folder / "stores"), str(package / "tools")} <= protected
     assert not {str(folder), str(folder / "src"), str(package)} & protected
     assert conflict_of(project) is None
 
 
-@pytest.mark.parametrize("place", [".", "..", "src", "src/newsroom"])
-def test_a_location_with_the_projects_code_is_refused_by_name(project: Project, place: str) -> None:
+@pytest.mark.parametrize("nested", [".", "..", "src", "src/newsroom"])
+def test_a_location_with_the_projects_code_is_refused_by_name(project: Project, nested: str) -> None:
     (Path(project.folder) / "src/newsroom").mkdir(parents=True)
     project.entry_points = ["newsroom.crew:build"]
-    located((Path(project.folder) / place).resolve())
+    located((Path(project.folder) / nested).resolve())
     with pytest.raises(JobRefused, match="is in"):
         runnable(project)
 
 
 def test_an_interpreter_inside_a_location_is_refused(project: Project) -> None:
-    place = Path(project.folder) / "checkpoints"
-    (place / "env/bin").mkdir(parents=True)
-    (place / "env/bin/python").symlink_to(sys.executable)
-    located(place)
-    (Path(project.folder) / ".venv").symlink_to(place / "env")
-    for interpreter in (place / "env/bin/python", Path(project.folder) / ".venv/bin/python"):
+    nested = Path(project.folder) / "checkpoints"
+    (nested / "env/bin").mkdir(parents=True)
+    (nested / "env/bin/python").symlink_to(sys.executable)
+    located(nested)
+    (Path(project.folder) / ".venv").symlink_to(nested / "env")
+    for interpreter in (nested / "env/bin/python", Path(project.folder) / ".venv/bin/python"):
         project.interpreter = str(interpreter)
         with pytest.raises(JobRefused, match="interpreter is in"):
             runnable(project)
@@ -76,9 +76,9 @@ def test_a_pth_file_that_names_a_location_is_refused(project: Project) -> None:
     (environment / "bin").mkdir()
     (environment / "bin/python").symlink_to(sys.executable)
     project.interpreter = str(environment / "bin/python")
-    place = Path(project.folder) / "checkpoints"
-    located(place)
-    (packages / "fine.pth").write_text(f"# {place}\nimport sys\n{project.folder}\n")
+    nested = Path(project.folder) / "checkpoints"
+    located(nested)
+    (packages / "fine.pth").write_text(f"# {nested}\nimport sys\n{project.folder}\n")
     assert conflict_of(project) is None
     (packages / "other.pth").write_text("../../../../checkpoints/sub\n")
     assert "other.pth" in str(conflict_of(project))
@@ -88,11 +88,11 @@ def test_an_environment_file_in_a_location_is_refused(
     project: Project, settings: Settings, tmp_path: Path
 ) -> None:
     settings.DATA_DIR = tmp_path / "data"
-    place = Path(project.folder) / "checkpoints"
-    place.mkdir()
-    (place / ".env").write_text("A=1\n")
-    project.environment_file = str(place / ".env")
-    located(place)
+    nested = Path(project.folder) / "checkpoints"
+    nested.mkdir()
+    (nested / ".env").write_text("A=1\n")
+    project.environment_file = str(nested / ".env")
+    located(nested)
     with pytest.raises(JobRefused, match="environment file is in"):
         runnable(project)
     own = Path(settings.DATA_DIR) / "demo"
@@ -103,19 +103,19 @@ def test_an_environment_file_in_a_location_is_refused(
 
 
 def test_code_folders_in_a_location_are_removed_from_the_environment(project: Project) -> None:
-    place = Path(project.folder) / "checkpoints"
-    place.mkdir()
-    located(place)
+    nested = Path(project.folder) / "checkpoints"
+    nested.mkdir()
+    located(nested)
     file = Path(project.folder) / "keys.env"
     file.write_text(
-        f"PYTHONPATH={place}:lib:checkpoints/sub\nPYTHONPYCACHEPREFIX={place}\nPYTHONUSERBASE=checkpoints\n"
-        f"PYTHONHOME=\nLD_LIBRARY_PATH={place}\n"
+        f"PYTHONPATH={nested}:lib:checkpoints/sub\nPYTHONPYCACHEPREFIX={nested}\nPYTHONUSERBASE=checkpoints\n"
+        f"PYTHONHOME=\nLD_LIBRARY_PATH={nested}\n"
     )
     project.environment_file = str(file)
     found = runner_environment("job", project)
     assert found["PYTHONPATH"].split(os.pathsep)[1:] == ["lib"]
     assert not {"PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"} & found.keys() and found["LD_LIBRARY_PATH"] == ""
-    assert str(place) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
+    assert str(nested) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
     assert stat.S_IMODE(Path(found["FORKLINE_GUARD"]).stat().st_mode) == 0o600
     # What waits ahead has the same guard.
     assert prewarm_environment(project)["FORKLINE_GUARD"] == found["FORKLINE_GUARD"]
@@ -137,8 +137,8 @@ def test_a_preflight_check_gets_no_value_of_the_environment_file(
     assert "canary" not in str(found) and "example" not in str(found)
     assert found["OPENAI_API_KEY"] == f"sk-{PLACEHOLDER}" and found["SECRET_NUMBER"] == PLACEHOLDER
     assert found["DATABASE_URL"] == "postgresql://placeholder.invalid" and found["EXTRA"] == "{}"
-    kept = {name: found[name] for name in ("MODEL", "DEBUG", "PORT", "EMPTY")}
-    assert kept == {"MODEL": "openai/gpt-4o-mini", "DEBUG": "true", "PORT": "8080", "EMPTY": ""}
+    passed = {name: found[name] for name in ("MODEL", "DEBUG", "PORT", "EMPTY")}
+    assert passed == {"MODEL": "openai/gpt-4o-mini", "DEBUG": "true", "PORT": "8080", "EMPTY": ""}
 
 
 def test_an_existing_path_is_not_a_key(tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_an_existing_path_is_not_a_key(tmp_path: Path) -> None:
 
 
 def test_preflight_folders_are_private_even_if_they_existed(tmp_path: Path) -> None:
-    looks = tmp_path / "looks"
-    looks.mkdir(mode=0o755)
-    looks.chmod(0o755)
-    make_private_folder(looks / "one")
-    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (looks, looks / "one")} == {0o700}
+    checks = tmp_path / "looks"
+    checks.mkdir(mode=0o755)
+    checks.chmod(0o755)
+    make_private_folder(checks / "one")
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (checks, checks / "one")} == {0o700}

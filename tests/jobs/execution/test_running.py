@@ -128,18 +128,18 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-server")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.settings")
     job = ensured_finished(make_job("shows_environment.py"))
-    told = json.loads((Path(project.folder) / "told.json").read_text())
-    environment = told["environment"]
-    assert told["session"]
-    assert told["folder"] == project.folder
+    reported = json.loads((Path(project.folder) / "told.json").read_text())
+    environment = reported["environment"]
+    assert reported["session"]
+    assert reported["folder"] == project.folder
     assert environment["OPENAI_API_KEY"] == "from-the-project"
     assert environment["FORKLINE_JOB"] == str(job.pk)
     assert environment["CREWAI_TRACING_ENABLED"] == "false"
     assert environment["OTEL_SDK_DISABLED"] == "true"
     assert environment["PATH"].startswith(str(Path(sys.executable).parent))
     assert not {"ANTHROPIC_API_KEY", "DJANGO_SETTINGS_MODULE", "DATA_DIR"} & environment.keys()
-    assert told["request"]["job"] == str(job.pk)
-    assert told["request"]["folder"] == project.folder
+    assert reported["request"]["job"] == str(job.pk)
+    assert reported["request"]["folder"] == project.folder
 
 
 def test_a_job_folder_is_private(make_job: MakeJob) -> None:

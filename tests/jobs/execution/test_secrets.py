@@ -95,11 +95,11 @@ def test_no_key_in_a_preflight_report_is_stored(
     checkpoint = Checkpoint.objects.create(
         location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"
     )
-    look = preflight_checkpoint(checkpoint, project, "crew:build")
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
-    report = json.dumps(PreflightCheck.objects.get(pk=look.pk).report)
+    check = preflight_checkpoint(checkpoint, project, "crew:build")
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended)
+    report = json.dumps(PreflightCheck.objects.get(pk=check.pk).report)
     assert "[redacted]" in report and found_in(report) == []
-    wait_until(lambda: not look.folder.exists())
+    wait_until(lambda: not check.folder.exists())
     # One whose child fails says why, without the keys.
     (Path(project.folder) / "keys.json").write_text(json.dumps({"texts": [OWN]}) + OWN)
     failed = PreflightCheck.objects.create(checkpoint=checkpoint, project=project, fingerprint="other")

@@ -39,7 +39,7 @@ except KeyboardInterrupt:
 """
 
 
-def ask(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:
+def request_fork(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:
     project = checkpoint.location.project
     try:
         return start_job(checkpoint, project, Job.Kind.FORK, branch, {"inputs": {}}, [], idempotency_key=key)
@@ -50,14 +50,14 @@ def ask(checkpoint: Checkpoint, key: uuid.UUID, branch: str = "what-if") -> Job:
 def test_two_hundred_simultaneous_clicks_make_one_job(checkpoint: Checkpoint) -> None:
     key = uuid.uuid4()
     with ThreadPoolExecutor(32) as people:
-        jobs = list(people.map(lambda _: ask(checkpoint, key), range(200)))
+        jobs = list(people.map(lambda _: request_fork(checkpoint, key), range(200)))
     assert len({job.pk for job in jobs}) == 1
     assert Job.objects.count() == 1
     assert DBTaskResult.objects.count() == 1
 
 
 def test_each_key_makes_another_job(checkpoint: Checkpoint) -> None:
-    assert ask(checkpoint, uuid.uuid4()).pk != ask(checkpoint, uuid.uuid4(), "another").pk
+    assert request_fork(checkpoint, uuid.uuid4()).pk != request_fork(checkpoint, uuid.uuid4(), "another").pk
 
 
 def test_many_processes_claim_a_job_once(make_job: MakeJob) -> None:
@@ -94,7 +94,7 @@ def test_an_unconfirmed_project_is_refused_before_a_job_is_made(checkpoint: Chec
     Project.objects.update(confirmed_at=None)
     checkpoint.refresh_from_db()
     with pytest.raises(JobRefused, match="Confirm the project"):
-        ask(checkpoint, uuid.uuid4())
+        request_fork(checkpoint, uuid.uuid4())
     assert not Job.objects.exists()
 
 

@@ -76,8 +76,8 @@ def test_without_a_terminal_the_command_says_where_to_answer(
         wait_until(lambda: f"checkpoints answer {job.pk} 1 --text" in said.getvalue())
         (waiting,) = asked_in_json(capsys)["questions"]
         assert (waiting["job"], waiting["number"], waiting["prompt"]) == (str(job.pk), 1, "Is it good?")
-        told = asked_in_json(capsys, str(job.pk)[:8], "--text", "approved")
-        assert (told["answered"], told["answer"]) == (True, "approved")
+        printed = asked_in_json(capsys, str(job.pk)[:8], "--text", "approved")
+        assert (printed["answered"], printed["answer"]) == (True, "approved")
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "approved")
     assert asked_in_json(capsys) == {"questions": []}

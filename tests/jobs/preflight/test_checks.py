@@ -32,30 +32,30 @@ def tiny_runner(project: Project, settings: Settings) -> None:
     project.save()
 
 
-def ended(look: PreflightCheck) -> PreflightCheck:
+def ended(check: PreflightCheck) -> PreflightCheck:
     """Return the check after it has ended."""
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended)
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended)
     wait_until(lambda: not run._running)
-    return PreflightCheck.objects.get(pk=look.pk)
+    return PreflightCheck.objects.get(pk=check.pk)
 
 
 def test_a_check_is_redacted_and_reused(checkpoint: Checkpoint, project: Project) -> None:
-    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert look.status == PreflightCheck.Status.DONE
-    assert look.report["components"][0]["name"] == "search [redacted]"
-    assert KEY not in str(look.report)
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert check.status == PreflightCheck.Status.DONE
+    assert check.report["components"][0]["name"] == "search [redacted]"
+    assert KEY not in str(check.report)
     # It was given none of the project's keys.
-    assert look.report["given"] == "sk-placeholder-of-a-preflight-check"
-    assert preflight_checkpoint(checkpoint, project, "crew:build").pk == look.pk
+    assert check.report["given"] == "sk-placeholder-of-a-preflight-check"
+    assert preflight_checkpoint(checkpoint, project, "crew:build").pk == check.pk
     assert len(marks(project)) == 1
     # Nothing of it stays but the row.
-    assert not look.folder.exists()
+    assert not check.folder.exists()
 
 
 def test_a_new_run_is_checked_without_a_checkpoint(checkpoint: Checkpoint, project: Project) -> None:
-    look = ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
-    assert (look.status, look.checkpoint) == (PreflightCheck.Status.DONE, None)
-    assert preflight_new_run(project, "crew:build", "crew", "sqlite").pk == look.pk
+    check = ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
+    assert (check.status, check.checkpoint) == (PreflightCheck.Status.DONE, None)
+    assert preflight_new_run(project, "crew:build", "crew", "sqlite").pk == check.pk
     others = [
         preflight_new_run(project, "crew:build", *what) for what in (("crew", "json"), ("flow", "json"))
     ]
@@ -66,7 +66,7 @@ def test_a_new_run_is_checked_without_a_checkpoint(checkpoint: Checkpoint, proje
     (Path(project.folder) / "crew.py").write_text("one = 1\n")
     ended(preflight_new_run(project, "crew:build", "crew", "sqlite"))
     assert set(PreflightCheck.objects.values_list("pk", flat=True)) >= {other.pk for other in others}
-    assert not PreflightCheck.objects.filter(pk=look.pk).exists()
+    assert not PreflightCheck.objects.filter(pk=check.pk).exists()
 
 
 def test_another_entry_point_or_a_changed_source_needs_a_new_check(
@@ -123,7 +123,7 @@ def test_no_more_checks_run_than_there_are_slots(
     assert PreflightCheck.objects.filter(status=PreflightCheck.Status.CHECKING).count() == 1
     for wait in waits:
         wait.unlink()
-    assert [ended(look).status for look in made] == [PreflightCheck.Status.DONE, PreflightCheck.Status.DONE]
+    assert [ended(check).status for check in made] == [PreflightCheck.Status.DONE, PreflightCheck.Status.DONE]
 
 
 def test_a_check_that_takes_too_long_is_ended_with_the_reason(
@@ -131,8 +131,8 @@ def test_a_check_that_takes_too_long_is_ended_with_the_reason(
 ) -> None:
     settings.PREFLIGHT_SECONDS = 1
     (Path(project.folder) / "wait").touch()
-    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert (look.status, str(look.error)) == (
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert (check.status, str(check.error)) == (
         PreflightCheck.Status.FAILED,
         "The check was stopped because it took longer than PREFLIGHT_SECONDS (1).",
     )
@@ -150,12 +150,12 @@ def test_a_check_that_prints_endlessly_is_ended_and_leaves_no_files(
 ) -> None:
     monkeypatch.setattr(runner, "MAX_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
-    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert (look.status, str(look.error)) == (
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert (check.status, str(check.error)) == (
         PreflightCheck.Status.FAILED,
         "The check was stopped because it wrote too much output.",
     )
-    assert not look.folder.exists()
+    assert not check.folder.exists()
 
 
 def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoint, project: Project) -> None:
@@ -170,9 +170,9 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
         )
         for name, hours in ages.items()
     }
-    for look in made.values():
-        look.folder.mkdir(parents=True)
-        (look.folder / REQUEST).write_text(KEY)
+    for check in made.values():
+        check.folder.mkdir(parents=True)
+        (check.folder / REQUEST).write_text(KEY)
     of_no_row = made["old"].folder.with_name("0" * 8 + "-0000-4000-8000-" + "0" * 12)
     of_no_row.mkdir()
     of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
@@ -180,7 +180,7 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
     with storage_of(made["waited for"]).following():
         run.delete_stale_checks()
     assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
-    assert [name for name, look in made.items() if look.folder.exists()] == ["waited for", "new"]
+    assert [name for name, check in made.items() if check.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()
     assert of_somebody.exists()
 
@@ -189,33 +189,33 @@ def test_a_check_whose_runner_fails_says_why(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
-    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert look.status == PreflightCheck.Status.FAILED
-    assert "exited with status 3" in str(look.error)
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert check.status == PreflightCheck.Status.FAILED
+    assert "exited with status 3" in str(check.error)
 
 
 def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: Project) -> None:
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
-    look = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert look.status == PreflightCheck.Status.FAILED and "Nobody has permitted" in str(look.error)
+    check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
+    assert check.status == PreflightCheck.Status.FAILED and "Nobody has permitted" in str(check.error)
     assert marks(project) == []
 
 
 def test_two_threads_that_run_the_same_check_start_one_runner(
     checkpoint: Checkpoint, project: Project
 ) -> None:
-    look = PreflightCheck.objects.create(
+    check = PreflightCheck.objects.create(
         checkpoint=checkpoint, project=project, fingerprint=fingerprint_of(checkpoint, project, "")
     )
     others = [
-        threading.Thread(target=run_check, args=(PreflightCheck.objects.get(pk=look.pk),)) for _ in range(2)
+        threading.Thread(target=run_check, args=(PreflightCheck.objects.get(pk=check.pk),)) for _ in range(2)
     ]
     for other in others:
         other.start()
     for other in others:
         other.join(30)
-    assert ended(look).status == PreflightCheck.Status.DONE
+    assert ended(check).status == PreflightCheck.Status.DONE
     assert len(marks(project)) == 1
 
 

@@ -30,7 +30,7 @@ def nothing_from_before(transactional_db: None) -> None:
 
 
 @pytest.fixture
-def wait_warm(settings: Settings, project: Project) -> Iterator[Warm]:
+def prewarmed(settings: Settings, project: Project) -> Iterator[Warm]:
     """Has a process wait for the project, whose jobs run the child that is named; it is ended at the end."""
     settings.PREWARM, settings.PREWARM_MODULES = True, {"crewai": "tiny_engine"}
     settings.PREWARM_PROCESSES, settings.PREWARM_IDLE_SECONDS = 2, 600
@@ -67,7 +67,7 @@ def ensured_finished(job: Job) -> Job:
     return job
 
 
-def told(make_job: MakeJob, project: Project) -> dict[str, Any]:
+def reported_by(make_job: MakeJob, project: Project) -> dict[str, Any]:
     """Return the environment that the runner reports, without what differs from job to job."""
     job = ensured_finished(make_job("shows_environment.py"))
     assert job.status == "succeeded", job.log_end
@@ -76,7 +76,7 @@ def told(make_job: MakeJob, project: Project) -> dict[str, Any]:
 
 
 def is_warm(make_job: MakeJob, project: Project) -> bool:
-    return bool(told(make_job, project)["is_warm"])
+    return bool(reported_by(make_job, project)["is_warm"])
 
 
 @contextlib.contextmanager

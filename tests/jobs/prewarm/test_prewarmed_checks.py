@@ -15,13 +15,13 @@ KEY = "sk-canary0123456789abcdefghij"
 
 def checked(project: Project, entry_point: str) -> PreflightCheck:
     """Return the check after it has ended."""
-    look = preflight_new_run(project, entry_point, "crew", "json")
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
-    return PreflightCheck.objects.get(pk=look.pk)
+    check = preflight_new_run(project, entry_point, "crew", "json")
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not run._running)
+    return PreflightCheck.objects.get(pk=check.pk)
 
 
 def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
-    wait_warm: Warm, project: Project, settings: Settings
+    prewarmed: Warm, project: Project, settings: Settings
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
     settings.PREFLIGHT_SECONDS = 1
@@ -29,12 +29,12 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     project.environment_file = str(file)
     project.save()
-    waiting = only(wait_warm())
-    look = checked(project, "crew:build")
-    assert (look.status, look.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
+    waiting = only(prewarmed())
+    check = checked(project, "crew:build")
+    assert (check.status, check.report["imports"]) == (PreflightCheck.Status.DONE, ["tiny_engine"])
     # Its copy had the key and stored nothing of it.
-    assert look.report["components"][0]["name"] == "search [redacted]"
-    assert not look.folder.exists()
+    assert check.report["components"][0]["name"] == "search [redacted]"
+    assert not check.folder.exists()
     # A check that hangs is ended, but not its prewarmed process.
     (Path(project.folder) / "wait").touch()
     assert (

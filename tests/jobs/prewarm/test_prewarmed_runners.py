@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, marks, wait_until
-from tests.jobs.prewarm.conftest import Warm, ensured_finished, followed, is_warm, only, told
+from tests.jobs.prewarm.conftest import Warm, ensured_finished, followed, is_warm, only, reported_by
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
 from viewer.jobs.execution.starting.start import launch
@@ -21,16 +21,16 @@ KEY = "canary-0123456789-canary"
 
 
 def test_a_prewarmed_runner_has_the_same_surroundings_as_a_new_process(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path, settings: Settings
 ) -> None:
     file = tmp_path / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     Project.objects.update(environment_file=str(file))
     make_job("shows_environment.py")
-    wait_warm()
-    hot = told(make_job, project)
+    prewarmed()
+    hot = reported_by(make_job, project)
     settings.PREWARM = False
-    cold = told(make_job, project)
+    cold = reported_by(make_job, project)
     assert (hot.pop("is_warm"), cold.pop("is_warm")) == (True, False)
     assert hot["environment"].pop("TINY_MADE") == "by the engine"
     assert hot == cold
@@ -38,7 +38,7 @@ def test_a_prewarmed_runner_has_the_same_surroundings_as_a_new_process(
 
 
 def test_a_prewarmed_process_has_no_key_in_its_environment_or_memory(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", KEY + "-of-the-server")
     file = tmp_path / "keys.env"
@@ -46,7 +46,7 @@ def test_a_prewarmed_process_has_no_key_in_its_environment_or_memory(
     (Path(project.folder) / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")
     Project.objects.update(environment_file=str(file))
     make_job("shows_environment.py")
-    process = only(wait_warm())
+    process = only(prewarmed())
     assert is_warm(make_job, project)
     assert KEY.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
     memory = memory_of(process.pid)
@@ -66,9 +66,9 @@ def memory_of(process_id: int) -> bytes:
     return b"".join(found)
 
 
-def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, wait_warm: Warm) -> None:
+def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, prewarmed: Warm) -> None:
     job = make_job("exits.py")
-    wait_warm()
+    prewarmed()
     storage_of(job).create()
     child = launch(job)
     assert isinstance(child, PrewarmedRunner)
@@ -76,17 +76,17 @@ def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, wait_
     assert (child.poll(), child.returncode) == (3, 3)
 
 
-def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, wait_warm: Warm) -> None:
+def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, prewarmed: Warm) -> None:
     job = make_job("exits.py")
-    wait_warm()
+    prewarmed()
     ensured_finished(job)
     assert (job.status, "exited with status 3" in str(job.error)) == ("failed", True)
     assert job.log_end == "about to leave\n"
 
 
-def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, prewarmed: Warm, project: Project) -> None:
     jobs = [make_job("hangs.py"), make_job("hangs.py")]
-    process = only(wait_warm())
+    process = only(prewarmed())
     with followed(jobs[0]), followed(jobs[1]):
         wait_until(lambda: all(job.events.count() > 5 for job in jobs))
         pids = set(Job.objects.values_list("process_id", flat=True))
@@ -97,9 +97,9 @@ def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, wait_warm: War
     assert process.poll() is None
 
 
-def test_cancelling_a_job_leaves_the_prewarmed_process_running(make_job: MakeJob, wait_warm: Warm) -> None:
+def test_cancelling_a_job_leaves_the_prewarmed_process_running(make_job: MakeJob, prewarmed: Warm) -> None:
     job = make_job("ignores_signals.py")
-    process = only(wait_warm())
+    process = only(prewarmed())
     with followed(job):
         wait_until(lambda: job.events.filter(kind="warning").exists())
         tree = processes.tree_of(storage_of(job))
@@ -111,9 +111,9 @@ def test_cancelling_a_job_leaves_the_prewarmed_process_running(make_job: MakeJob
     assert process.poll() is None
 
 
-def test_a_cancelled_prewarmed_runner_reports_its_end(make_job: MakeJob, wait_warm: Warm) -> None:
+def test_a_cancelled_prewarmed_runner_reports_its_end(make_job: MakeJob, prewarmed: Warm) -> None:
     job = make_job("interruptible.py")
-    wait_warm()
+    prewarmed()
     with followed(job):
         wait_until(lambda: job.events.filter(kind="task_started").exists())
         job.request_cancel()
@@ -121,10 +121,10 @@ def test_a_cancelled_prewarmed_runner_reports_its_end(make_job: MakeJob, wait_wa
 
 
 def test_killing_the_prewarmed_process_leaves_its_job_running(
-    make_job: MakeJob, wait_warm: Warm, project: Project
+    make_job: MakeJob, prewarmed: Warm, project: Project
 ) -> None:
     job = make_job("hangs.py")
-    process = only(wait_warm())
+    process = only(prewarmed())
     with followed(job):
         wait_until(lambda: job.events.count() > 5)
         process.kill()
@@ -137,9 +137,9 @@ def test_killing_the_prewarmed_process_leaves_its_job_running(
     assert not is_warm(make_job, project)
 
 
-def test_a_fork_without_a_request_runs_nothing(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+def test_a_fork_without_a_request_runs_nothing(make_job: MakeJob, prewarmed: Warm, project: Project) -> None:
     make_job("succeeds.py")
-    process = only(wait_warm())
+    process = only(prewarmed())
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         with client.address(client.name_of(project, "crewai")) as path:
             asking.connect(path)

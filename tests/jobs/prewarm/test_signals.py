@@ -7,8 +7,8 @@ import time
 from tests.jobs.prewarm.conftest import Warm, only
 
 
-def test_a_hundred_pairs_of_signals_end_a_prewarmed_process(wait_warm: Warm) -> None:
-    process = only(wait_warm())
+def test_a_hundred_pairs_of_signals_end_a_prewarmed_process(prewarmed: Warm) -> None:
+    process = only(prewarmed())
     chance = random.Random(1)
     for _ in range(100):
         pair = [signal.SIGINT, signal.SIGTERM]

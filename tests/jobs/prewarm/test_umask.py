@@ -7,19 +7,19 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob
-from tests.jobs.prewarm.conftest import Warm, told
+from tests.jobs.prewarm.conftest import Warm, reported_by
 from viewer.models import Job, Project
 
 
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_a_run_has_the_umask_of_the_user(
-    start: str, make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings
+    start: str, make_job: MakeJob, prewarmed: Warm, project: Project, settings: Settings
 ) -> None:
     settings.USERS_UMASK = 0o026
     make_job("shows_environment.py")
     if start == "warm":
-        wait_warm()
-    assert told(make_job, project)["is_warm"] == (start == "warm")
+        prewarmed()
+    assert reported_by(make_job, project)["is_warm"] == (start == "warm")
     written = Path(project.folder) / "told.json"
     assert stat.S_IMODE(written.stat().st_mode) == 0o640
     (job,) = Job.objects.filter(status="succeeded")

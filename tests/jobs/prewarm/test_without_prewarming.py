@@ -20,10 +20,10 @@ from viewer.models import Job, Project
 
 
 def test_another_project_does_not_use_the_prewarmed_process(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path
 ) -> None:
     job = make_job("shows_environment.py")
-    wait_warm()
+    prewarmed()
     folder = tmp_path / "another"
     folder.mkdir()
     other = Project.objects.create(
@@ -39,10 +39,10 @@ def test_another_project_does_not_use_the_prewarmed_process(
     [("TINY_COLOUR=green", "which the engine read"), ("PYTHONPATH=/nowhere", "which the interpreter read")],
 )
 def test_a_changed_variable_of_the_import_prevents_prewarming(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, variable: str, why: str
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path, variable: str, why: str
 ) -> None:
     make_job("shows_environment.py")
-    wait_warm()
+    prewarmed()
     assert is_warm(make_job, project)
     file = tmp_path / "keys.env"
     file.write_text(f"{variable}\n")
@@ -52,20 +52,20 @@ def test_a_changed_variable_of_the_import_prevents_prewarming(
 
 
 def test_a_project_module_of_the_same_name_prevents_prewarming(
-    make_job: MakeJob, wait_warm: Warm, project: Project
+    make_job: MakeJob, prewarmed: Warm, project: Project
 ) -> None:
     make_job("shows_environment.py")
-    wait_warm()
+    prewarmed()
     Path(project.folder, "tiny_engine.py").touch()
     assert not is_warm(make_job, project)
 
 
 def test_an_engine_with_threads_is_not_forked_and_the_log_says_so(
-    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
+    make_job: MakeJob, prewarmed: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_job("shows_environment.py")
     settings.PREWARM_MODULES = {"crewai": "threaded_engine"}
-    state = wait_warm()
+    state = prewarmed()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
         pool.end_unneeded(state)
@@ -77,14 +77,14 @@ def test_an_engine_with_threads_is_not_forked_and_the_log_says_so(
 
 
 def test_a_prewarmed_process_ends_when_idle_or_when_its_project_changes(
-    make_job: MakeJob, wait_warm: Warm, project: Project, settings: Settings
+    make_job: MakeJob, prewarmed: Warm, project: Project, settings: Settings
 ) -> None:
     make_job("succeeds.py")
     settings.PREWARM_IDLE_SECONDS = 1
-    idle = only(wait_warm())
+    idle = only(prewarmed())
     assert idle.wait(60) == 0
     settings.PREWARM_IDLE_SECONDS = 600
-    state = wait_warm()
+    state = prewarmed()
     process = only(state)
     Project.objects.update(confirmed_at=None)
     pool.end_unneeded(state)
@@ -93,14 +93,14 @@ def test_a_prewarmed_process_ends_when_idle_or_when_its_project_changes(
 
 
 def test_a_prewarmed_process_ends_when_a_package_is_installed(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path
 ) -> None:
     venv.create(tmp_path / "environment", with_pip=False)
     python = tmp_path / "environment/bin/python"
     Project.objects.update(interpreter=str(python))
     project.refresh_from_db()
     make_job("shows_environment.py")
-    process = only(wait_warm())
+    process = only(prewarmed())
     assert is_warm(make_job, project)
     (packages,) = (tmp_path / "environment/lib").glob("python3*/site-packages")
     (packages / "crewai-9.dist-info").mkdir()
@@ -109,15 +109,15 @@ def test_a_prewarmed_process_ends_when_a_package_is_installed(
 
 
 def test_a_full_pool_ends_the_least_recently_requested_process(
-    make_job: MakeJob, wait_warm: Warm, project: Project, tmp_path: Path, settings: Settings
+    make_job: MakeJob, prewarmed: Warm, project: Project, tmp_path: Path, settings: Settings
 ) -> None:
     make_job("succeeds.py")
     settings.PREWARM_PROCESSES = 1
-    first = only(wait_warm())
+    first = only(prewarmed())
     other = Project.objects.create(
         folder=str(tmp_path), interpreter=sys.executable, confirmed_at=timezone.now()
     )
-    state = wait_warm(other)
+    state = prewarmed(other)
     assert first.wait(60) == 0
     assert [one.project for one in state.processes.values()] == [other.pk]
 
@@ -166,9 +166,9 @@ def test_no_process_is_prewarmed_if_it_is_switched_off(
     assert (state.processes, list(client.folder().glob("*.request"))) == ({}, [])
 
 
-def test_the_prewarm_folder_is_private(make_job: MakeJob, wait_warm: Warm, project: Project) -> None:
+def test_the_prewarm_folder_is_private(make_job: MakeJob, prewarmed: Warm, project: Project) -> None:
     make_job("succeeds.py")
-    wait_warm()
+    prewarmed()
     folder = client.folder()
     assert folder.stat().st_mode & 0o077 == 0
     assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]

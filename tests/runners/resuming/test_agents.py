@@ -33,8 +33,10 @@ def test_a_finished_agent_is_called_again_only_with_another_input(
 ) -> None:
     location, before = stores / "agent", marks(stores / "agent")
     start = saved_in(location)[-1]
-    kept = engine.run(request_for(start, location, entity="agent", kind="resume", entry_point=entry_point))
-    assert kept.end["status"] == "succeeded"
+    repeated = engine.run(
+        request_for(start, location, entity="agent", kind="resume", entry_point=entry_point)
+    )
+    assert repeated.end["status"] == "succeeded"
     assert model.requests == []
     assert written(location, before) == []
     edits = Edits(inputs={"messages": "Ask about tea"})

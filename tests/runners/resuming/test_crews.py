@@ -226,9 +226,9 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     location = stores / "crew"
     start = after_task(location, 2)
     # The second task has another description, and the first was removed.
-    changed, gone = start.tasks[1], start.tasks[0]
+    changed, removed = start.tasks[1], start.tasks[0]
     changed["checkpoint_original_description"] = "Another task"
-    gone["checkpoint_original_description"] = "A task of old"
+    removed["checkpoint_original_description"] = "A task of old"
     Path(start.source).write_text(json.dumps(start.body))
     request = request_for(start, location, entry_point=CREW)
     refused = engine.run(request)
@@ -243,10 +243,10 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     ]
     assert model.requests == []
     before = marks(location)
-    run = engine.run({**request, "options": {"matches": {changed["id"]: "2", gone["id"]: "-"}}})
+    run = engine.run({**request, "options": {"matches": {changed["id"]: "2", removed["id"]: "-"}}})
     assert run.end["status"] == "succeeded", run.end
     assert tasks_called(model) == ["Write", "Title"]
     last = written(location, before)[-1]
     assert [task["id"] for task in last.tasks] == [task["id"] for task in start.tasks]
-    assert last.tasks[0]["output"]["raw"] == gone["output"]["raw"]
+    assert last.tasks[0]["output"]["raw"] == removed["output"]["raw"]
     assert [agent["id"] for agent in last.root["agents"]] == [agent["id"] for agent in start.root["agents"]]

@@ -122,8 +122,8 @@ def test_answers_complete_the_matching() -> None:
     )
     assert found.pairs == {"a": "1", "b": "3", "c": "2"}
     assert not found.questions and not found.left_out
-    gone = tasks([saved("a", "A", is_finished=True)], [own(1, "B")], a=GONE)
-    assert (gone.pairs, gone.questions, gone.left_out) == ({"a": GONE}, [], ["1"])
+    missing = tasks([saved("a", "A", is_finished=True)], [own(1, "B")], a=GONE)
+    assert (missing.pairs, missing.questions, missing.left_out) == ({"a": GONE}, [], ["1"])
 
 
 @pytest.mark.parametrize(

@@ -29,16 +29,16 @@ def test_a_run_stops_at_its_token_limit_and_a_resume_runs_the_rest(
     location, before = stores / "crew", marks(stores / "crew")
     start = after_task(location, 2)
     named = ("--entrypoint", "press_crew:make_crew", "--wait", "--json")
-    told = document(
+    printed = document(
         terminal("fork", f"{location}#{start.id}", "--branch", "short", "--limit", "tokens=1", *named)
     )
-    assert (told["status"], told["limit_hit"]) == ("cancelled", "Stopped at its limit of 1 token.")
-    assert told["limits"] == {"tokens": 1}
+    assert (printed["status"], printed["limit_hit"]) == ("cancelled", "Stopped at its limit of 1 token.")
+    assert printed["limits"] == {"tokens": 1}
     assert tasks_called(model) == ["Write"]
-    last = told["checkpoints"][-1]["id"]
+    last = printed["checkpoints"][-1]["id"]
     model.reset()
-    told = document(terminal("resume", f"{location}#{last}", *named))
-    assert (told["status"], told["limit_hit"]) == ("succeeded", "")
+    printed = document(terminal("resume", f"{location}#{last}", *named))
+    assert (printed["status"], printed["limit_hit"]) == ("succeeded", "")
     assert tasks_called(model) == ["Title"]
     new = written(location, before)
     assert {saved.branch for saved in new} == {"short"}

@@ -96,8 +96,8 @@ def test_a_failed_warmup_call_causes_a_warning_and_does_not_stop_the_run(
     run = engine.run(request(stores, cache_warmup="shared_prefix"))
     assert run.end["status"] == "succeeded", run.end
     assert probes(model) == [True, True, False, False, False]
-    told = [line["message"] for line in run.of("warning") if "prompt cache" in line["message"]]
-    assert len(told) == 2 and "'Writer'" in told[0] + told[1]
+    reported = [line["message"] for line in run.of("warning") if "prompt cache" in line["message"]]
+    assert len(reported) == 2 and "'Writer'" in reported[0] + reported[1]
     assert run.of("cache_warmed")[0]["agents"] == []
     assert ["Current Task: " in prompt for prompt in model.prompts()] == [False, False, True, True, True]
 

@@ -29,10 +29,10 @@ def test_a_new_crew_prunes_only_its_own_checkpoints(engine: Engine, model: TestM
     assert len(model.requests) == 4
     assert "Collect bees in 2026, ['a', 'b']" in model.prompts()[0]
     assert {path: mark for path, mark in marks(location).items() if path in before} == before
-    told = run.of("checkpoint")
-    assert [line["trigger"] for line in told] == TASKS * 4
-    left = [line["path"] for line in told if Path(line["path"]).exists()]
-    assert left == [line["path"] for line in told[-3:]]
+    printed = run.of("checkpoint")
+    assert [line["trigger"] for line in printed] == TASKS * 4
+    left = [line["path"] for line in printed if Path(line["path"]).exists()]
+    assert left == [line["path"] for line in printed[-3:]]
     assert set(marks(location)) - set(before) == set(left)
     last = json.loads(Path(left[-1]).read_bytes())
     crew = next(entity for entity in last["entities"] if entity["entity_type"] == "crew")
@@ -67,11 +67,11 @@ def test_a_fork_prunes_its_own_rows_and_never_its_start(engine: Engine, stores: 
     request = request_for(start, store, store_kind="sqlite")
     run = engine.run(request | {"options": {"checkpoints": {"events": ["task_completed"], "most": 1}}})
     assert run.end["status"] == "succeeded", run.end
-    told = run.of("checkpoint")
-    assert [line["trigger"] for line in told] == ["", "task_completed", "task_completed"]
+    printed = run.of("checkpoint")
+    assert [line["trigger"] for line in printed] == ["", "task_completed", "task_completed"]
     after = rows(store)
     assert after[: len(before)] == before
-    assert [row.id for row in after[len(before) :]] == [told[-1]["id"]]
+    assert [row.id for row in after[len(before) :]] == [printed[-1]["id"]]
 
 
 def test_a_new_crew_uses_the_chosen_models_and_warms_the_cache_first(

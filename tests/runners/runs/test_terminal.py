@@ -75,17 +75,20 @@ def test_a_fork_runs_to_its_end_and_prints_one_document(
         *("--entrypoint", "press_crew:make_crew", "--wait", "--json"),
     )
     assert done.returncode == 0, done.stderr
-    told = document(done)
-    assert (told["status"], told["branch"], told["error"]) == ("succeeded", "what/if", "")
-    assert [step["action"] for step in told["plan"]] == ["edited", "edited", "runs", "runs"]
+    printed = document(done)
+    assert (printed["status"], printed["branch"], printed["error"]) == ("succeeded", "what/if", "")
+    assert [step["action"] for step in printed["plan"]] == ["edited", "edited", "runs", "runs"]
     assert "my notes" in model.prompts()[0]
     assert "my fact" in model.prompts()[0]
     assert "for 1999" in model.prompts()[0]
     new = written(location, before)
-    assert [one["id"] for one in told["checkpoints"]] == [saved.id for saved in new]
-    assert [one["parent_id"] for one in told["checkpoints"]] == [start.id, *[saved.id for saved in new[:-1]]]
-    assert {one["branch"] for one in told["checkpoints"]} == {"what/if"}
-    assert told["result"] == new[-1].tasks[3]["output"]["raw"]
+    assert [one["id"] for one in printed["checkpoints"]] == [saved.id for saved in new]
+    assert [one["parent_id"] for one in printed["checkpoints"]] == [
+        start.id,
+        *[saved.id for saved in new[:-1]],
+    ]
+    assert {one["branch"] for one in printed["checkpoints"]} == {"what/if"}
+    assert printed["result"] == new[-1].tasks[3]["output"]["raw"]
     assert new[-1].root["checkpoint_inputs"]["year"] == 1999
 
 
@@ -103,29 +106,29 @@ def test_a_failed_run_has_its_own_exit_status_and_the_reason(terminal: Terminal,
     arguments = ("fork", f"{stores / 'flow'}#{start.id}", "--entrypoint", "press_flow:Nobody", "--wait")
     done = terminal(*arguments, "--json")
     assert done.returncode == 1
-    told = document(done)
-    assert told["status"] == "failed"
-    assert "press_flow has no Nobody" in told["error"]
-    assert told["checkpoints"] == []
+    printed = document(done)
+    assert printed["status"] == "failed"
+    assert "press_flow has no Nobody" in printed["error"]
+    assert printed["checkpoints"] == []
 
 
 def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
     terminal: Terminal, model: TestModel, tmp_path: Path
 ) -> None:
-    place = tmp_path / "runs" / "new.db"
+    path = tmp_path / "runs" / "new.db"
     done = terminal(
-        *("run", str(place), "--entrypoint", "press_crew:make_crew", "--input", 'topic="bees"'),
+        *("run", str(path), "--entrypoint", "press_crew:make_crew", "--input", 'topic="bees"'),
         *("--input", "year=1999", "--input", 'tags=["a", 1]'),
         *("--events", "task_started,task_completed", "--most", "2", "--wait", "--json"),
     )
     assert done.returncode == 0, done.stderr
-    told = document(done)
-    assert (told["status"], told["branch"], told["plan"]) == ("succeeded", "main", [])
+    printed = document(done)
+    assert (printed["status"], printed["branch"], printed["plan"]) == ("succeeded", "main", [])
     assert "Collect bees in 1999, ['a', 1]" in model.prompts()[0]
-    left = rows(place)
+    left = rows(path)
     # Deleted ones were imported before or not at all: every listed one was read.
-    assert [one["id"] for one in told["checkpoints"]][-2:] == [row.id for row in left]
-    assert told["result"] == left[-1].tasks[3]["output"]["raw"]
+    assert [one["id"] for one in printed["checkpoints"]][-2:] == [row.id for row in left]
+    assert printed["result"] == left[-1].tasks[3]["output"]["raw"]
 
 
 @pytest.mark.parametrize(
@@ -215,10 +218,10 @@ def test_a_run_with_losses_starts_only_after_they_are_accepted(
     )
     refused = terminal(*arguments, "--json")
     assert refused.returncode == 1
-    told = document(refused)
-    assert (told["status"], told["checkpoints"]) == ("failed", [])
-    assert "nobody has accepted that: links/task 4; unseen" in told["error"]
-    assert [part["what"] for part in told["preflight"]["components"] if part["fate"] == "lost"] == [
+    printed = document(refused)
+    assert (printed["status"], printed["checkpoints"]) == ("failed", [])
+    assert "nobody has accepted that: links/task 4; unseen" in printed["error"]
+    assert [part["what"] for part in printed["preflight"]["components"] if part["fate"] == "lost"] == [
         "links",
         "unseen",
     ]

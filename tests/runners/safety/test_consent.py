@@ -66,21 +66,21 @@ def person(client: Client) -> User:
 
 def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
     """A checkpoint in a location inside the project, whose last task has a tool of this type."""
-    place = Path(project.folder) / "checkpoints"
-    shutil.copytree(STORE, place)
-    source = next((place / "main").glob("*0aa12db3_p-*.json"))
+    folder = Path(project.folder) / "checkpoints"
+    shutil.copytree(STORE, folder)
+    source = next((folder / "main").glob("*0aa12db3_p-*.json"))
     body = json.loads(source.read_bytes())
     root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
     root["tasks"][-1]["tools"] = [{"tool_type": tool_type, "name": "x", "description": "x"}]
     source.write_text(json.dumps(body))
-    location = Location.objects.create(path=str(place), store_kind=Location.StoreKind.JSON, project=project)
+    location = Location.objects.create(path=str(folder), store_kind=Location.StoreKind.JSON, project=project)
     import_location(location)
     return location.checkpoints.get(checkpoint_id__endswith="0aa12db3")
 
 
-def ended(look: PreflightCheck) -> PreflightCheck:
-    wait_until(lambda: PreflightCheck.objects.get(pk=look.pk).has_ended and not run._running)
-    return PreflightCheck.objects.get(pk=look.pk)
+def ended(check: PreflightCheck) -> PreflightCheck:
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not run._running)
+    return PreflightCheck.objects.get(pk=check.pk)
 
 
 def form_of(client: Client, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def test_a_module_in_the_location_is_never_imported(client: Client, person: User
     assert not PreflightCheck.objects.exists()
     # A person starts the check, and accepts everything that it lists.
     client.post(plan, sent | {"check": "1"})
-    look = ended(PreflightCheck.objects.get())
-    assert {one["kind"] for one in look.new_effects} == {"key"}, str(look.error)
+    check = ended(PreflightCheck.objects.get())
+    assert {one["kind"] for one in check.new_effects} == {"key"}, str(check.error)
     mark = re.findall(r'name="accept-effects" value="(\w+)"', client.get(fork).content.decode())[0]
     client.post(plan, sent | {"accept-effects": mark})
-    look = ended(look)
-    assert look.report["is_complete"] and "checkpoints.evil.Tool" in str(look.report["blocks"][0])
+    check = ended(check)
+    assert check.report["is_complete"] and "checkpoints.evil.Tool" in str(check.report["blocks"][0])
     assert client.post(fork, sent).status_code == 422
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and "checkpoints.evil.Tool" in str(job.error)
@@ -137,8 +137,8 @@ def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     assert partial.is_done and not partial.report["is_complete"] and partial.report["imports"] == []
     assert not trace.exists()
     accept_effects(project, found, person)
-    look = ended(preflight_checkpoint(checkpoint, project, ""))
-    assert look.report["is_complete"] and look.report["blocks"] == [], look.report
+    check = ended(preflight_checkpoint(checkpoint, project, ""))
+    assert check.report["is_complete"] and check.report["blocks"] == [], check.report
     # It was imported, and all that it found is a placeholder.
     assert set(trace.read_text().split()) == {"sk-placeholder-of-a-preflight-check"}
     trace.unlink()
@@ -174,12 +174,12 @@ def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
         with pytest.raises(SystemExit) as ended:
             call_command("checkpoints", command, name, *more, "--json")
         assert ended.value.code == 1
-        told = json.loads(capsys.readouterr().out)
-        assert [one["name"] for one in told["effects"]] == ["helper", "OPENAI_API_KEY"]
+        printed = json.loads(capsys.readouterr().out)
+        assert [one["name"] for one in printed["effects"]] == ["helper", "OPENAI_API_KEY"]
     with pytest.raises(SystemExit):
         call_command("checkpoints", "fork", name)
-    told = capsys.readouterr().out
-    assert "Import: helper" in told and "--accept-effects" in told
+    printed = capsys.readouterr().out
+    assert "Import: helper" in printed and "--accept-effects" in printed
     assert not Job.objects.exists() and not AcceptedEffect.objects.exists()
     call_command("checkpoints", "fork", name, "--accept-effects", "--json")
     assert json.loads(capsys.readouterr().out)["status"] == "queued"

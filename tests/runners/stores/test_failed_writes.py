@@ -50,9 +50,9 @@ def test_a_run_on_a_full_disk_reports_every_failed_write(engine: Engine, tmp_pat
 def test_a_location_renamed_during_a_run_is_not_created_again(
     engine: Engine, model: TestModel, tmp_path: Path, store_kind: str
 ) -> None:
-    place = tmp_path / ("runs.db" if store_kind == "sqlite" else "runs")
+    target = tmp_path / ("runs.db" if store_kind == "sqlite" else "runs")
     asked = new_run_request(
-        place,
+        target,
         "crew",
         "press_crew:make_crew",
         INPUTS,
@@ -63,7 +63,7 @@ def test_a_location_renamed_during_a_run_is_not_created_again(
     folder = engine.job()
     with children.started(engine.python, model, folder, asked) as child:
         model.wait_for(1)
-        place.rename(tmp_path / "renamed")
+        target.rename(tmp_path / "renamed")
         before = marks(tmp_path / "renamed")
         model.gate.set()
         run = children.ended(folder, child)
@@ -71,7 +71,7 @@ def test_a_location_renamed_during_a_run_is_not_created_again(
     assert run.of("checkpoint"), "It had begun to write."
     assert run.of("checkpoint_failed")
     assert all(one["moved"] for one in run.of("checkpoint_failed"))
-    assert not place.exists()
+    assert not target.exists()
     assert marks(tmp_path / "renamed") == before
 
 

@@ -36,9 +36,9 @@ def project(engine_python: Path, model: TestModel, tmp_path: Path) -> Project:
     )
 
 
-def scheduled(place: Path, project: Project) -> Job:
+def scheduled(folder: Path, project: Project) -> Job:
     """A resume of the oldest checkpoint there, in an hour."""
-    location = open_location(place)
+    location = open_location(folder)
     import_location(location)
     checkpoint = location.checkpoints.order_by("row").first()
     assert checkpoint and contents_of(stored_body(checkpoint)).kind == "crew"
@@ -70,19 +70,19 @@ def assert_it_says_so(job: Job, model: TestModel) -> None:
 
 
 def test_a_deleted_file_fails_the_job(project: Project, model: TestModel, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(STORES / "json", tmp_path / "cp"))
-    job = scheduled(place, project)
+    folder = Path(shutil.copytree(STORES / "json", tmp_path / "cp"))
+    job = scheduled(folder, project)
     assert job.checkpoint
-    left = len(list(place.rglob("*.json"))) - 1
+    left = len(list(folder.rglob("*.json"))) - 1
     Path(job.checkpoint.source).unlink()
     assert_it_says_so(ended(job), model)
-    assert len(list(place.rglob("*.json"))) == left
+    assert len(list(folder.rglob("*.json"))) == left
 
 
 def test_a_deleted_row_fails_the_job(project: Project, model: TestModel, tmp_path: Path) -> None:
-    place = Path(shutil.copyfile(STORES / "cp.db", tmp_path / "cp.db"))
-    job = scheduled(place, project)
+    database = Path(shutil.copyfile(STORES / "cp.db", tmp_path / "cp.db"))
+    job = scheduled(database, project)
     assert job.checkpoint
-    with closing(sqlite3.connect(place)) as store, store:
+    with closing(sqlite3.connect(database)) as store, store:
         store.execute("DELETE FROM checkpoints WHERE id = ?", (job.checkpoint.checkpoint_id,))
     assert_it_says_so(ended(job), model)
