@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def default_location(folder: Path) -> str:
-    """The checkpoints of this folder. Raises SystemExit with the usage where it has none."""
+    """The checkpoints of this folder. Raises SystemExit with the usage if it has none."""
     for name in DEFAULT_LOCATIONS:
         if (folder / name).exists():
             return str(folder / name)
@@ -59,7 +59,7 @@ def default_location(folder: Path) -> str:
 
 
 def django_arguments(arguments: list[str]) -> list[str]:
-    """The arguments of ``manage.py`` that do what these ask for."""
+    """Return the equivalent arguments of ``manage.py``."""
     command, *rest = arguments
     if command in COMMANDS:
         return [COMMANDS[command], *rest]

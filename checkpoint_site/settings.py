@@ -55,7 +55,7 @@ ALLOWED_ORIGINS = env_text(
     " commas. If all of them are https, cookies are sent over TLS only.",
     "`http://HOST:PORT` for each allowed host",
 ).split(",")
-# Behind a TLS proxy, requests arrive without TLS, but carry the origin that the browser knows.
+# Behind a TLS proxy, requests arrive without TLS, but with the origin that the browser sees.
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 

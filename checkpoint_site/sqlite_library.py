@@ -1,4 +1,4 @@
-"""Uses one recent SQLite library for the whole process."""
+"""Makes the whole process use one recent SQLite library."""
 
 import sqlite3
 import sys

@@ -71,7 +71,7 @@ def _commands() -> Iterator[str]:
 
 def _subparsers(parser: ArgumentParser) -> dict[str, ArgumentParser]:
     found = next(action for action in parser._actions if isinstance(action, _SubParsersAction))
-    # An alias has the parser of the command that it stands for.
+    # An alias has the parser of its command.
     return {name: parser for name, parser in found.choices.items() if parser.prog.endswith(f" {name}")}
 
 

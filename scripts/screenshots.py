@@ -20,7 +20,7 @@ SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": 
 
 def main() -> None:
     """Take the pictures."""
-    # The pictures must not show whose machine they were taken on.
+    # Screenshots must not show details of this machine.
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with (
         tempfile.TemporaryDirectory(prefix="forkline-") as folder,

@@ -38,7 +38,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Accept the socket, and close it at once with a reason if it is refused.
 
-        A browser does not tell a page why a socket was not accepted.
+        A page cannot find out why a socket was not accepted.
         """
         await self.accept()
         code = await self.refusal()

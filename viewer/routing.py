@@ -6,8 +6,8 @@ from viewer import consumers
 
 websocket_urlpatterns = [
     path("ws/locations/<uuid:uid>/", consumers.LocationConsumer.as_asgi()),
-    # ?after=<seq> replays what came after that event.
+    # ?after=<seq> sends the events after that one.
     path("ws/jobs/<uuid:pk>/", consumers.JobConsumer.as_asgi()),
-    # Without it, an address that nobody serves is an error in the log.
+    # Without it, an unknown URL is logged as an error.
     re_path(r"", consumers.NoSuchSocket.as_asgi()),
 ]

@@ -1,4 +1,4 @@
-"""What a request asks for, read out of its messages."""
+"""Parses a request's messages into a prompt."""
 
 import ast
 import re
@@ -31,7 +31,7 @@ class Prompt:
 
 
 def read_prompt(request: dict[str, Any]) -> Prompt:
-    """The last user message's task and context, and what was offered and called beside it."""
+    """The last user message's task and context, with the tools that were offered and called."""
     messages = request.get("messages") or []
     asked = next((text_of(message) for message in reversed(messages) if message.get("role") == "user"), "")
     if not TASK.search(asked):
@@ -64,7 +64,7 @@ def found(pattern: re.Pattern[str], text: str) -> str:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """A list as it stands in a prompt: as Python writes it, or between commas."""
+    """Parse a list in a prompt: a Python literal, or separated by commas."""
     if text.startswith("["):
         try:
             return tuple(str(item) for item in ast.literal_eval(text))

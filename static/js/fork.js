@@ -88,7 +88,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     if (!button.disabled) form.requestSubmit(button);
   } else if (event.target.matches("#fork input")) {
-    // The plan is shown already; a start is asked for on purpose.
+    // The plan is shown already: a start must be deliberate.
     event.preventDefault();
   }
 });

@@ -35,9 +35,7 @@ WORDS = "a word among many by which names of secrets are judged"
 LABEL = "a label that the engine is yet to give"
 REGISTRY = "the registry and its default name the engine"
 ALLOWED: dict[str, tuple[int, str]] = {
-    "templates/preflight/_findings.html": (2, LABEL),
     "templates/projects/_entry_points.html": (3, LABEL),
-    "templates/projects/_path.html": (1, LABEL),
     "viewer/cli/arguments/accepting.py": (2, OPTION),
     "viewer/cli/arguments/checkpointing.py": (1, OPTION),
     "viewer/cli/arguments/dimensions.py": (3, OPTION),
@@ -48,9 +46,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/cli/prompt.py": (1, OPTION),
     "viewer/engines/__init__.py": (2, REGISTRY),
     "viewer/forms/project.py": (1, LABEL),
-    "viewer/forms/sweep.py": (1, LABEL),
     "viewer/jobs/execution/starting/request.py": (1, STORED),
-    "viewer/jobs/human_input/questions.py": (1, STORED),
     "viewer/jobs/limits/usage.py": (1, STORED),
     "viewer/jobs/preflight/checks.py": (2, STORED),
     "viewer/jobs/queue/cache_warmup.py": (1, QUEUE),
@@ -59,7 +55,6 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/jobs/spool.py": (6, STORED),
     "viewer/launching/variations/dimensions.py": (1, LABEL),
     "viewer/launching/preview/findings.py": (12, LABEL),
-    "viewer/launching/variations/variations.py": (1, LABEL),
     "viewer/live/admission.py": (5, ASYNCIO),
     "viewer/live/tail.py": (5, ASYNCIO),
     "viewer/live/watch.py": (7, ASYNCIO),
@@ -68,14 +63,12 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/messages/labels.py": (2, LABEL),
     "viewer/models/locations.py": (1, REGISTRY),
     "viewer/models/questions.py": (1, STORED),
-    "viewer/presentation/run/triggers.py": (1, LABEL),
     "viewer/redaction/names/secrecy.py": (2, WORDS),
     "viewer/redaction/names/shapes.py": (1, WORDS),
     "viewer/runners/forkline_prewarm/surroundings.py": (1, STORED),
     "viewer/runners/prewarm_runner.py": (2, ASYNCIO),
     "viewer/stores/snapshots.py": (1, LABEL),
-    "viewer/templatetags/lineage.py": (1, LABEL),
-    "viewer/templatetags/questions.py": (3, LABEL),
+    "viewer/templatetags/questions.py": (1, LABEL),
 }
 
 

@@ -12,7 +12,7 @@ ALIASES = {"vary": "sweep"}
 
 
 class Subcommands(Mapping[str, Subcommand]):
-    """The subcommands by name, aliases included. A module is imported when it is looked up."""
+    """The subcommands by name, aliases included. A module is imported at its lookup."""
 
     def __getitem__(self, name: str) -> Subcommand:
         name = ALIASES.get(name, name)

@@ -15,6 +15,7 @@ from viewer.launching.requests import Dimension
 from viewer.launching.variations.dimensions import (
     model_dimension,
     output_dimension,
+    output_label,
     output_text,
     value_dimension,
 )
@@ -86,9 +87,8 @@ class TextsField(DimensionField):
         self.output, self.stored = output, output_text(output)
         # The name of the box that adds the stored text.
         self.stored_name = f"vary-stored:{output.unit}"
-        label = _("output of task %(position)d") % {"position": output.position}
         widget = TextsInput(self.stored_name, f"vary-output-{output.position}")
-        super().__init__("output", output.unit, label, widget)
+        super().__init__("output", output.unit, output_label(output), widget)
         self.initial = Texts([], False)
 
     def clean(self, value: Texts) -> Dimension:

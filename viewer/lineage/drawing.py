@@ -173,7 +173,7 @@ class Chain:
 
 
 def collapse(nodes: Sequence[GraphNode]) -> list[Chain]:
-    """The chains of a run, whose nodes are given oldest first. Parents come before their children."""
+    """Return the chains of a run's nodes, which are given oldest first. Parents are before their children."""
     by_row = {node.row: node for node in nodes}
     children: dict[int, int] = {}
     for node in nodes:

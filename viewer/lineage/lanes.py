@@ -102,7 +102,7 @@ class _Lanes:
         return lane
 
     def _cover(self, first: int, last: int) -> list[int]:
-        """The fewest tree nodes whose rows are exactly ``first`` to ``last``."""
+        """Return the smallest set of tree nodes that covers exactly rows ``first`` to ``last``."""
         low, high = first + self._size, last + self._size + 1
         cover: list[int] = []
         while low < high:

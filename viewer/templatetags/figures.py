@@ -92,7 +92,7 @@ def kind_of_value(value: Any) -> str:
 
 @register.filter
 def since(at: datetime | None, start: datetime | None) -> str:
-    """How long after ``start`` it was: ``+0.12 s``, ``+4:07``. Empty where a time is missing."""
+    """Return the time since ``start``, such as ``+0.12 s`` or ``+4:07``; empty if a time is missing."""
     if at is None or start is None:
         return ""
     gone = at - start

@@ -13,7 +13,7 @@ register.filter("checkpoint_title", title_of)
 
 @register.filter
 def checkpoint_heading(checkpoint: Checkpoint) -> str:
-    """The branch and the title: ``main, task 2 of 4 completed``."""
+    """The branch and the title: ``main, 2 of 4 completed``."""
     return f"{checkpoint.branch}, {title_of(checkpoint)}"
 
 

@@ -42,7 +42,7 @@ def answer_hint(question: Question) -> str:
     """Return what the person who answers should do, as a sentence."""
     if question.kind == Question.Kind.HUMAN_INPUT:
         return _("Review the output. Describe what to improve to have it redone, or accept it.")
-    if question.kind == Question.Kind.FLOW_INPUT:
+    if question.kind == Question.Kind.TEXT_INPUT:
         return _("The run asks for text input.")
     if question.kind == Question.Kind.PROGRAM_INPUT:
         return _("The program waits for a line of input, as in a terminal.")
@@ -58,7 +58,7 @@ def empty_answer_label(question: Question) -> str:
         return _("Accept")
     if question.kind == Question.Kind.PROGRAM_INPUT:
         return _("Send an empty line")
-    if question.kind == Question.Kind.FLOW_INPUT:
+    if question.kind == Question.Kind.TEXT_INPUT:
         return _("Send an empty answer")
     outcome = str(question.context.get("empty_means") or "")
     if outcome:

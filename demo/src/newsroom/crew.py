@@ -58,7 +58,7 @@ class Newsroom:
 
     @task
     def headline(self) -> Task:
-        # The draft alone: the fact-check, its neighbour, would only repeat it.
+        # Only the draft: the fact-check would repeat it.
         return Task(config=self.tasks_config["headline"], context=[self.draft()])
 
     @crew

@@ -31,15 +31,15 @@ AGENT_EVENTS = ["lite_agent_execution_started", "lite_agent_execution_completed"
 
 
 def checkpoints(location: str, events: list[str]) -> CheckpointConfig:
-    """Checkpoints at a location: a SQLite file where its name ends in .db, else a folder."""
+    """Checkpoints at a location: a SQLite file if its name ends in .db, else a folder."""
     provider = SqliteProvider() if Path(location).suffix == ".db" else JsonProvider()
     return CheckpointConfig(location=location, provider=provider, on_events=events)
 
 
 def wait_for_each_checkpoint() -> None:
-    """Let a run stand still while a checkpoint is written.
+    """Pause the run while a checkpoint is written.
 
-    CrewAI writes them from other threads as the run goes on. Two at once lose their order, and
+    CrewAI writes them from other threads while the run continues. Two at once lose their order, and
     one is lost whole where an event arrives while it is being written.
     """
     emit = crewai_event_bus.emit

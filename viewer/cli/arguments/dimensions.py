@@ -13,10 +13,10 @@ from viewer.launching.option_values import ALL_AGENTS, agent_roles
 from viewer.launching.requests import Dimension
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations.dimensions import (
+    dimension_values,
     model_dimension,
     output_dimension,
     value_dimension,
-    varying_values,
 )
 
 
@@ -40,7 +40,7 @@ def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimens
 
 
 def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
-    group, known = varying_values(contents)
+    group, known = dimension_values(contents)
     for name, text in _pairs(options["vary"], "--vary"):
         if not text.strip().startswith("["):
             raise CommandError(_("--vary %s needs a JSON list, such as [1, 2].") % name)

@@ -87,7 +87,7 @@ def _store_question(job: Job, number: int, event: SpoolEvent, redact: Redactor) 
     data = redact(event["data"])
     kind, context = str(data.get("kind")), data.get("context")
     values = {
-        "kind": kind if kind in Question.Kind.values else Question.Kind.FLOW_INPUT,
+        "kind": kind if kind in Question.Kind.values else Question.Kind.TEXT_INPUT,
         "prompt": str(data.get("prompt") or ""),
         "context": context if isinstance(context, dict) else {},
         "asked_at": datetime.fromtimestamp(event["at"], UTC),

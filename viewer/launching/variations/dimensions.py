@@ -22,7 +22,7 @@ from viewer.launching.values import (
 from viewer.redaction.marker import MARKER
 
 
-def varying_values(contents: Contents) -> tuple[str, Mapping[str, Any]]:
+def dimension_values(contents: Contents) -> tuple[str, Mapping[str, Any]]:
     """The group of values that a sweep can vary, input or state, and the stored ones by name."""
     editable = engine_of(contents).editable(contents)
     if editable.inputs is not None:
@@ -49,6 +49,11 @@ def output_text(output: EditableOutput) -> str:
     return output.text if output.value is None else as_json(output.value)
 
 
+def output_label(output: EditableOutput) -> str:
+    """The label of an output, by the position of its unit."""
+    return _("output of task %(position)d") % {"position": output.position}
+
+
 def edited_output(output: EditableOutput, text: str) -> Any:
     """The edit of an output, None if it is the stored one. Raises InvalidValue."""
     if normal_line_ends(text) == normal_line_ends(output_text(output)):
@@ -61,7 +66,6 @@ def edited_output(output: EditableOutput, text: str) -> Any:
 
 def output_dimension(output: EditableOutput, texts: Iterable[str], *, keeps_stored: bool) -> Dimension:
     """The output of a finished unit. ``keeps_stored`` adds the stored one. Raises InvalidValue."""
-    label = _("output of task %(position)d") % {"position": output.position}
     values: list[Any] = []
     for text in texts:
         value = edited_output(output, text)
@@ -69,7 +73,7 @@ def output_dimension(output: EditableOutput, texts: Iterable[str], *, keeps_stor
             values.append(value)
     if keeps_stored and values and None not in values:
         values.insert(0, None)
-    return Dimension("output", output.unit, label, values)
+    return Dimension("output", output.unit, output_label(output), values)
 
 
 def model_dimension(role: str, names: Iterable[str]) -> Dimension:

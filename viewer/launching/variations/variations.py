@@ -57,8 +57,8 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
             edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
             plan = preview_plan(contents, edits, request.furthest, source=source)
         shown = [(one, redacted_value(one, value)) for one, value in pairs]
-        varying = [value for one, value in shown if len(one.values) > 1]
-        branch = _branch(request.prefix, varying, number, branches)
+        varied = [value for one, value in shown if len(one.values) > 1]
+        branch = _branch(request.prefix, varied, number, branches)
         branches.add(branch)
         label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in shown)
         yield Variation(number, label, branch, edits, models, plan)
@@ -101,7 +101,7 @@ def short_value(value: Any) -> str:
 
 def _branch(prefix: str, values: Sequence[Any], number: int, taken: Collection[str]) -> str:
     """The prefix and what distinguishes the combination, else its number."""
-    # CrewAI gives "_p-" in a branch name a meaning, so underscores are replaced.
+    # An engine may give "_p-" in a branch name a meaning, so underscores are replaced.
     texts = ["" if MARKER in short_value(value) else short_value(value) for value in values]
     parts = [slugify(text, allow_unicode=True).replace("_", "-") for text in texts]
     distinction = ".".join(part[:MAX_BRANCH_PART].strip("-") for part in parts if part.strip("-"))

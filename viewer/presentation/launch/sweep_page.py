@@ -23,14 +23,14 @@ from viewer.presentation.launch.variation_parts import VariationPart, dimension_
 
 @dataclass(frozen=True, slots=True)
 class SweepParts:
-    """The parts of the page. ``varied`` is what the forks differ in."""
+    """The parts of the page. ``dimensions`` is what the forks differ in."""
 
     target: SweepForm
-    varied: list[VariationPart]
+    dimensions: list[VariationPart]
     options: OptionParts
 
     def of(self, group: str) -> list[VariationPart]:
-        return [one for one in self.varied if one.group == group]
+        return [one for one in self.dimensions if one.group == group]
 
     @property
     def inputs(self) -> list[VariationPart]:
@@ -88,15 +88,15 @@ class SweepPage(CheckpointPage[Sweep]):
     def refusals(self) -> list[Refusal]:
         """Each reason once. That nothing varies is none if what was typed is not valid."""
         found = super().refusals
-        if any(part.error for part in self.parts.varied) and not self.preview.count:
+        if any(part.error for part in self.parts.dimensions) and not self.preview.count:
             return [one for one in found if one.code != Code.VARIATIONS]
         return found
 
     @property
     def form_errors(self) -> list[FieldError]:
         """The errors of all forms, those of what varies first, as on the page."""
-        varied = {part.html_id for part in self.parts.varied}
-        return sorted(super().form_errors, key=lambda error: error.html_id not in varied)
+        first = {part.html_id for part in self.parts.dimensions}
+        return sorted(super().form_errors, key=lambda error: error.html_id not in first)
 
     def launch(self) -> Sweep:
         return sweep(self.request)

@@ -59,7 +59,7 @@ def step_title(checkpoint: Checkpoint) -> str:
 
 
 def title_of(checkpoint: Checkpoint) -> str:
-    """Return a checkpoint's title, such as ``task 2 of 4 completed``."""
+    """Return a checkpoint's title: the label of its trigger, with the number of the unit."""
     if checkpoint.step is not None:
         return step_title(checkpoint)
     done, total = checkpoint.units_done, checkpoint.units_total

@@ -2,7 +2,7 @@
 
     <the project's interpreter> <engine>_runner.py <job folder>
 
-It is started in a session of its own, with the environment of the job, standard output and error in the job's
+It is started in a new session, with the environment of the job, standard output and error in the job's
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InputDuringPreflight(BaseException):
-    """The project's code asks for input while a preflight check loads it. Not an ``Exception``."""
+    """The project's code requests input while a preflight check loads it. Not an ``Exception``."""
 
     def __init__(self, prompt: object) -> None:
         self.message = message("runner.input_during_preflight", prompt=repr(str(prompt).strip()))

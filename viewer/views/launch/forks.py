@@ -85,7 +85,7 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
         "engine": engine,
         "kind": kind_of(engine, page.contents.kind),
         "python_version": python_version(interpreter) if interpreter else "",
-        "engine_version": engine_version(interpreter) if interpreter else "",
+        "engine_version": engine_version(interpreter, engine.name) if interpreter else "",
         "colours": branch_colours(checkpoint.run),
     }
 

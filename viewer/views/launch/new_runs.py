@@ -95,7 +95,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "plan_address": reverse("new-run-plan", args=[location.uid]),
         "own_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
         "python_version": python_version(interpreter),
-        "engine_version": engine_version(interpreter),
+        "engine_version": engine_version(interpreter, engine.name),
         "roots": roots_in_words(),
     }
 

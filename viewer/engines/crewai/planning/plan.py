@@ -35,7 +35,7 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
         both     AGAIN     PINNED    AGAIN     RUNS
 
     A task without an output before others that have one was passed over, as its condition did not hold, or
-    was still under way beside them: it takes nothing along.
+    was still running in parallel: it makes no other task run again.
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
