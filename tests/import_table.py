@@ -1,4 +1,4 @@
-"""Which package may import which. ``tests/test_imports.py`` holds the code against it."""
+"""Which package may import which, as ``tests/test_imports.py`` checks."""
 
 DJANGO = {"django", "channels", "asgiref", "django_htmx", "csp", "sesame"}
 

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def tried(folder: Path) -> Found:
-    """Request and run the jobs, and kill processes meanwhile."""
+    """Request and run the jobs, and kill processes at random."""
     from viewer.models import Job
 
     make_location(folder)

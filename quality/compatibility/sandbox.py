@@ -38,11 +38,11 @@ RECORDING: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
 class Failed(Exception):
-    """A check of the row failed. The message says what was found instead."""
+    """A check of the row failed. The message contains the actual value."""
 
 
 class NotPossible(Exception):
-    """The row is impossible with this version of the library. The message says why."""
+    """The row is impossible with this version of the library. The message contains the reason."""
 
 
 @dataclass

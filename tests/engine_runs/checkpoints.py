@@ -35,12 +35,12 @@ def tasks_called(model: TestModel) -> list[str]:
 
 
 def after_method(location: Path, method: str) -> Saved:
-    """The first checkpoint that was written with this method finished."""
+    """Return the first checkpoint with this method finished."""
     return next(saved for saved in saved_in(location) if method in saved.root["checkpoint_completed_methods"])
 
 
 def rows(store: Path) -> list[Saved]:
-    """The checkpoints of a SQLite store, in the order in which they were written."""
+    """Return the checkpoints of a SQLite store in the order in which they were written."""
     # The last row may still be in the write-ahead log.
     logged = Path(f"{store}-wal").exists()
     connection = sqlite3.connect(f"file:{store}?mode=ro{'' if logged else '&immutable=1'}", uri=True)

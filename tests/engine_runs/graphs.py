@@ -35,7 +35,7 @@ TICKET = {"number": 1, "title": "printer"}
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What a project's environment file and a worker give a runner."""
+    """Return the environment that a project's environment file and a worker give a runner."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -94,7 +94,7 @@ class Graphs:
         self._jobs = 0
 
     def nodes(self) -> list[str]:
-        """The nodes that ran since the last call, in alphabetical order."""
+        """Return the nodes that ran since the last call, in alphabetical order."""
         path = self.folder / NODES
         ran = sorted(path.read_text().split()) if path.exists() else []
         path.unlink(missing_ok=True)
@@ -136,7 +136,7 @@ class Graphs:
         }
 
     def run(self, request: dict[str, Any], *answers: str) -> Ended:
-        """Run a job to its end; its questions get these answers."""
+        """Run a job to its end, with these answers to its questions."""
         self._jobs += 1
         folder = self.folder / f"job-{self._jobs}"
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Starts programs as copies of a process that has imported the engine: in a second, not in five."""
+"""Starts programs as forks of a process that has imported the engine, in a second instead of five."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MAX_SECONDS = 180
 
 
 class Copy:
-    """A program under way; it can be waited for and signalled as a Popen can."""
+    """A running program that can be waited for and signalled like a Popen."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -25,14 +25,14 @@ class Copy:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Its status, None while it runs."""
+        """Return the status, or None while it runs."""
         try:
             return self.wait(0.001)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its status, once it has ended. Raises TimeoutExpired."""
+        """Return the status once it has ended. Raise TimeoutExpired."""
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
@@ -43,7 +43,7 @@ class Copy:
         return self.returncode
 
     def _read(self) -> int:
-        """The next line: its number, or its status."""
+        """Return the next line: the process id or the status."""
         line = b""
         while not line.endswith(b"\n"):
             piece = self._connection.recv(1)
@@ -84,7 +84,7 @@ def launched(
 
 
 class WarmPython:
-    """An interpreter, and a process of it that waits."""
+    """An interpreter with a prewarmed process."""
 
     def __init__(self, python: Path, address: Path) -> None:
         self.python, self.address = python, address
@@ -97,7 +97,7 @@ class WarmPython:
         environment: Mapping[str, str],
         log: Path,
     ) -> Copy:
-        """Run a program with this environment in this folder. Raises OSError."""
+        """Run a program with this environment in this folder. Raise OSError."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.address))
         asked = {

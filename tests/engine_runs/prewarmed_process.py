@@ -19,7 +19,7 @@ from typing import Any
 if sqlite3.sqlite_version_info < (3, 45):
     sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
 
-# What running and restoring import, the late ones too.
+# The modules that running and restoring import, including lazy imports.
 for name in (
     "crewai",
     "crewai.flow.flow",
@@ -81,7 +81,7 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(environment)
-    # What the engine works out once, when it is imported.
+    # Values that the engine computes at import.
     storage: Any = importlib.import_module("crewai.rag.chromadb.config")
     storage.DEFAULT_STORAGE_PATH = storage_path()
     sys.argv = [program, *arguments]

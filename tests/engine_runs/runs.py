@@ -1,4 +1,4 @@
-"""Records real runs, and runs the real child on a job folder, as a worker would start it."""
+"""Records real runs, and runs the real runner on a job folder, as a worker does."""
 
 import hashlib
 import json
@@ -59,14 +59,14 @@ class Saved:
 
 @dataclass(frozen=True)
 class Ended:
-    """A child that has ended, with its lines."""
+    """A runner that has ended, with its events."""
 
     lines: list[SpoolEvent]
     status: int
     log: str = field(repr=False)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """The data of these events, with messages in English."""
+        """Return the data of these events, with messages in English."""
         return [in_english(line["data"]) for line in self.lines if line["kind"] == kind]
 
     @property
@@ -78,7 +78,7 @@ class Ended:
 
 
 def in_english(data: Any) -> Any:
-    """The data with the text of each message in it."""
+    """Return the data with the text of each message."""
     if isinstance(data, dict):
         message = message_from(data) if data.keys() == {"code", "values"} else None
         return str(message) if message else {name: in_english(value) for name, value in data.items()}
@@ -86,7 +86,7 @@ def in_english(data: Any) -> Any:
 
 
 def environment(model: TestModel, home: Path) -> dict[str, str]:
-    """What a project's environment file and a worker give a child."""
+    """Return the environment that a project's environment file and a worker give a runner."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -102,14 +102,14 @@ def environment(model: TestModel, home: Path) -> dict[str, str]:
 
 
 def record(python: Path | WarmPython, model: TestModel, folder: Path, *arguments: str) -> None:
-    """Run the press project for real; it writes checkpoints below ``folder``."""
+    """Run the press project. It writes checkpoints below ``folder``."""
     log = folder / f"{'-'.join(arguments).replace('/', '-')}.txt"
     child = launched(python, PRESS / "record.py", arguments, folder, environment(model, folder), log)
     assert child.wait(240) == 0, log.read_text()[-2000:]
 
 
 def saved_in(location: Path) -> list[Saved]:
-    """The checkpoints of a JSON location, oldest first by what they have done."""
+    """Return the checkpoints of a JSON location, ordered by their progress."""
     found = []
     for path in location.rglob("*.json"):
         identifier, _, parent = path.stem.partition("_p-")
@@ -126,13 +126,13 @@ def _progress(saved: Saved) -> tuple[int, int]:
 
 
 def marks(location: Path) -> dict[str, str]:
-    """A hash of each file at a location."""
+    """Return a hash of each file at a location."""
     files = [location] if location.is_file() else [path for path in location.rglob("*") if path.is_file()]
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def plan_for(saved: Saved, entity: str, edits: Edits) -> list[Step]:
-    """The plan, as the form or the terminal makes it."""
+    """Return the plan, as the form or the terminal makes it."""
     if entity == "crew":
         units = [
             Unit(
@@ -218,7 +218,7 @@ def new_run_request(
 def started(
     python: Path | WarmPython, model: TestModel, folder: Path, request: dict[str, Any], **variables: str
 ) -> Iterator[Child]:
-    """The child of a job folder, under way; it is killed where a test leaves it so."""
+    """Start the runner of a job folder. It is killed if the test leaves it running."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / REQUEST).write_text(json.dumps(request))
     surroundings = {**environment(model, folder), **variables}
@@ -232,7 +232,7 @@ def started(
 
 
 def ended(folder: Path, child: Child, seconds: float = 240) -> Ended:
-    """Wait for the child, and read what it said."""
+    """Wait for the runner and read its events."""
     status = child.wait(seconds)
     lines, _ = read_events(folder, 0)
     printed = (folder / "log.txt").read_text(errors="replace")
@@ -254,7 +254,7 @@ def asked(folder: Path, child: Child, number: int, seconds: float = 240) -> bool
 
 
 def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float = 240) -> Ended:
-    """Answer the child's questions, one after another, and wait for its end."""
+    """Answer the questions of the runner one after another, and wait for its end."""
     for number, text in enumerate(answers, 1):
         if not asked(folder, child, number, seconds):
             break
@@ -267,6 +267,6 @@ def answered(folder: Path, child: Child, answers: Sequence[str], seconds: float 
 def run(
     python: Path | WarmPython, model: TestModel, folder: Path, request: dict[str, Any], **variables: str
 ) -> Ended:
-    """Run a job's child to its end."""
+    """Run a job's runner to its end."""
     with started(python, model, folder, request, **variables) as child:
         return ended(folder, child)

@@ -1,4 +1,4 @@
-"""Contents for the form's tests: small bodies in the engine's own shape."""
+"""Contents for tests of forms: small checkpoints in the engine's format."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from viewer.engines.crewai.contents import Contents, contents_of
 
 
 def task(number: int, output: str | dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """A task as the engine writes it; a text is the ``raw`` of its output."""
+    """Return a task as the engine writes it. A text is the ``raw`` of its output."""
     if isinstance(output, str):
         output = {"raw": output, "json_dict": None, "pydantic": None}
     made: dict[str, Any] = {
@@ -24,14 +24,14 @@ def task(number: int, output: str | dict[str, Any] | None = None, **changes: Any
 def crew(
     tasks: list[dict[str, Any]], inputs: dict[str, Any], agents: list[dict[str, Any]] | None = None
 ) -> Contents:
-    """A crew's checkpoint."""
+    """Return the checkpoint of a crew."""
     entity = {"entity_type": "crew", "name": "news", "tasks": tasks, "checkpoint_inputs": inputs}
     entity["agents"] = agents or []
     return contents_of({"entities": [entity], "event_record": {"nodes": {}}})
 
 
 def flow(state: dict[str, Any]) -> Contents:
-    """A flow's checkpoint after one of its methods."""
+    """Return the checkpoint of a flow after one of its methods."""
     entity = {
         "entity_type": "flow",
         "name": "Desk",

@@ -1,4 +1,4 @@
-"""Choosing which events write a checkpoint, and how many stay."""
+"""The choice of events that write a checkpoint, and of how many checkpoints stay."""
 
 from django.utils.datastructures import MultiValueDict
 

@@ -30,7 +30,7 @@ INPUTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Edited:
-    """The edits of a fork's forms, with their fields and errors."""
+    """The edits of the forms of a fork, with their fields and errors."""
 
     inputs: ValuesForm | None
     state: ValuesForm | None
@@ -38,7 +38,7 @@ class Edited:
 
     @property
     def edits(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Those of the inputs, the outputs and the state."""
+        """Return the edits of the inputs, the outputs and the state."""
         inputs, state = (form.changes if form else {} for form in (self.inputs, self.state))
         return inputs, self.outputs.changes, state
 
@@ -76,7 +76,7 @@ def fields_of(form: Edited) -> dict[str, str]:
 
 
 def edited(contents: Contents, **changes: str) -> Edited:
-    """The forms as sent after these fields were changed, named with two underscores for a colon."""
+    """Return the forms sent with these changes; two underscores mean a colon."""
     named = {
         name.replace("__", ":").replace("_json", "-json").replace("_more", "-more"): value
         for name, value in changes.items()

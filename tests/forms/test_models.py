@@ -1,4 +1,4 @@
-"""Other models for a fork's agents, as the form and the terminal read them."""
+"""Models for the agents of a fork, as the form and the terminal read them."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ def read(
 
 
 def labels_of(form: InputsForm) -> list[tuple[str, str]]:
-    """The label and id of each field with an error."""
+    """Return the label and the id of each field with an error."""
     return [(str(form[name].label), form[name].id_for_label) for name in form.errors]
 
 

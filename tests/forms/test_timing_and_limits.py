@@ -24,7 +24,7 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_server() -> None:
 
 def test_a_time_skipped_by_daylight_saving_is_refused() -> None:
     with timezone.override("Europe/Berlin"):
-        # Its last Sunday in March.
+        # The last Sunday in March.
         skipped = datetime(2035, 3, 25, 2, 30)
         with pytest.raises(ValueError, match="not a valid time"):
             parse_start_time(skipped.isoformat())

@@ -25,7 +25,7 @@ StartWorker = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Return as soon as the condition holds; fail where it does not in time."""
+    """Return once the condition holds. Fail if it does not in time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
@@ -34,7 +34,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
 
 @pytest.fixture
 def project(transactional_db: None, tmp_path: Path) -> Project:
-    """A confirmed project whose interpreter is this one."""
+    """Return a confirmed project with this interpreter."""
     folder = tmp_path / "project"
     folder.mkdir()
     return Project.objects.create(folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now())
@@ -49,7 +49,7 @@ def location(transactional_db: None, tmp_path: Path, project: Project) -> Locati
 
 @pytest.fixture
 def checkpoint(location: Location) -> Checkpoint:
-    """A checkpoint of a crew, as a row. Its location holds no file of it."""
+    """Return a checkpoint of a crew as a row, without a file."""
     run = Run.objects.create(location=location, key="kickoff", entity="crew", name="article")
     return Checkpoint.objects.create(
         location=location,
@@ -64,7 +64,7 @@ def checkpoint(location: Location) -> Checkpoint:
 
 @pytest.fixture
 def make_job(location: Location, project: Project, settings: Settings) -> Iterator[MakeJob]:
-    """Makes a queued job that runs one of the tiny children. What it leaves running is ended."""
+    """Return a function that creates a queued job with a tiny runner. Running ones are ended at the end."""
     settings.CANCEL_GRACE_SECONDS = 1
     made: set[str] = set()
 
@@ -87,7 +87,7 @@ def make_job(location: Location, project: Project, settings: Settings) -> Iterat
 
 @pytest.fixture
 def start_worker(transactional_db: None) -> Iterator[StartWorker]:
-    """Starts a real worker on this test's data folder, whose jobs run the named child."""
+    """Return a function that starts a real worker with this runner on the test's data folder."""
     workers: list[subprocess.Popen[bytes]] = []
 
     def start(child: str) -> "subprocess.Popen[bytes]":
@@ -106,11 +106,11 @@ def start_worker(transactional_db: None) -> Iterator[StartWorker]:
 
 
 def marks(project: Project) -> list[str]:
-    """The jobs whose children really started, once for each start."""
+    """Return the id of each job whose runner started, once per start."""
     path = Path(project.folder) / "marks"
     return path.read_text().split() if path.exists() else []
 
 
 def status(job: Job) -> str:
-    """What the row says now."""
+    """Return the stored status."""
     return Job.objects.values_list("status", flat=True).get(pk=job.pk)

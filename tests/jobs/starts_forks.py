@@ -1,4 +1,4 @@
-"""A process that starts forks or resumes of one checkpoint while others start the same ones."""
+"""Starts forks or resumes of one checkpoint while other processes start the same ones."""
 
 import os
 import sys

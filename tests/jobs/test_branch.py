@@ -1,4 +1,4 @@
-"""What a new branch may be called."""
+"""Valid names of new branches."""
 
 import pytest
 

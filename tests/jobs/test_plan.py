@@ -1,4 +1,4 @@
-"""The plan says what an engine will do that runs everything from the first task without an output on."""
+"""The plan predicts an engine that runs everything after the first task without an output."""
 
 import itertools
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def actions(steps: list[Step]) -> list[str]:
 
 
 def choices(total: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Every number of finished tasks, with every choice for each task."""
+    """Yield every number of finished tasks with every choice for each task."""
     for done in range(total + 1):
         for choice in itertools.product(("", "edit", "again", "keep"), repeat=total):
             yield done, choice

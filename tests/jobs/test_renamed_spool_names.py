@@ -1,4 +1,4 @@
-"""Rows of the version before this one, whose events and requests had other names."""
+"""Rows of the previous version, whose events and requests had other names."""
 
 import uuid
 

@@ -20,7 +20,7 @@ from viewer.models import Checkpoint, Job, Location, Project
 
 @dataclass(frozen=True, slots=True)
 class Refusing:
-    """A browser and a terminal that are to refuse the same."""
+    """A browser and a terminal that have to refuse the same launches."""
 
     client: Client
     capsys: pytest.CaptureFixture[str]
@@ -37,7 +37,7 @@ class Refusing:
         return error
 
     def terminal(self, command: str, target: str, *arguments: str) -> str:
-        """The error of the command."""
+        """Return the error of the command."""
         self.capsys.readouterr()
         with pytest.raises(SystemExit):
             call_command("checkpoints", command, target, *arguments, "--json")
@@ -45,14 +45,14 @@ class Refusing:
         return str(document["error"])
 
     def browser(self, command: str, checkpoint: Checkpoint, **fields: Any) -> str:
-        """The page after its form was sent."""
+        """Return the page after its form was sent."""
         name = "fork" if command == "sweep" else command
         sent = filled(self.client, checkpoint, name, **fields)
         sent.pop("accept-hidden", None)
         return self.sent("new-sweep" if command == "sweep" else command, checkpoint.pk, sent)
 
     def new_run(self, location: Location, *arguments: str, path: str = "", **fields: str) -> str:
-        """The error of the terminal for a new run, which the page of the same one shows too."""
+        """Return the terminal's error for a new run, which its page must show too."""
         error = self.terminal("run", path or location.path, *arguments)
         sent = {"key": str(uuid4())} | {key.replace("__", ":"): text for key, text in fields.items()}
         assert error and error in self.sent("new-run", location.uid, sent)
@@ -71,7 +71,7 @@ def name_of(checkpoint: Checkpoint) -> str:
 
 
 def pruned(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint after its file was deleted."""
+    """Return the checkpoint after its file was deleted."""
     shutil.rmtree(Path(checkpoint.location.path) / "main")
     import_location(checkpoint.location)
     checkpoint.refresh_from_db()

@@ -1,4 +1,4 @@
-"""A value as the text of a field and back: nothing changes its type but a person."""
+"""Values as texts of fields: only a person changes their types."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Nodes made for tests of the lineage, simple ones and random ones with every fault."""
+"""Nodes for tests of the lineage, simple ones and random ones with every fault."""
 
 import random
 from collections.abc import Collection
@@ -19,7 +19,7 @@ def node(
     events: Collection[str] = (),
     key: str = "",
 ) -> Node:
-    """A node whose key is its id, unless another is given."""
+    """Return a node whose key is its id by default."""
     at = None if second is None else START + timedelta(seconds=second)
     return Node(key or checkpoint_id, checkpoint_id, parent_id, run, branch, at, tuple(events))
 
@@ -29,7 +29,7 @@ def chain(length: int, branch: str = "main") -> list[Node]:
 
 
 def random_nodes(seed: int) -> list[Node]:
-    """Up to 60 nodes with forks, orphans, self-parents, cycles, duplicate ids and equal or absent times."""
+    """Return up to 60 nodes with every fault: orphans, self-parents, cycles, duplicate ids, missing times."""
     chance = random.Random(seed)
     count = chance.randint(1, 60)
     ids = [f"c{chance.randint(0, count)}" if chance.random() < 0.1 else f"c{i}" for i in range(count)]

@@ -1,4 +1,4 @@
-"""Which lane and row each checkpoint gets."""
+"""The lane and the row of each checkpoint."""
 
 import time
 

@@ -71,7 +71,7 @@ def cookie(transactional_db: None) -> str:
 
 @pytest.fixture
 async def connect(cookie: str) -> AsyncIterator[Connect]:
-    """Makes sockets, logged in and from our own origin unless it is said otherwise."""
+    """Return a function that opens sockets, logged in and from our own origin by default."""
     opened: list[WebsocketCommunicator] = []
 
     def make(
@@ -93,7 +93,7 @@ async def connect(cookie: str) -> AsyncIterator[Connect]:
 
 
 def event(job: Job, seq: int, kind: str = "tool_started", **data: object) -> JobEvent:
-    """A row as the follower stores it."""
+    """Create a row as the worker does."""
     return JobEvent(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
 
 

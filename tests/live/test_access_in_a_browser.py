@@ -1,4 +1,4 @@
-"""A page in a real browser whose reader loses access, or whose job is removed."""
+"""An open page in a real browser after its reader lost access, or after its job was removed."""
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -26,7 +26,7 @@ def test_an_open_page_shows_a_logout_and_stops_polling(page: Page, job: Job) -> 
         page.wait_for_timeout(1500)
         assert requests == []
         expect(page.get_by_text("Reconnecting…")).to_be_hidden()
-        # What it showed is still there to be read.
+        # The shown content stays readable.
         expect(page.locator(f"#job-{job.pk}-sentence")).to_be_visible()
         session.save(force_insert=True)
     page.locator("#logged-out a").click()

@@ -25,7 +25,7 @@ from viewer.access.login_links import teammate
 from viewer.live.admission import LOGGED_OUT, RIGHT_CHANGED, access_of, guards
 from viewer.models import Job
 
-# One second is what a page may be shown more; a busy machine may need more to notice.
+# A page may show changes for one more second. A busy machine may take longer to notice.
 SECONDS = 1.0
 
 
@@ -129,7 +129,7 @@ async def test_every_socket_closes_within_a_second(
     codes = [await close_of(socket) for socket in sockets]
     assert time.monotonic() - began < SECONDS
     assert codes == [ENDS[end]] * 3
-    # Nothing follows, however much happens.
+    # Nothing follows, whatever happens.
     await event(job, 1).asave()
     assert all([await socket.receive_nothing(timeout=0.2) for socket in sockets])
 

@@ -1,4 +1,4 @@
-"""What a page in a real browser says of a job: in its title, to screen readers and by its focus."""
+"""What the page of a job tells screen readers: its title, its announcements and its focus."""
 
 import re
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def asks(job: Job, seq: int = 1) -> Question:
-    """The job's question, as the follower stores it."""
+    """Create a question of the job, as the worker does."""
     JobEvent.objects.create(
         job=job, seq=seq, kind="task_started", at=timezone.now(), data={"task": "a", "position": 1}
     )
@@ -106,7 +106,7 @@ def test_progress_is_announced_in_turn_and_the_start_and_end_politely(page: Page
         happen(began, seq + 1, "task_completed", task=unit)
     expect(page.locator(f"#job-{began.pk}")).to_contain_text("2 of 2")
     assert len(said(page)) == 1
-    # It is said ten seconds after it was first known.
+    # It is announced ten seconds after it was first known.
     page.wait_for_function("() => window.said.length === 2")
     assert "2 of 2" in said(page)[1]
     began.end(Job.Status.SUCCEEDED)

@@ -18,7 +18,7 @@ def run(transactional_db: None) -> Run:
 
 
 def grow(run: Run, count: int = 1) -> list[Checkpoint]:
-    """Checkpoints on top, as an import stores them."""
+    """Add checkpoints as an import does."""
     made = []
     for _ in range(count):
         last = run.checkpoints.select_related("body").latest("row")
@@ -37,9 +37,9 @@ def grow(run: Run, count: int = 1) -> list[Checkpoint]:
 
 
 def top_of(page: Page, checkpoint: Checkpoint) -> float:
-    """Where the checkpoint's row is, once it is in view."""
+    """Return the position of the checkpoint's row once it is visible."""
     expect(page.locator(f"#c{checkpoint.pk}")).to_be_in_viewport()
-    # In one step: a locator may hold a row that a refresh replaces before it is measured, whose top is 0.
+    # In one step: a refresh may replace a located row before it is measured, and its top would be 0.
     top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", f"c{checkpoint.pk}")
     return float(top)
 

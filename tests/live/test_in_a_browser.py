@@ -16,7 +16,7 @@ WORDS = re.compile(r"word\d+")
 
 
 def add_events(job: Job, first: int, last: int) -> None:
-    """Events as a run that streams text writes them."""
+    """Add events as a run with streamed text writes them."""
     JobEvent.objects.bulk_create(
         JobEvent(
             job=job, seq=seq, kind="text", at=timezone.now(), data={"text": f"word{seq} ", "agent": "Writer"}

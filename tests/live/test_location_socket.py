@@ -84,7 +84,7 @@ async def test_the_location_is_not_polled_after_its_last_page_closes(
 async def test_an_open_page_is_notified_of_a_new_checkpoint(
     connect: Connect, location: Location, settings: Settings
 ) -> None:
-    # So that it shows within two seconds, which is measured and not tested.
+    # It shows within two seconds, which is measured but not tested.
     settings.LOCATION_POLL_MILLISECONDS = 1000
     socket = connect(f"/ws/locations/{location.uid}/")
     await socket.connect()
@@ -92,7 +92,7 @@ async def test_an_open_page_is_notified_of_a_new_checkpoint(
     folder = Path(location.path) / "main"
     folder.mkdir()
     (folder / "20261121T001329_8069945e_p-none.json").write_text(json.dumps(CHECKPOINT))
-    # The file may have been seen half written first, which is news as well.
+    # A half-written file may have been seen first, which is also a change.
     async with asyncio.timeout(60):
         while not await location.checkpoints.aexists():
             assert REVISION.findall(await socket.receive_from(timeout=30)) != ["0"]

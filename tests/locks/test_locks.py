@@ -26,7 +26,7 @@ def folder(tmp_path: Path, settings: LazySettings) -> Path:
 
 @contextmanager
 def held_elsewhere(path: Path, *, shared: bool = False) -> "Iterator[subprocess.Popen[bytes]]":
-    """Hold the lock in another process within the block, unless the process is killed before."""
+    """Hold the lock in another process within the block, unless that process is killed first."""
     command = [sys.executable, "-c", HOLD, str(path), "shared" if shared else ""]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline().strip().isdigit()

@@ -1,4 +1,4 @@
-"""A small catalogue of another language, as gettext's own tools would write it."""
+"""Writes a small catalogue of another language, like gettext's tools."""
 
 import struct
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ MAGIC, VERSION, ENTRY = 0x950412DE, 0, struct.Struct("<II")
 
 
 def write_catalogue(folder: Path, language: str, texts: Mapping[str, str]) -> Path:
-    """Write ``texts`` as this language's below ``folder``, which is one of LOCALE_PATHS then."""
+    """Write ``texts`` as a catalogue of this language below ``folder``, and add it to LOCALE_PATHS."""
     path = folder / language / "LC_MESSAGES" / "django.mo"
     path.parent.mkdir(parents=True)
     # The format requires the originals in order.

@@ -1,4 +1,4 @@
-"""Each code that is used is in the catalogue, with the values that its text names, and none is left over."""
+"""Each code that is used is in the catalogue with the values of its text, and no code is unused."""
 
 import ast
 import re
@@ -24,14 +24,14 @@ PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
 
 def codes_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Every string that is written as a code is, and its line."""
+    """Yield each string written as a code, and its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):
             yield node.value, node.lineno
 
 
 def calls_in(tree: ast.AST) -> Iterator[tuple[ast.Call, list[str]]]:
-    """Each call whose first argument is a code or a table of codes of this file, with these codes."""
+    """Yield each call whose first argument is a code or a table of codes of this file, with its codes."""
     tables = {
         ast.unparse(target): [code for code, _line in codes_in(statement.value)]
         for statement in ast.walk(tree)
@@ -50,7 +50,7 @@ def calls_in(tree: ast.AST) -> Iterator[tuple[ast.Call, list[str]]]:
 
 
 def values_of(call: ast.Call) -> set[str] | None:
-    """The names of the values that a call gives; None if they are not written there."""
+    """Return the names of the values of a call, or None if they are not literal."""
     names = {keyword.arg for keyword in call.keywords}
     for argument in call.args[1:]:
         if not (

@@ -1,4 +1,4 @@
-"""A page never names a language that it is not in."""
+"""A page names only a language that it is written in."""
 
 from django.test import Client
 from pytest_django import Settings

@@ -1,4 +1,4 @@
-"""Messages as plain data: filled, translated, stored, and read again."""
+"""Messages as plain data are filled, translated, stored and read."""
 
 import json
 import math
@@ -20,7 +20,7 @@ def stored(message: UserMessage) -> UserMessage | None:
 
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two more texts in the catalogue."""
+    """Add two texts to the catalogue."""
     monkeypatch.setitem(CATALOG, "test.two", "%(first)s and %(second)s")
     monkeypatch.setitem(CATALOG, "test.signs", "%(count)d of %(name)r: 50%%, %(missing)s")
 

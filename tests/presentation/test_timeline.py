@@ -1,4 +1,4 @@
-"""Events as the rows of a job's page."""
+"""Events as rows of the page of a job."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ def write(path: Path, text: str = "") -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """One that is run from src/newsroom."""
+    """Create a project that is run from src/newsroom."""
     folder = tmp_path / "newsroom"
     write(folder / "pyproject.toml", '[project]\nname = "newsroom"\n')
     write(folder / ".env", "KEY=value\n")

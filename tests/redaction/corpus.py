@@ -1,7 +1,7 @@
 """Secrets in many notations, and texts that resemble them, with secrets generated at run time.
 
-`corpus/*.txt` hold one text below each heading. `<<alnum24>>` and the like become a made-up secret: so no
-scanner takes these files themselves for a leak.
+`corpus/*.txt` hold one text below each heading. `<<alnum24>>` and the like become a made-up secret, so that
+no scanner reports these files.
 """
 
 import random
@@ -29,7 +29,7 @@ PASSWORDS = ("Kanarie7vogel", "hunter2!", "k4n@rieVogel", "S3cure_Pa55", "correc
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text, and the secrets in it."""
+    """A text and its secrets."""
 
     name: str
     text: str
@@ -37,7 +37,7 @@ class Sample:
 
 
 def samples(file: str) -> list[Sample]:
-    """The texts of one file of the corpus, in order."""
+    """Return the texts of one file of the corpus, in order."""
     parts = re.split(r"^## (.+)\n", (FOLDER / file).read_text(), flags=re.MULTILINE)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return [_sample(name, text.removesuffix("\n")) for name, text in pairs]

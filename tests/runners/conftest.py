@@ -40,7 +40,7 @@ def root_certificate() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def recorded(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every store of RECORDINGS, written by CrewAI once for all tests."""
+    """Return a folder with every store of RECORDINGS, written by CrewAI once for all tests."""
     return made_once(tmp_path_factory, "press_stores", partial(record_all, python=warm_engine))
 
 
@@ -57,7 +57,7 @@ def record_all(folder: Path, python: WarmPython) -> None:
 
 @pytest.fixture
 def stores(recorded: Path, tmp_path: Path) -> Path:
-    """A copy of every store, for one test to write to."""
+    """Return a copy of every store, for one test to write to."""
     return Path(shutil.copytree(recorded, tmp_path / "stores"))
 
 
@@ -76,7 +76,7 @@ def model(one_server: TestModel) -> TestModel:
 
 
 class Engine:
-    """Runs children for one test."""
+    """Starts runners for one test."""
 
     def __init__(self, python: Path | WarmPython, model: TestModel, folder: Path) -> None:
         self.python, self.model, self.folder = python, model, folder
@@ -109,7 +109,7 @@ class Engine:
 
 @pytest.fixture
 def engine(warm_engine: WarmPython, model: TestModel, tmp_path: Path) -> Engine:
-    """Runs children as copies of one warm process."""
+    """Starts runners as forks of one prewarmed process."""
     return Engine(warm_engine, model, tmp_path)
 
 

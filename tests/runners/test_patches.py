@@ -1,4 +1,4 @@
-"""Every patch to CrewAI is in one folder, says why it is there, and names a test that fails without it."""
+"""Every patch to CrewAI is in one folder, documents its reason, and names a test that fails without it."""
 
 import ast
 import re
@@ -72,7 +72,7 @@ def test_a_patch_documents_itself_and_names_an_existing_test(path: Path) -> None
 
 
 def assignments_to_foreign_objects(tree: ast.Module) -> Iterator[str]:
-    """The attributes that a module sets on what it imports from the engine or its libraries."""
+    """Return the attributes that a module sets on objects imported from the engine or its libraries."""
     foreign: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Rows of the version before keep their values under the new names, and their messages get codes."""
+"""Rows of the previous version keep their values under new names, and their messages get codes."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ TOO_LARGE = {
 
 @pytest.fixture
 def migrated(transactional_db: None) -> None:
-    """A database of the version before, with a row of each kind that was renamed, migrated to today's."""
+    """Return a migrated database of the previous version with a row of each renamed kind."""
     executor = MigrationExecutor(connection)
     executor.migrate(BEFORE)
     fill(executor.loader.project_state(BEFORE).apps)

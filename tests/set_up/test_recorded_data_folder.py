@@ -1,4 +1,4 @@
-"""A data folder that an earlier version made opens with everything in it."""
+"""A data folder of an earlier version opens with everything in it."""
 
 import json
 import os
@@ -42,9 +42,9 @@ RENAMED_COLUMNS = {
     },
     "viewer_problem": {"key": "source_key"},
 }
-# Messages: their English is now a code and values.
+# Messages: their English text is now a code with values.
 MESSAGES = {"error", "unreadable", "reason"}
-# Values that have other names now, by table and column.
+# Renamed values, by table and column.
 RENAMED_VALUES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("viewer_jobevent", "kind"): lambda kind: {"look": "preflight", "preloaded": "cache_warmed"}.get(
         kind, kind
@@ -60,7 +60,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 def rows_of(database: Path) -> Rows:
-    """Every row of every table that holds what people or runs have stored."""
+    """Return every row of every table with data of people or runs."""
     with closing(sqlite3.connect(database)) as connection:
         connection.row_factory = sqlite3.Row
         names = [
@@ -83,7 +83,7 @@ def as_json(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the recorded data folder that this version has opened, and the rows that were in it."""
+    """Return a copy of the recorded data folder opened by this version, and its former rows."""
     folder = tmp_path_factory.mktemp("recorded") / "data"
     with tarfile.open(RECORDED) as archive:
         archive.extractall(folder, filter="data")
@@ -95,7 +95,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str, stdin: str = "") -> str:
-    """Run Python on this data folder, and return what it prints."""
+    """Run Python on this data folder. Return its output."""
     environment = os.environ | {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True)
@@ -130,7 +130,7 @@ def test_every_row_keeps_its_values(before: Rows, after: Rows) -> None:
 
 
 def changed_columns(table: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row that have lost their value, each with the value of now."""
+    """Return the columns of a row that lost their value, each with its current value."""
     changed = {}
     for column, value in old.items():
         if column in MESSAGES or column.removesuffix("_words") in MESSAGES:
@@ -151,7 +151,7 @@ def test_messages_keep_their_meaning(before: Rows, after: Rows) -> None:
 
 
 def addresses(rows: Rows) -> dict[str, list[str]]:
-    """The addresses of the earlier version's pages, each with texts that it showed."""
+    """Return the addresses of the earlier version's pages, each with texts that it showed."""
     first, *_ = rows["viewer_checkpoint"]
     (problem,) = rows["viewer_problem"]
     crew = next(UUID(one["uid"]) for one in rows["viewer_location"] if one["path"].endswith("/crew"))

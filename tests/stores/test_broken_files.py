@@ -21,7 +21,7 @@ LIMITS = Limits(max_bytes=2 * 1024 * 1024, max_depth=100, max_seconds=5)
 
 
 def deep(levels: int) -> bytes:
-    """A checkpoint whose flow state has this many levels."""
+    """Return a checkpoint whose flow state has this many levels."""
     return WHOLE.replace(
         b'"checkpoint_state": {', b'"checkpoint_state": {"deep": ' + b"[" * levels + b"]" * levels + b", ", 1
     )
@@ -58,7 +58,7 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
 
 
 def read_folder(folder: Path) -> tuple[dict[str, ReadProblem], list[str]]:
-    """The problems of a folder by key, from listing and reading, and the keys that were read."""
+    """Return the problems of a folder by key, from listing and reading, and the keys that were read."""
     problems: dict[str, ReadProblem] = {}
     read: list[str] = []
     with store_at(folder, LIMITS) as store:

@@ -13,7 +13,7 @@ from viewer.stores.snapshots import read_snapshot
 
 
 def snapshots(path: Path) -> dict[str, Snapshot]:
-    """The snapshots of a location by checkpoint id. Fails if anything is not a checkpoint."""
+    """Return the snapshots of a location by checkpoint id. Fail if anything is not a checkpoint."""
     found: dict[str, Snapshot] = {}
     with store_at(path) as store:
         for entry in store.entries():

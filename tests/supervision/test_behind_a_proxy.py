@@ -21,7 +21,7 @@ SITE = "https://forkline.example.org"
 
 
 class Proxy:
-    """What a proxy hands on for one browser, cookies included."""
+    """Sends requests as a proxy forwards them for one browser, with cookies."""
 
     def __init__(self, port: int) -> None:
         self.port = port

@@ -1,4 +1,4 @@
-"""However ``up`` and ``make`` end, nothing of theirs is left; signals in any order end what they should."""
+"""However ``up`` and ``make`` end, none of their processes is left; signals in any order end a program."""
 
 import os
 import random
@@ -20,7 +20,7 @@ from scripts.served_demo import LINK, free_port
 from tests.jobs.conftest import ROOT, wait_until
 
 UP = [sys.executable, "manage.py", "up"]
-# Without what installs the environment: it is there.
+# Without the installation of the environment, which exists.
 MAKE = ["make", "-o", "web", "up"]
 PAIRS = 100
 # A signal after Python has removed its handlers ends a process that was about to end.
@@ -49,7 +49,7 @@ def environment(folder: Path, port: int) -> dict[str, str]:
 
 
 def started(command: list[str], folder: Path, port: int) -> "subprocess.Popen[str]":
-    """The command, once it has printed its link."""
+    """Start the command and return it once it has printed its link."""
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, text=True
     )
@@ -138,7 +138,7 @@ def test_the_process_that_has_the_port_is_named(folder: Path) -> None:
 
 
 def send_pairs(process: "subprocess.Popen[str]", count: int) -> None:
-    """SIGINT and SIGTERM, in either order, at random small distances."""
+    """Send SIGINT and SIGTERM in either order at random short intervals."""
     chance = random.Random(count)
     for _ in range(count):
         pair = [signal.SIGINT, signal.SIGTERM]
@@ -166,8 +166,8 @@ def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
 
 
 def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
-    """A worker's loop, at its tightest, a hundred times."""
-    # Imported once, not in each child.
+    """Run a worker's loop a hundred times."""
+    # Imported once, not in each subprocess.
     setup = "import os, django; django.setup(); import viewer.jobs.execution.following.follow\n"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     code = f"""{setup}

@@ -1,4 +1,4 @@
-"""A run's signals: the main thread is interrupted once, and the rest happens outside of the handlers."""
+"""Signals of a run: the main thread is interrupted once, and the rest happens outside the handlers."""
 
 import random
 import signal

@@ -1,4 +1,4 @@
-"""Programs that end are started again, with a reason, and in the end given up."""
+"""Programs that end are restarted with a reason, and given up eventually."""
 
 import os
 import sys

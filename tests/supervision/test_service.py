@@ -1,4 +1,4 @@
-"""The unit for systemd is valid, and lets runs live on."""
+"""The systemd unit is valid and lets runs continue."""
 
 import configparser
 import shutil
@@ -21,7 +21,7 @@ def service() -> dict[str, str]:
 def test_runs_outlive_the_service() -> None:
     found = service()
     assert found["KillMode"] == "process"
-    # It would be deleted under runs that live on.
+    # It would be deleted under continuing runs.
     assert "PrivateTmp" not in found
 
 
@@ -37,7 +37,7 @@ def test_the_service_is_hardened(setting: str) -> None:
 
 
 def test_systemd_accepts_the_service(tmp_path: Path) -> None:
-    """Where systemd is installed; its program and account are not there."""
+    """Verify where systemd is installed. The program and the account of the unit do not exist."""
     verify = shutil.which("systemd-analyze")
     if verify is None:
         assert {"Type", "User", "ExecStart", "Restart"} <= set(service())

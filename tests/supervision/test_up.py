@@ -1,4 +1,4 @@
-"""``manage.py up``: one command that serves, prints a link last, and ends cleanly."""
+"""``manage.py up``: one command that serves, prints a link last, and shuts down."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def environment(folder: Path, port: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The command on an empty data folder, with a location to open, and the link that it printed."""
+    """Run the command on an empty data folder with a location, and yield its login link."""
     folder = tmp_path_factory.mktemp("up")
     store = folder / "elsewhere" / "checkpoints"
     store.mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def folder(empty_data_folder: Path, tmp_path: Path) -> Path:
-    """A data folder with an empty database."""
+    """Return a data folder with an empty database."""
     return Path(shutil.copytree(empty_data_folder, tmp_path / "data"))
 
 

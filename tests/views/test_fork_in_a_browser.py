@@ -216,7 +216,7 @@ def test_effects_are_accepted_with_one_click_and_the_check_continues(fork_page: 
     assert AcceptedEffect.objects.count() == 3 and not Job.objects.exists()
 
 
-def test_the_check_starts_by_itself_only_if_the_form_was_opened_from_our_pages(
+def test_the_check_starts_automatically_only_on_forms_opened_from_our_pages(
     fork_page: Page, live_server: LiveServer
 ) -> None:
     PreflightCheck.objects.all().delete()

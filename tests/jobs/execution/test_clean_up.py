@@ -85,7 +85,7 @@ def test_a_job_is_followed_although_its_environment_file_breaks(
     ensure_finished(job)
     # It is refused with a message before anything runs, and its file is not quoted.
     assert job.status == "failed" and "environment file" in str(job.error) and "\\xff" not in str(job.error)
-    # One that was under way when it broke is followed to its end.
+    # A job that was running when it broke is followed to its end.
     other = make_job("succeeds.py")
     Job.objects.filter(pk=other.pk).update(status=Job.Status.STARTING)
     ensure_finished(Job.objects.get(pk=other.pk))

@@ -113,7 +113,7 @@ def test_a_replaced_store_is_detected(tmp_path: Path) -> None:
     store.parent.mkdir()
     pins = Pins()
     pins.hold(str(store), is_folder=False)
-    # The first write makes it.
+    # The first write creates it.
     pins.check(str(store))
     store.write_bytes(b"x")
     pins.hold(str(store), is_folder=False)

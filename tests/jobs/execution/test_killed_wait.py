@@ -60,8 +60,8 @@ def test_the_next_command_finishes_the_job(
 
 
 def test_a_running_job_is_finished_only_after_its_end(make_job: MakeJob, project: Project) -> None:
-    job = make_job("succeeds_when_told.py")
-    killed_once_started(job, project, "succeeds_when_told.py")
+    job = make_job("succeeds_after_go.py")
+    killed_once_started(job, project, "succeeds_after_go.py")
     call_command("checkpoints", "answer")
     assert status(job) == "running" and tree_of(storage_of(job))
     (Path(project.folder) / "go").touch()

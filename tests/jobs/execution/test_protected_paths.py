@@ -117,7 +117,7 @@ def test_code_folders_in_a_location_are_removed_from_the_environment(project: Pr
     assert not {"PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"} & found.keys() and found["LD_LIBRARY_PATH"] == ""
     assert str(nested) in json.loads(Path(found["FORKLINE_GUARD"]).read_text())
     assert stat.S_IMODE(Path(found["FORKLINE_GUARD"]).stat().st_mode) == 0o600
-    # What waits ahead has the same guard.
+    # Prewarmed processes have the same guard.
     assert prewarm_environment(project)["FORKLINE_GUARD"] == found["FORKLINE_GUARD"]
 
 
@@ -147,7 +147,7 @@ def test_an_existing_path_is_not_a_key(tmp_path: Path) -> None:
 
 
 def test_preflight_folders_are_private_even_if_they_existed(tmp_path: Path) -> None:
-    checks = tmp_path / "looks"
+    checks = tmp_path / "checks"
     checks.mkdir(mode=0o755)
     checks.chmod(0o755)
     make_private_folder(checks / "one")

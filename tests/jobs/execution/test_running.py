@@ -128,7 +128,7 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-server")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.settings")
     job = ensured_finished(make_job("shows_environment.py"))
-    reported = json.loads((Path(project.folder) / "told.json").read_text())
+    reported = json.loads((Path(project.folder) / "reported.json").read_text())
     environment = reported["environment"]
     assert reported["session"]
     assert reported["folder"] == project.folder

@@ -42,7 +42,7 @@ def ensured_finished(job: Job) -> Iterator[None]:
 
 
 def asked(job: Job, number: int = 1) -> Question:
-    """The job's question, once it is there."""
+    """Return the question of the job once it exists."""
     wait_until(lambda: job.questions.filter(number=number).exists())
     return job.questions.get(number=number)
 
@@ -108,7 +108,7 @@ def test_a_question_outlives_its_worker_and_is_asked_once(
     question = asked(job)
     worker.kill()
     worker.wait()
-    # As a process leaves it that dies between the two: the row knows the answer, the folder does not.
+    # A process was killed between the two: the row has the answer, the folder does not.
     assert question.record_answer("yes", None)
     ensure_finished(job)
     job.refresh_from_db()

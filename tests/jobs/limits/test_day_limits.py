@@ -1,4 +1,4 @@
-"""The limits of a day are one row."""
+"""Daily limits are one row."""
 
 import pytest
 from django.db import IntegrityError, transaction

@@ -1,4 +1,4 @@
-"""Limits stop runs as a cancellation does, are shared between jobs, and hold queued jobs back."""
+"""Limits stop runs like a cancellation, are shared between jobs, and delay queued jobs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def ensured_finished(jobs: Sequence[Job]) -> None:
 
 
 def used(job: Job) -> int:
-    """The tokens that its row says it has used by now."""
+    """Return the tokens that the row of the job has used so far."""
     return Job.objects.values_list("tokens", flat=True).get(pk=job.pk)
 
 

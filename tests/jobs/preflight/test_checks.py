@@ -25,7 +25,7 @@ KEY = "sk-canary0123456789abcdefghij"
 @pytest.fixture(autouse=True)
 def tiny_runner(project: Project, settings: Settings) -> None:
     """A tiny runner makes the checks, with a key in the project's environment."""
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "looks.py"}
+    settings.JOB_RUNNERS = {"crewai": CHILDREN / "checks.py"}
     file = Path(project.folder) / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     project.environment_file = str(file)
@@ -44,11 +44,11 @@ def test_a_check_is_redacted_and_reused(checkpoint: Checkpoint, project: Project
     assert check.status == PreflightCheck.Status.DONE
     assert check.report["components"][0]["name"] == "search [redacted]"
     assert KEY not in str(check.report)
-    # It was given none of the project's keys.
+    # It received none of the project's keys.
     assert check.report["given"] == "sk-placeholder-of-a-preflight-check"
     assert preflight_checkpoint(checkpoint, project, "crew:build").pk == check.pk
     assert len(marks(project)) == 1
-    # Nothing of it stays but the row.
+    # Only the row is left.
     assert not check.folder.exists()
 
 
@@ -175,7 +175,7 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
         (check.folder / REQUEST).write_text(KEY)
     of_no_row = made["old"].folder.with_name("0" * 8 + "-0000-4000-8000-" + "0" * 12)
     of_no_row.mkdir()
-    of_somebody = of_no_row.with_name("2026-autumn-and-winter-looks")
+    of_somebody = of_no_row.with_name("2026-autumn-and-winter-checks")
     of_somebody.mkdir()
     with storage_of(made["waited for"]).following():
         run.delete_stale_checks()
@@ -243,7 +243,7 @@ def test_an_abandoned_check_is_run_again(
     child = start_runner(storage_of(left), project)
     wait_until(lambda: len(marks(project)) == 1)
     preflight_checkpoint(checkpoint, project, "crew:build")
-    # The one that was left hanging is ended, and another started.
+    # The abandoned one is ended, and another started.
     wait_until(lambda: child.poll() is not None and len(marks(project)) == 2)
     (Path(project.folder) / "wait").unlink()
     assert ended(left).status == PreflightCheck.Status.DONE

@@ -31,7 +31,7 @@ def nothing_from_before(transactional_db: None) -> None:
 
 @pytest.fixture
 def prewarmed(settings: Settings, project: Project) -> Iterator[Warm]:
-    """Has a process wait for the project, whose jobs run the child that is named; it is ended at the end."""
+    """Return a function that prewarms a process for the project with this runner. It is ended at the end."""
     settings.PREWARM, settings.PREWARM_MODULES = True, {"crewai": "tiny_engine"}
     settings.PREWARM_PROCESSES, settings.PREWARM_IDLE_SECONDS = 2, 600
     state = PrewarmPool()
@@ -52,7 +52,7 @@ def prewarmed(settings: Settings, project: Project) -> Iterator[Warm]:
 
 
 def is_waiting(waiting: pool.PrewarmedProcess) -> bool:
-    """Whether it waits by now, or never will."""
+    """Return whether the process waits, or never will."""
     return waiting.log.read_text() != "" or waiting.process.poll() is not None
 
 
@@ -71,7 +71,7 @@ def reported_by(make_job: MakeJob, project: Project) -> dict[str, Any]:
     """Return the environment that the runner reports, without what differs from job to job."""
     job = ensured_finished(make_job("shows_environment.py"))
     assert job.status == "succeeded", job.log_end
-    text = (Path(project.folder) / "told.json").read_text()
+    text = (Path(project.folder) / "reported.json").read_text()
     return dict(json.loads(text.replace(str(job.pk), "JOB")))
 
 

@@ -55,7 +55,7 @@ def test_a_prewarmed_process_has_no_key_in_its_environment_or_memory(
 
 
 def memory_of(process_id: int) -> bytes:
-    """All that a process has in its memory."""
+    """Return the memory of a process."""
     found = []
     with open(f"/proc/{process_id}/mem", "rb", buffering=0) as memory:
         for line in Path(f"/proc/{process_id}/maps").read_text().splitlines():

@@ -20,7 +20,7 @@ def test_a_run_has_the_umask_of_the_user(
     if start == "warm":
         prewarmed()
     assert reported_by(make_job, project)["is_warm"] == (start == "warm")
-    written = Path(project.folder) / "told.json"
+    written = Path(project.folder) / "reported.json"
     assert stat.S_IMODE(written.stat().st_mode) == 0o640
     (job,) = Job.objects.filter(status="succeeded")
     ours = [job.folder, *job.folder.rglob("*")]

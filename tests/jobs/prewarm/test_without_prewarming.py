@@ -31,7 +31,7 @@ def test_another_project_does_not_use_the_prewarmed_process(
     )
     Job.objects.filter(pk=job.pk).update(project=other)
     ensured_finished(job)
-    assert not json.loads((folder / "told.json").read_text())["is_warm"]
+    assert not json.loads((folder / "reported.json").read_text())["is_warm"]
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_a_requested_process_ends_with_its_worker(
     job = make_job("shows_environment.py")
     enqueue(job)
     wait_until(lambda: status(job) == "succeeded")
-    assert json.loads((Path(project.folder) / "told.json").read_text())["is_warm"]
+    assert json.loads((Path(project.folder) / "reported.json").read_text())["is_warm"]
     worker.kill()
     wait_until(lambda: not psutil.pid_exists(waiting.pid))
 
 
 def one_below(worker: int) -> psutil.Process:
-    """The worker's process that waits, once it does."""
+    """Return the prewarmed process of the worker once it waits."""
     found: list[psutil.Process] = []
 
     def waits() -> bool:

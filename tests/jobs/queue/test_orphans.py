@@ -24,7 +24,7 @@ from viewer.models import Job, JobEvent, Project
 
 
 def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:
-    """A job that runs on until its project's ``go``, and the worker that follows it."""
+    """Start a job that runs until its project has a file ``go``, and the worker that follows it."""
     job = make_job("hangs.py")
     worker = start_worker("hangs.py")
     enqueue(job)
@@ -99,7 +99,7 @@ def test_an_adopted_job_ends_as_its_complete_spool_says(make_job: MakeJob, proje
     child = launch(job)
     assert child
     assert child.wait() == 0
-    # As a follower leaves it that dies in the middle.
+    # The process that followed it was killed in the middle.
     first = rows_of(job, read_events(job.folder, 0)[0][:4], redactor_for(job))
     JobEvent.objects.bulk_create(first)
     ensure_finished(job)

@@ -90,7 +90,7 @@ def test_a_changed_start_time_replaces_the_first(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=1))
     assert requeue_missing() == 1
     assert move_start(job, timezone.now() + HOUR)
-    # Its entry is in the queue still, and starts nothing.
+    # Its entry is still in the queue, but starts nothing.
     ensure_finished(job)
     assert status(job) == "queued"
 
@@ -145,7 +145,7 @@ def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -
         options=terms,
     )
     assert job.request_cancel()
-    # What Retry fills its form with, without what may be a secret.
+    # The values that Retry fills the form with, without possible secrets.
     assert job.request.pop("kept") == {
         "inputs": {"topic": "a private matter"},
         "outputs": {"task-1": {"text": "mine"}},

@@ -16,7 +16,7 @@ FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b"
 
 
 def enqueued() -> list[str]:
-    """The branches of the jobs that the queue holds, in its order."""
+    """Return the branches of the queued jobs in order."""
     entries = DBTaskResult.objects.order_by("enqueued_at").values_list("args_kwargs", flat=True)
     return [Job.objects.get(pk=entry["args"][0]).branch for entry in entries]
 

@@ -1,4 +1,4 @@
-"""Threads that LangGraph wrote, and its runner."""
+"""Threads that LangGraph wrote, and their runner."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a LangGraph checkpoint names is an effect: nothing of it runs before a person has agreed."""
+"""Whatever a LangGraph checkpoint names is an effect: nothing is executed before consent."""
 
 import json
 import pickle
@@ -28,7 +28,7 @@ connection.commit()
 
 
 def craft(graphs: Graphs, module: str, name: str, argument: str) -> None:
-    """Have every checkpoint call a function when the engine loads it."""
+    """Make every checkpoint call a function when the engine loads it."""
     subprocess.run([graphs.python, "-c", CRAFT, graphs.store, module, name, argument], check=True, timeout=60)
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.engine
 
 
 def values_of(result: str) -> dict[str, Any]:
-    """The values that a run ended with."""
+    """Return the values at the end of a run."""
     values: dict[str, Any] = json.loads(result)
     return values
 

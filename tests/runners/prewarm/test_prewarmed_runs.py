@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.django_db]
 def project(
     engine_python: Path, one_server: TestModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Project]:
-    """A project whose jobs are prewarmed, with a key in its environment file."""
+    """Return a project with prewarmed jobs and a key in its environment file."""
     folder = tmp_path_factory.mktemp("prewarm")
     (folder / "data").mkdir()
     file = folder / "keys.env"
@@ -54,7 +54,7 @@ def project(
 def waiting(
     project: Project, django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[PrewarmedProcess]:
-    """A process that waits for the project's jobs, ready."""
+    """Return the prewarmed process of the project once it waits."""
     state = PrewarmPool()
     with django_db_blocker.unblock():
         pool.start(state, project)

@@ -1,4 +1,4 @@
-"""What really happens when a lone agent is resumed or forked."""
+"""Resumes and forks of a real agent."""
 
 from pathlib import Path
 

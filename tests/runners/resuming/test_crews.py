@@ -1,4 +1,4 @@
-"""What really happens when a crew is resumed or forked: whom the model was called for, and with what."""
+"""Resumes and forks of real crews: which tasks call the model, and with what."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,7 @@ def test_a_fork_writes_a_branch_that_starts_at_its_checkpoint_from_any_folder(
     assert [saved.body.get("trigger") for saved in new] == [None, "task_started", "task_completed"]
     assert [line["path"] for line in run.of("checkpoint")] == [saved.source for saved in new]
     assert [line["parent"] for line in run.of("checkpoint")] == [start.id, *[saved.id for saved in new[:-1]]]
-    # The saved location was relative: nothing may appear in the project's folder or the child's.
+    # The saved location was relative: nothing may appear in the project's folder or that of the runner.
     elsewhere = [*PRESS.rglob("*.json"), *engine.folder.glob("job-1/**/*.json")]
     assert [path.name for path in elsewhere] == ["request.json"]
     saved_settings = new[-1].root["checkpoint"]
@@ -109,7 +109,7 @@ def test_a_kept_task_keeps_the_text_that_produced_its_output(engine: Engine, sto
         "Write about tea for 2026",
         "Title for tea",
     ]
-    # No entry point was named, so the role's template is not known: this is said, not passed over.
+    # Without an entry point the role's template is unknown, which is reported.
     assert not any("Researcher" in line["message"] for line in run.of("warning"))
 
 

@@ -1,6 +1,6 @@
-"""Three projects in the shape of CrewAI's official examples, set up and started as their users do.
+"""Three projects modelled on CrewAI's official examples, set up and started as their users do.
 
-Each is started by its own README's command, read by Forkline, resumed from its middle and forked.
+Each is started with the command in its README, imported by Forkline, resumed from its middle and forked.
 """
 
 import shutil
@@ -24,7 +24,7 @@ from viewer.projects.proposing import ProposedProject, propose_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.django_db]
 EXAMPLES = PRESS.parent / "examples"
-# Where each one's user starts it, and with what.
+# The entry point of each example and its inputs.
 STARTS = {
     "price_watch": ("src/price_watch", ["main.py"]),
     "verse_loop": (".", ["verse_loop.main:kickoff", "src"]),
@@ -77,7 +77,7 @@ def play(name: str, project: Path, warm: WarmPython, python: Path) -> Example:
 
 @pytest.fixture
 def example(played: dict[str, Example], request: pytest.FixtureRequest, tmp_path: Path) -> Example:
-    """A copy of the example that the test is about."""
+    """Return a copy of the example under test."""
     original = played[request.param]
     project = Path(shutil.copytree(original.project, tmp_path / "project", symlinks=True))
     return Example(project, project / original.folder.relative_to(original.project), original.prompts)
@@ -88,7 +88,7 @@ def about(name: str) -> pytest.MarkDecorator:
 
 
 def imported(example: Example) -> tuple[Run, str]:
-    """The one run at the location, and the proposed entry point that belongs to it."""
+    """Return the only run at the location and the entry point proposed for it."""
     location = open_location(example.location)
     import_location(location)
     assert not location.problems.exists()

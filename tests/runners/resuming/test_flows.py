@@ -1,4 +1,4 @@
-"""What really happens when a flow is resumed or forked."""
+"""Resumes and forks of real flows."""
 
 import shutil
 from pathlib import Path

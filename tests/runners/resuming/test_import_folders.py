@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """One that is run from src/press."""
+    """Create a project that is run from src/press."""
     modules = tmp_path / "project/src/press"
     (modules / "writing").mkdir(parents=True)
     shutil.copy(PRESS / "press_flow.py", modules / "writing/flow.py")

@@ -1,4 +1,4 @@
-"""How a run ends, and what it says of itself until then."""
+"""The ends of runs and the events before them."""
 
 import signal
 from pathlib import Path

@@ -18,7 +18,7 @@ RULES = "One of the press who never invents, never shouts and always names the s
 
 
 def request(stores: Path, **options: Any) -> dict[str, Any]:
-    """A fork with one task finished: both agents are called for the others."""
+    """Return a fork with one finished task: both agents are called for the others."""
     edits = Edits(inputs={"topic": "tea", "year": 1999})
     asked = request_for(after_task(stores / "crew", 1), stores / "crew", edits=edits)
     return {**asked, "options": options}
@@ -29,7 +29,7 @@ def systems(model: TestModel) -> list[str]:
 
 
 def probes(model: TestModel) -> list[bool]:
-    """Which calls may answer with one token only."""
+    """Return the calls that may answer with one token only."""
     return [body.get("max_tokens") == 1 for body in model.requests]
 
 
@@ -45,7 +45,7 @@ def test_another_model_for_a_role_and_a_cache_warmup(engine: Engine, model: Test
         "gpt-4.1",
         "gpt-4.1",
     ]
-    # The same to the letter: else the provider's cache would not be hit.
+    # Equal to the letter, or the provider's cache would miss.
     assert systems(model)[:2] == systems(model)[2:4]
     assert [body["messages"][0]["role"] for body in model.requests[:2]] == ["system", "system"]
     assert set(model.keys) == {f"Bearer {KEY}"}

@@ -1,4 +1,4 @@
-"""New runs of the project's own crew and flow, and which of their checkpoints stay."""
+"""New runs of the project's crew and flow, and which of their checkpoints stay."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def test_a_flow_starts_with_typed_state_in_a_new_sqlite_store(
     asked = {"topic": "bees", "year": 1999}
     run = engine.run(new_run_request(store, "flow", "press_flow:PressFlow", asked, store_kind="sqlite"))
     assert run.end["status"] == "succeeded", run.end
-    # The year sends it the short way round.
+    # The year selects the short route.
     assert {"Write briefly", "Outline bees"} <= {prompt.strip() for prompt in model.prompts()}
     written = rows(store)
     assert is_chain("", written)
@@ -78,7 +78,7 @@ def test_a_new_crew_uses_the_chosen_models_and_warms_the_cache_first(
     engine: Engine, model: TestModel, tmp_path: Path
 ) -> None:
     asked = new_run_request(tmp_path / "cp", "crew", "press_crew:make_crew", INPUTS)
-    # By the role that an earlier run's input had made.
+    # By the role with the inputs of an earlier run.
     chosen = {"models": {"*": "gpt-4.1-mini", "Researcher of AI": "gpt-4.1"}, "cache_warmup": "sequential"}
     run = engine.run(asked | {"options": chosen})
     assert run.end["status"] == "succeeded", run.end

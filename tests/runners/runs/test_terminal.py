@@ -1,4 +1,4 @@
-"""``manage.py checkpoints fork|resume``, as a person types it: no server, no worker, an empty database."""
+"""``manage.py checkpoints fork|resume`` without a server, a worker or an existing database."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Terminal = Callable[..., Done]
 
 @pytest.fixture
 def project(engine_python: Path, model: TestModel, tmp_path: Path) -> list[str]:
-    """The options that name the press project."""
+    """Return the options that name the press project."""
     file = tmp_path / "press.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={model.url}\n")
     return ["--project", str(PRESS), "--python", str(engine_python), "--env-file", str(file)]
@@ -31,7 +31,7 @@ def project(engine_python: Path, model: TestModel, tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def terminal(project: list[str], empty_data_folder: Path, tmp_path: Path) -> Terminal:
-    """Runs the command, with the press project named."""
+    """Return a function that runs the command with the options of the press project."""
     shutil.copytree(empty_data_folder, tmp_path / "data")
 
     def run(*arguments: str) -> Done:
@@ -58,7 +58,7 @@ def in_process(project: list[str], transactional_db: None, capsys: pytest.Captur
 
 
 def document(done: Done) -> dict[str, Any]:
-    """The one document on stdout."""
+    """Return the only document on stdout."""
     value: dict[str, Any] = json.loads(done.stdout)
     return value
 
@@ -182,7 +182,7 @@ def test_a_pruned_checkpoint_runs_from_its_stored_copy_after_consent(
     root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
     root["checkpoint_inputs"]["topic"] = f"AI with {KEY}"
     Path(start.source).write_text(json.dumps(body))
-    # Read once, and refused: its branch is there already.
+    # Refused because its branch exists already.
     assert "main" in terminal("fork", start.source, "--branch", "main").stdout
     Path(start.source).unlink()
     before = marks(location)

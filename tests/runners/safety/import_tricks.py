@@ -1,4 +1,4 @@
-"""Tricks that would load code from a location, and the scene in which they are tried."""
+"""Tricks that would load code from a location, and the project folder in which they are tried."""
 
 import json
 import os

@@ -46,7 +46,7 @@ class Tool(BaseTool):
 
 @pytest.fixture
 def project(engine_python: Path, tmp_path: Path) -> Project:
-    """A confirmed project without entry points, and with a key in its environment file."""
+    """Return a confirmed project without entry points and with a key in its environment file."""
     folder = tmp_path / "newsroom"
     folder.mkdir()
     (folder / "keys.env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
@@ -65,7 +65,7 @@ def person(client: Client) -> User:
 
 
 def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
-    """A checkpoint in a location inside the project, whose last task has a tool of this type."""
+    """Return a checkpoint in a location inside the project, whose last task has a tool of this type."""
     folder = Path(project.folder) / "checkpoints"
     shutil.copytree(STORE, folder)
     source = next((folder / "main").glob("*0aa12db3_p-*.json"))
@@ -139,14 +139,14 @@ def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     accept_effects(project, found, person)
     check = ended(preflight_checkpoint(checkpoint, project, ""))
     assert check.report["is_complete"] and check.report["blocks"] == [], check.report
-    # It was imported, and all that it found is a placeholder.
+    # It was imported and found only placeholders.
     assert set(trace.read_text().split()) == {"sk-placeholder-of-a-preflight-check"}
     trace.unlink()
     source.write_text(MODULE + "\n# changed\n")
     job = run_of(checkpoint)
     assert job.status == Job.Status.FAILED and "module helper" in str(job.error) and not trace.exists()
     assert [one["name"] for one in unaccepted_effects(checkpoint, project, "")] == ["helper"]
-    # What the project's own entry point imports needs no consent.
+    # The imports of the project's own entry point need no consent.
     (Path(project.folder) / "desk.py").write_text("import helper\n")
     project.entry_points = ["desk:build"]
     project.save()

@@ -1,4 +1,4 @@
-"""A checkpoint is a program: what it names is not executed, read, written or sent."""
+"""Nothing that a checkpoint names is executed, read, written or sent."""
 
 import json
 from pathlib import Path

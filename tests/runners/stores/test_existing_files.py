@@ -37,7 +37,7 @@ def test_a_fork_a_cancel_and_a_kill_change_no_existing_file(
     assert killed.status == -signal.SIGKILL
     after = marks(location)
     assert {path: after.get(path) for path in before} == before
-    # The runs did write: each but the one killed on its way left its newest.
+    # The runs did write: each except the killed one left its newest checkpoint.
     assert len(set(after) - set(before)) >= 2
 
 

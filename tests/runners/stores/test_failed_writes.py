@@ -1,4 +1,4 @@
-"""Real runs whose location is full, unwritable or moved away: each write that fails is reported."""
+"""Real runs at a full, unwritable or moved location: each failed write is reported."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 
 @contextmanager
 def unwritable(folder: Path) -> Iterator[str]:
-    """A location where every write fails for real, and why: a full disk where this user may mount one."""
+    """Return a location where every write fails, and why: a full disk if this user may mount one."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16k,nr_inodes=8", "tmpfs", str(folder)]
     if os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0:

@@ -37,7 +37,7 @@ def project(engine_python: Path, model: TestModel, tmp_path: Path) -> Project:
 
 
 def scheduled(folder: Path, project: Project) -> Job:
-    """A resume of the oldest checkpoint there, in an hour."""
+    """Create a resume of the oldest checkpoint, scheduled in an hour."""
     location = open_location(folder)
     import_location(location)
     checkpoint = location.checkpoints.order_by("row").first()

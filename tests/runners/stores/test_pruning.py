@@ -1,4 +1,4 @@
-"""Only what the run itself wrote is deleted, and only while it is still that."""
+"""Only unchanged checkpoints of the run itself are deleted."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The child sees for itself that it writes where a person meant it to, however long ago that was."""
+"""The runner checks that its write target is the one that the person chose."""
 
 import sqlite3
 from contextlib import closing
