@@ -42,7 +42,7 @@ def threads(db: None, tmp_path: Path) -> Callable[[str], Location]:
 
 @pytest.fixture
 def reader(db: None) -> Client:
-    """A browser of somebody who may look."""
+    """A browser of a user who may only view."""
     client = CompactClient()
     client.force_login(teammate("reader"))
     return client

@@ -1,11 +1,17 @@
 """Projects of LangGraph are found by reading ``langgraph.json`` and source files."""
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from django.test import Client
+from django.urls import reverse
 
 from tests.engine_runs.graphs import PROJECT
 from viewer.engines.entry_points import InputName
 from viewer.engines.langgraph.projects import find_entry_points, input_names, is_entry_point
+from viewer.models import Location
 from viewer.projects.proposing import propose_project
 
 SUPPORT = Path(__file__).resolve().parents[2] / "demo/support"
@@ -62,3 +68,16 @@ def test_the_inputs_of_a_state_with_a_base_are_those_of_both(tmp_path: Path) -> 
     assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["name", "count"]
     (tmp_path / "agent.py").write_text("graph = StateGraph(Elsewhere)")
     assert input_names(tmp_path, "agent:graph", "graph") == ()
+
+
+def test_the_project_page_names_the_engine_of_its_location(
+    threads: Callable[[str], Location], admin_client: Client, tmp_path: Path
+) -> None:
+    for installed in ("crewai-1.15.30", "langgraph-1.2.3"):
+        (tmp_path / f".venv/lib/python3.11/site-packages/{installed}.dist-info").mkdir(parents=True)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    (tmp_path / "langgraph.json").write_text('{"graphs": {}}')
+    page = admin_client.get(reverse("project", args=[threads("lg12").uid]))
+    assert "LangGraph 1.2.3" in page.content.decode() and "CrewAI" not in page.content.decode()

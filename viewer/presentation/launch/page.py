@@ -30,7 +30,7 @@ class Submission:
 
     @property
     def page_values(self) -> dict[str, Any]:
-        """The fields that every page has of it."""
+        """The values that every page takes from it."""
         return {"key": self.key, "is_sent": self.data is not None}
 
 
@@ -45,7 +45,7 @@ class FieldError:
 
 @dataclass(kw_only=True)
 class LaunchPage(Generic[Started]):
-    """``notice`` asks to press the button again. ``refused`` are the reasons that a start was refused for.
+    """``notice`` asks to press the button again. ``refused`` are the reasons why a start was refused.
 
     ``retry`` is for the job that the page repeats.
     """
