@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-VARIABLES = (Path(__file__).resolve().parents[2] / "static/css/variables.css").read_text()
+VARIABLES = (Path(__file__).resolve().parents[3] / "static/css/variables.css").read_text()
 LIGHT_TEXT, DARK_TEXT = VARIABLES.split("@media (prefers-color-scheme: dark)")
 SURFACES = ("page", "panel", "raised", "hover", "selected")
 ON_SURFACES = ("ink", "ink-soft", "good", "bad", "again", "warn", "accent-ink")

@@ -13,17 +13,17 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from quality.benchmarks.generated_runs import branched_run
+from tests.views.access.test_urls import ALL, LOGIN, PUBLIC, addresses_at
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, checked, checked_new_run, stored
-from tests.views.test_urls import ALL, LOGIN, PUBLIC, addresses_at
 from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question, Sweep
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
 FAULTS = sorted(path.name for path in TEMPLATES.glob("[45]*.html"))
 
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from tests.views.test_urls import FORMS, LOGIN, PUBLIC, READ, addresses
+from tests.views.access.test_urls import FORMS, LOGIN, PUBLIC, READ, addresses
 from viewer.models import DayLimits
 
 __all__ = ["addresses"]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
 FILES = sorted(TEMPLATES.rglob("*.html"))
 MAX_LINE = 120
 INCLUDE = re.compile(r"""{% (?:include|extends) ["']([^"']+)["']""")
