@@ -43,7 +43,7 @@ def test_the_branches_follow_typing_and_a_double_click_starts_them_once(vary_pag
     vary_page.check("#again-stale")
     expect(vary_page.locator(".planned-steps .is-again")).to_have_count(4)
     vary_page.fill("#branch", "tone")
-    expect(vary_page.locator(".planned-branch-name").first).to_have_text("tone/tea")
+    expect(vary_page.locator(".planned-name").first).to_have_text("tone/tea")
     assert not Job.objects.exists()
     vary_page.dblclick("#start-button")
     vary_page.wait_for_url("**/sweeps/*/")
