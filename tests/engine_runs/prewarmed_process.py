@@ -43,8 +43,10 @@ def main(address: str) -> None:
     """Serve until this process is ended."""
     sys.path.pop(0)
     server = socket.socket(socket.AF_UNIX)
-    server.bind(address)
+    # The address appears when the server listens: before, a connection is refused.
+    server.bind(f"{address}.new")
     server.listen(16)
+    Path(f"{address}.new").rename(address)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = server.accept()
