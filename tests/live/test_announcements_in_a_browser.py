@@ -1,4 +1,4 @@
-"""What the page of a job tells screen readers: its title, its announcements and its focus."""
+"""What a job's page announces to screen readers: title, live regions and focus."""
 
 import re
 

@@ -30,7 +30,7 @@ MAX_WATCHED = 100
 # Runs whose status is read at once, and seconds of one import for those whose status is not known.
 DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
 _NEW_RUN = ("uid", "location_id", "key", "entity", "name", "head", "last_at")
-# What an index tells later.
+# Known only after a thread has been indexed.
 _EMPTY = {
     "checkpoint_count": 0,
     "branch_count": 0,
@@ -60,7 +60,7 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
 
 
 def _list(location: Location, reader: LocationReader, most: int | None, summary: ImportSummary) -> None:
-    """Store which runs there are, at most so many, and the newest checkpoint of each."""
+    """Store the runs that exist, up to a limit, and the newest checkpoint of each."""
     listed, problems = reader.runs(most), Problems(location)
     for problem in listed.problems:
         problems.add(problem)
@@ -180,7 +180,7 @@ def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
 
 
 def forget_index(location: Location) -> None:
-    """Have the runs and checkpoints of a location listed anew, as their redacted keys may be others now.
+    """List the runs and checkpoints of a location again, because their redacted keys may have changed.
 
     What jobs or stored copies refer to stays.
     """

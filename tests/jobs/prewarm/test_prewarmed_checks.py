@@ -35,7 +35,7 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     # Its copy had the key and stored nothing of it.
     assert check.report["components"][0]["name"] == "search [redacted]"
     assert not check.folder.exists()
-    # A check that hangs is ended, but not its prewarmed process.
+    # A check that does not return is ended, but its prewarmed process is not.
     (Path(project.folder) / "wait").touch()
     assert (
         str(checked(project, "crew:hangs").error)

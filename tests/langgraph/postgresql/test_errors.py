@@ -59,7 +59,7 @@ def test_a_statement_that_takes_too_long_is_cancelled(
     with server.connected(database) as connection:
         connection.execute("INSERT INTO checkpoint_migrations VALUES (99)")
     with server.connected(database) as connection, connection.transaction():
-        # Whoever reads a table waits for this lock.
+        # Every read of the table waits for this lock.
         connection.execute("LOCK TABLE checkpoints")
         assert error_of(location) == "A statement took more than 1 seconds. Try again."
         with pytest.raises(NotReadable, match="more than 1 seconds"):

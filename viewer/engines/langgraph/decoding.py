@@ -50,7 +50,7 @@ def decoded_value(kind: str | None, data: bytes | None, max_depth: int) -> Any:
 
 
 def opaque(kind: str, size: int) -> dict[str, Any]:
-    """What stands for a value that is not decoded: pickled, encrypted, or of an unknown encoding."""
+    """The placeholder of a value that is not decoded: pickled, encrypted, or of an unknown encoding."""
     reason = "pickled" if kind == "pickle" else "encrypted" if "+" in kind else "unknown"
     return {"__opaque__": reason, "encoding": kind[:100], "size": size}
 
@@ -93,7 +93,7 @@ def _key(key: Any) -> str:
 
 
 def _object(extension: _Extension, depth: int) -> Any:
-    """What an extension stands for."""
+    """The inert value of a MessagePack extension."""
     if extension.code == SNAPSHOT:
         return {"__type__": "DeltaSnapshot", "fields": _plain(_unpacked(extension.payload), depth)}
     if extension.code == ARRAY:

@@ -56,7 +56,7 @@ def source_key(thread: str, namespace: str, checkpoint_id: str) -> str:
 
 
 def possible_ids(key: str) -> list[tuple[str, str, str]]:
-    """The threads, namespaces and checkpoint ids that a source key may stand for."""
+    """The threads, namespaces and checkpoint ids that a source key may name."""
     thread, _slash, checkpoint_id = key.rpartition("/")
     outer, _slash, namespace = thread.rpartition("/")
     return [(thread, "", checkpoint_id), *([(outer, namespace, checkpoint_id)] if outer else [])]

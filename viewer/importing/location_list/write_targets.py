@@ -75,21 +75,10 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
     """The location of a write target, created and added if it is new. Raises UnknownLocation.
 
     ``engine`` is the one that a new location records.
-
-    A new SQLite file is empty until its first checkpoint.
     """
     path = Path(target.path)
     existed = os.path.lexists(path)
-    try:
-        if target.store_kind == Location.StoreKind.SQLITE:
-            create_folder_for_user(path.parent)
-            create_file_for_user(path)
-        else:
-            create_folder_for_user(path)
-    except OSError as error:
-        raise UnknownLocation(
-            _("%(path)s cannot be created: %(reason)s.") % {"path": path, "reason": error.strerror}
-        ) from None
+    _create(path, is_file=target.store_kind == Location.StoreKind.SQLITE)
     try:
         with found_at(path, settings.CHECKPOINT_ROOTS) as found:
             identity = str(found.identity)
@@ -112,6 +101,20 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
         location.project = project
         location.save(update_fields=["project"])
     return location
+
+
+def _create(path: Path, *, is_file: bool) -> None:
+    """Create a folder, or an SQLite file that is empty until its first checkpoint. Raises UnknownLocation."""
+    try:
+        if is_file:
+            create_folder_for_user(path.parent)
+            create_file_for_user(path)
+        else:
+            create_folder_for_user(path)
+    except OSError as error:
+        raise UnknownLocation(
+            _("%(path)s cannot be created: %(reason)s.") % {"path": path, "reason": error.strerror}
+        ) from None
 
 
 def create_folder_for_user(path: Path) -> None:

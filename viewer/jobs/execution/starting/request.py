@@ -39,13 +39,6 @@ def request_for(
     ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
     """
     location = checkpoint.location
-    options = Options(**(options or {}))
-    if edits.as_node:
-        options["as_node"] = edits.as_node
-    if edits.replace:
-        options["replace"] = sorted(edits.replace)
-    if edits.answers:
-        options["answers"] = dict(edits.answers)
     source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
     if checkpoint.state == Checkpoint.State.PRUNED:
         source["stored"] = True
@@ -66,8 +59,20 @@ def request_for(
         steps=[StepRequest(task=step.unit, action=step.action.value) for step in steps],
         folder="",
         entry_point=entry_point,
-        options=options,
+        options=_with_edits(options, edits),
     )
+
+
+def _with_edits(options: Options | None, edits: Edits) -> Options:
+    """These options, and the edits that the runner reads as options."""
+    options = Options(**(options or {}))
+    if edits.as_node:
+        options["as_node"] = edits.as_node
+    if edits.replace:
+        options["replace"] = sorted(edits.replace)
+    if edits.answers:
+        options["answers"] = dict(edits.answers)
+    return options
 
 
 def request_for_run(
