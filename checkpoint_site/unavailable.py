@@ -9,16 +9,16 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.views.defaults import server_error
 
-from viewer.data_folder import failure_words
+from viewer.data_folder import failure_text
 from viewer.data_folder.identity import problem_while_served
 
 RETRY_SECONDS = 10
 View = Callable[..., HttpResponseBase]
 
 
-def unavailable(words: str) -> HttpResponse:
+def unavailable(text: str) -> HttpResponse:
     """Return a 503 page with the reason."""
-    page = HttpResponse(render_to_string("503.html", {"words": words}), status=503)
+    page = HttpResponse(render_to_string("503.html", {"text": text}), status=503)
     page["Retry-After"] = str(RETRY_SECONDS)
     return page
 
@@ -26,8 +26,8 @@ def unavailable(words: str) -> HttpResponse:
 def server_error_page(request: HttpRequest) -> HttpResponse:
     """Return the page for an unhandled exception: 503 for disk and database errors, else 500."""
     error = sys.exc_info()[1]
-    words = failure_words(error) if error else ""
-    return unavailable(words) if words else server_error(request)
+    text = failure_text(error) if error else ""
+    return unavailable(text) if text else server_error(request)
 
 
 def without_data(view: View) -> View:
@@ -51,8 +51,8 @@ class Unavailable:
         """Return None if the view may respond."""
         if getattr(view, "without_data", False):
             return None
-        words = problem_while_served()
-        return unavailable(words) if words else None
+        text = problem_while_served()
+        return unavailable(text) if text else None
 
 
 class AvailableSockets:

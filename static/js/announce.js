@@ -36,7 +36,7 @@ function stateOf(progress) {
     done: progress.querySelector("progress")?.value ?? 0,
     sentence,
     reason: textOf(progress.querySelector(".job-reason")),
-    words: [sentence, textOf(progress.querySelector(".job-done"))].filter(Boolean).join(", "),
+    text: [sentence, textOf(progress.querySelector(".job-done"))].filter(Boolean).join(", "),
   };
 }
 
@@ -50,8 +50,8 @@ function announceChange(progress) {
     // Progress that is not announced yet is out of date.
     waiting = "";
     const hasFailed = now.status === "is-failed" || now.status === "is-interrupted";
-    announce(hasFailed ? `${now.sentence}. ${now.reason}` : now.words);
-  } else if (now.done !== before.done || now.sentence !== before.sentence) announceProgress(now.words);
+    announce(hasFailed ? `${now.sentence}. ${now.reason}` : now.text);
+  } else if (now.done !== before.done || now.sentence !== before.sentence) announceProgress(now.text);
 }
 
 const shown = () => document.querySelectorAll("[data-job]");
@@ -62,6 +62,6 @@ document.addEventListener("htmx:wsAfterMessage", () => shown().forEach(announceC
 const begun = new URLSearchParams(location.search).get("job");
 const bar = begun && document.querySelector(`[data-job="${CSS.escape(begun)}"]`);
 if (bar && performance.getEntriesByType("navigation")[0]?.type === "navigate") {
-  announce(stateOf(bar).words);
+  announce(stateOf(bar).text);
   bar.querySelector("a")?.focus({ preventScroll: true });
 }

@@ -84,8 +84,8 @@ def test_a_missing_interpreter_is_a_warning(data: Path) -> None:
     marks = ", ".join("?" * len(needed))
     database.execute(f"INSERT INTO viewer_project ({', '.join(needed)}) VALUES ({marks})", given)
     database.close()
-    ((state, words),) = examined(data)[1]["projects"]
-    assert state == "warning" and "/nowhere/python" in words
+    ((state, text),) = examined(data)[1]["projects"]
+    assert state == "warning" and "/nowhere/python" in text
 
 
 @pytest.mark.parametrize(("free", "state"), [(10, "error"), (500, "warning"), (5000, "ok")])

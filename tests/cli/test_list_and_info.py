@@ -139,11 +139,11 @@ def test_the_methods_of_a_flow_are_counted_over_its_run(
     # Nothing at the location says that the flow has finished.
     call_command("checkpoints", "list", str(folder))
     assert re.findall(r" UTC +(.+?)  main", capsys.readouterr().out) == ["1/3", "2/3", "3 done"]
-    for row, words in zip(run["checkpoints"], ("1 of 3 done,", "2 of 3 done,", "  3 done,"), strict=True):
+    for row, text in zip(run["checkpoints"], ("1 of 3 done,", "2 of 3 done,", "  3 done,"), strict=True):
         target = f"{folder}#{row['id']}"
         assert asked(capsys, "checkpoints", "info", target)["units_total"] == row["units_total"]
         call_command("checkpoints", "info", target)
-        assert words in capsys.readouterr().out
+        assert text in capsys.readouterr().out
 
 
 def test_no_key_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,8 +27,8 @@ def test_a_full_device_is_one_line(tmp_path: Path, environment: dict[str, str], 
     command = [sys.executable, "manage.py", "checkpoints", "list", str(store), *form]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE)
-    words = "CommandError: The output could not be written: No space left on device.\n"
-    assert (ended.returncode, ended.stderr.decode()) == (1, words)
+    text = "CommandError: The output could not be written: No space left on device.\n"
+    assert (ended.returncode, ended.stderr.decode()) == (1, text)
 
 
 def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -81,7 +81,7 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "text"),
     [
         ((), "Name what to run with --entrypoint"),
         (("--entrypoint", "press_crew:Fact"), "--kind"),
@@ -94,9 +94,9 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
     ],
 )
 def test_invalid_arguments_start_and_create_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], words: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], text: str
 ) -> None:
-    with pytest.raises(CommandError, match=words):
+    with pytest.raises(CommandError, match=text):
         run(capsys, tmp_path / "new", *arguments)
     assert not Job.objects.exists()
     assert not Location.objects.exists()

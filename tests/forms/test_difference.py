@@ -42,7 +42,7 @@ def test_the_joined_pieces_of_each_side_are_its_text(before: str, after: str) ->
 
 
 def test_long_texts_are_compared_quickly() -> None:
-    words = [f"word{number % 700}" for number in range(120_000)]
+    text = [f"word{number % 700}" for number in range(120_000)]
     began = time.perf_counter()
-    difference(" ".join(words), " ".join(reversed(words)))
+    difference(" ".join(text), " ".join(reversed(text)))
     assert time.perf_counter() - began < 10

@@ -10,7 +10,7 @@ from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning.units import cost_of
 from viewer.engines.plan import Edits
 from viewer.launching.preview.plan_preview import preview_plan
-from viewer.messages.labels import step_words
+from viewer.messages.labels import step_text
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 
@@ -119,7 +119,7 @@ def test_the_plan_of_a_flow_with_source_lists_what_follows() -> None:
     outline = FlowMethod("outline", starts=True)
     publish = FlowMethod("publish", listens_to=Condition(("outline",)))
     preview = preview_plan(flow({"n": 1}), Edits(), source=(outline, publish))
-    assert [(shown.step.unit, shown.word) for shown in preview.shown] == [
+    assert [(shown.step.unit, shown.action_label) for shown in preview.shown] == [
         ("outline", "kept"),
         ("publish", "runs"),
     ]
@@ -196,7 +196,7 @@ def test_the_cost_of_a_flow_is_that_of_the_previous_calls_after_the_checkpoint()
 
 def test_a_step_is_described_in_one_line() -> None:
     step = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
-    assert step_words(step) == (
+    assert step_text(step) == (
         "1. Task 1 about AI: kept (finished; its output is used as it is; "
         "its output was produced with the former topic)"
     )

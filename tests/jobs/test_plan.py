@@ -135,7 +135,7 @@ def test_a_selected_stale_task_runs_again_with_all_later_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edits", "words"),
+    ("edits", "text"),
     [
         (Edits(outputs={"9": "x"}), "no task '9'"),
         (Edits(again=frozenset({"9"})), "no task '9'"),
@@ -147,8 +147,8 @@ def test_a_selected_stale_task_runs_again_with_all_later_ones() -> None:
         (Edits(state={"a": 1}), "no state"),
     ],
 )
-def test_a_crew_refuses_with_the_reason(edits: Edits, words: str) -> None:
-    with pytest.raises(EditRefused, match=words):
+def test_a_crew_refuses_with_the_reason(edits: Edits, text: str) -> None:
+    with pytest.raises(EditRefused, match=text):
         plan_crew(crew_of(2), edits)
 
 

@@ -136,17 +136,17 @@ def test_a_reached_limit_refuses_nothing_and_is_named(
     project, client = project_of(location), refusing.client
     Job.objects.create(kind="fork", location=location, project=project, branch="x", tokens=9, **used)
     DayLimits.change({"tokens": 9})
-    words = "Waiting for a limit: the daily limit of 9 tokens for all jobs is reached until"
+    text = "Waiting for a limit: the daily limit of 9 tokens for all jobs is reached until"
     checkpoint = stored(location, CREW)
     checked(checkpoint)
     call_command("checkpoints", command, name_of(checkpoint))
-    assert words in refusing.capsys.readouterr().out
+    assert text in refusing.capsys.readouterr().out
     Job.objects.unfinished().update(status=Job.Status.CANCELLED)
     changes = {"branch": "fork/other"} if command == "fork" else {}
     sent = filled(client, checkpoint, command, **changes)
     assert client.post(page(checkpoint, command), sent).status_code == 302
     job = Job.objects.unfinished().get()
-    assert words.removeprefix("Waiting ") in client.get(job.get_absolute_url()).content.decode()
+    assert text.removeprefix("Waiting ") in client.get(job.get_absolute_url()).content.decode()
 
 
 def test_the_browser_refuses_an_unconfirmed_project_and_the_terminal_confirms_it(

@@ -9,10 +9,10 @@ from viewer.messages.labels import (
     ACTIONS,
     REASONS,
     SIGNS,
+    action_label,
     action_sign,
-    action_word,
-    reason_words,
-    stale_words,
+    reason_label,
+    stale_text,
 )
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.messages.translation import translate
@@ -33,15 +33,15 @@ def test_a_refusal_has_its_values_also_without_translation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("names", "text"),
     [
         ([], ""),
         (["topic"], "its output was produced with the former topic"),
         (["topic", "year", "words"], "its output was produced with the former topic, year and words"),
     ],
 )
-def test_stale_inputs_are_named_in_a_sentence(names: list[str], words: str) -> None:
-    assert stale_words(names) == words
+def test_stale_inputs_are_named_in_a_sentence(names: list[str], text: str) -> None:
+    assert stale_text(names) == text
 
 
 def test_every_action_and_reason_has_a_label() -> None:
@@ -50,5 +50,5 @@ def test_every_action_and_reason_has_a_label() -> None:
 
 
 def test_an_unknown_code_is_shown_unchanged() -> None:
-    assert (action_word("delegated"), reason_words("delegated")) == ("delegated", "delegated")
-    assert (action_word("kept"), action_sign("kept"), action_sign("delegated")) == ("kept", "✓", "·")
+    assert (action_label("delegated"), reason_label("delegated")) == ("delegated", "delegated")
+    assert (action_label("kept"), action_sign("kept"), action_sign("delegated")) == ("kept", "✓", "·")

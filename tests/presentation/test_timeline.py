@@ -26,7 +26,7 @@ def test_streamed_text_is_one_row_until_another_event() -> None:
         event(4, "text", text="And", agent="Writer"),
         event(5, "text", text="Other", agent="Checker"),
     ).rows
-    assert [(row.seq, row.words) for row in rows] == [
+    assert [(row.seq, row.text) for row in rows] == [
         (1, "The end"),
         (3, "m answered"),
         (4, "And"),
@@ -36,7 +36,7 @@ def test_streamed_text_is_one_row_until_another_event() -> None:
 
 def test_text_for_an_existing_row_is_marked() -> None:
     timeline = described(event(1, "text", text="The ", agent="Writer"))
-    assert [row.words for row in timeline.pop_new().rows] == ["The "]
+    assert [row.text for row in timeline.pop_new().rows] == ["The "]
     add_events(
         timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")]
     )
@@ -54,7 +54,7 @@ def test_each_kind_has_a_label_and_failures_a_reason() -> None:
         event(5, "steps", steps=[]),
         event(6, "ended", status="failed"),
     ).rows
-    assert [row.words for row in rows] == [
+    assert [row.text for row in rows] == [
         "Task 2 started",
         "search failed",
         "Checkpoint written",
@@ -65,4 +65,4 @@ def test_each_kind_has_a_label_and_failures_a_reason() -> None:
 
 
 def test_an_event_without_data_is_shown() -> None:
-    assert described(event(1, "tool_started")).rows[0].words == "Called the tool "
+    assert described(event(1, "tool_started")).rows[0].text == "Called the tool "

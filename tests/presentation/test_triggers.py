@@ -6,12 +6,12 @@ import pytest
 
 from viewer.models import Checkpoint
 from viewer.presentation.run.rows import bars_of
-from viewer.presentation.run.triggers import shape_of, title_of, trigger_words
+from viewer.presentation.run.triggers import shape_of, title_of, trigger_label
 from viewer.templatetags import figures
 
 
 @pytest.mark.parametrize(
-    ("trigger", "shape", "words"),
+    ("trigger", "shape", "text"),
     [
         ("task_started", "start", "task started"),
         ("task_completed", "done", "task completed"),
@@ -22,8 +22,8 @@ from viewer.templatetags import figures
         ("", "done", "written on request"),
     ],
 )
-def test_a_trigger_has_a_shape_and_a_label(trigger: str, shape: str, words: str) -> None:
-    assert (shape_of(trigger), trigger_words(trigger)) == (shape, words)
+def test_a_trigger_has_a_shape_and_a_label(trigger: str, shape: str, text: str) -> None:
+    assert (shape_of(trigger), trigger_label(trigger)) == (shape, text)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from checkpoint_site import settings
 from tests.real_stores import copy_of
-from viewer.data_folder import failure_words, rename_folders
+from viewer.data_folder import failure_text, rename_folders
 from viewer.data_folder.copies import KEPT
 from viewer.data_folder.inspection import APPLICATION_ID
 from viewer.data_folder.versions import version_number, version_text
@@ -130,7 +130,7 @@ def test_a_locked_database_is_reported(data: Path, database: sqlite3.Connection)
     database.execute("BEGIN IMMEDIATE")
     error = OperationalError("database is locked")
     error.__cause__ = sqlite_error("BEGIN IMMEDIATE", data / "forkline.sqlite3")
-    assert "Another program has locked the database" in failure_words(error)
+    assert "Another program has locked the database" in failure_text(error)
 
 
 def sqlite_error(statement: str, path: Path) -> Exception:
@@ -156,16 +156,16 @@ def test_a_full_disk_is_reported(data: Path, tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_grow_is_reported_as_a_full_disk(data: Path) -> None:
     error = sqlite_error("PRAGMA max_page_count = 1; CREATE TABLE more (x)", data / "forkline.sqlite3")
-    assert "No space is left on the disk of" in failure_words(error)
+    assert "No space is left on the disk of" in failure_text(error)
     nowhere_else = OSError(28, "No space left on device")
-    assert failure_words(nowhere_else) == failure_words(error)
+    assert failure_text(nowhere_else) == failure_text(error)
 
 
 def test_only_errors_of_the_data_folder_are_reported() -> None:
     elsewhere = PermissionError(13, "Permission denied", "/elsewhere/file")
     ours = PermissionError(13, "Permission denied", str(Path(django_settings.DATA_DIR) / "jobs"))
-    assert failure_words(elsewhere) == failure_words(ValueError("x")) == ""
-    assert "cannot be written" in failure_words(ours)
+    assert failure_text(elsewhere) == failure_text(ValueError("x")) == ""
+    assert "cannot be written" in failure_text(ours)
 
 
 def test_an_upgrade_backs_up_the_database_and_keeps_the_latest_copies(

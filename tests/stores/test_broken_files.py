@@ -84,9 +84,9 @@ def test_each_broken_file_has_a_reason_and_the_others_are_read(tmp_path: Path) -
     problems, read = read_folder(folder)
     assert time.monotonic() - started < 10
     assert len(read) == 2
-    for name, (_, kind, words) in BROKEN.items():
+    for name, (_, kind, text) in BROKEN.items():
         problem = problems[f"main/{name}.json"]
-        assert (problem.kind, words in str(problem.reason)) == (kind, True), (name, problem)
+        assert (problem.kind, text in str(problem.reason)) == (kind, True), (name, problem)
     assert len(problems) == len(BROKEN)
     assert hashes_below(folder) == before
 

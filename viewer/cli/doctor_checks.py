@@ -13,7 +13,7 @@ import django
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from viewer.data_folder import DataFolderFailure, failure_words
+from viewer.data_folder import DataFolderFailure, failure_text
 from viewer.data_folder.copies import refuse_damaged
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
@@ -35,19 +35,19 @@ class Finding:
 
     check: str
     state: State
-    words: str
+    text: str
 
 
 def of_versions() -> Iterator[Finding]:
     """Report the versions."""
-    words = _("Forkline %(own)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
+    text = _("Forkline %(own)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
     values = {
         "own": settings.VERSION,
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "django": django.get_version(),
     }
-    yield Finding("versions", "ok", words % values)
+    yield Finding("versions", "ok", text % values)
     if os.geteuid() == 0:
         yield Finding("user", "warning", _("This runs as root, and so do the programs of projects."))
 
@@ -56,11 +56,11 @@ def of_permissions() -> Iterator[Finding]:
     """Restrict the data folder to its owner and report what was open."""
     found = restrict(settings.DATA_DIR, thorough=True)
     if found.paths:
-        words = _("%(count)d files and folders were open to other users; now only their owner can read them.")
-        yield Finding("permissions", "warning", words % {"count": len(found.paths)})
+        text = _("%(count)d files and folders were open to other users; now only their owner can read them.")
+        yield Finding("permissions", "warning", text % {"count": len(found.paths)})
     for name in found.left:
-        words = _("%(path)s is open to other users. This was not changed.")
-        yield Finding("permissions", "warning", words % {"path": settings.DATA_DIR / name})
+        text = _("%(path)s is open to other users. This was not changed.")
+        yield Finding("permissions", "warning", text % {"path": settings.DATA_DIR / name})
     if not found.paths and not found.left:
         yield Finding("permissions", "ok", _("Only their owner can read the files of the data folder."))
 
@@ -69,8 +69,8 @@ def of_space() -> Iterator[Finding]:
     """Report the free disk space."""
     free = shutil.disk_usage(settings.DATA_DIR).free
     state: State = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
-    words = _("%(free)s MB are free on the disk of %(path)s.")
-    yield Finding("space", state, words % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
+    text = _("%(free)s MB are free on the disk of %(path)s.")
+    yield Finding("space", state, text % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
 
 
 def of_database() -> Iterator[Finding]:
@@ -80,13 +80,13 @@ def of_database() -> Iterator[Finding]:
         found = inspect(path)
         refuse_newer(path, found)
         if found.is_new:
-            words = _("There is no database in %(path)s yet.")
-            yield Finding("database", "error", words % {"path": path.parent})
+            text = _("There is no database in %(path)s yet.")
+            yield Finding("database", "error", text % {"path": path.parent})
             return
         with opened_to_read(path) as database:
             refuse_damaged(database, path)
     except (sqlite3.Error, DataFolderFailure) as error:
-        yield Finding("database", "error", failure_words(error) or f"{path}: {error}")
+        yield Finding("database", "error", failure_text(error) or f"{path}: {error}")
         return
     yield Finding("database", "ok", _("%(path)s is not damaged.") % {"path": path})
 
@@ -94,14 +94,14 @@ def of_database() -> Iterator[Finding]:
 def of_jobs() -> Iterator[Finding]:
     """Check the jobs, and end those whose process was killed."""
     for job in finish_orphans():
-        words = _("Job %(job)s was left by a process that was killed: it was ended as %(status)s.")
-        yield Finding("jobs", "warning", words % {"job": job.pk, "status": job.get_status_display()})
+        text = _("Job %(job)s was left by a process that was killed: it was ended as %(status)s.")
+        yield Finding("jobs", "warning", text % {"job": job.pk, "status": job.get_status_display()})
     for job in end_orphan_processes():
-        words = _("Processes of job %(job)s still ran after its end: they were stopped.")
-        yield Finding("processes", "warning", words % {"job": job.pk})
+        text = _("Processes of job %(job)s still ran after its end: they were stopped.")
+        yield Finding("processes", "warning", text % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
-    words = _("%(under_way)d jobs under way, %(queued)d queued")
-    yield Finding("jobs", "ok", words % {"under_way": under_way, "queued": queued})
+    text = _("%(under_way)d jobs under way, %(queued)d queued")
+    yield Finding("jobs", "ok", text % {"under_way": under_way, "queued": queued})
     if workers.worker_is_up():
         yield Finding("worker", "ok", _("A worker is running."))
     else:
@@ -120,13 +120,13 @@ def of_projects() -> Iterator[Finding]:
             yield Finding("projects", "warning", f"{project.folder}: {translate(refused)}")
             continue
         values = {"python": python_version(interpreter) or "?", "engine": engine_version(interpreter) or "?"}
-        words = _("%(folder)s: Python %(python)s, CrewAI %(engine)s")
-        yield Finding("projects", "ok", words % {"folder": project.folder, **values})
+        text = _("%(folder)s: Python %(python)s, CrewAI %(engine)s")
+        yield Finding("projects", "ok", text % {"folder": project.folder, **values})
 
 
 def of_roots() -> Iterator[Finding]:
     """Report allowed folders that cannot be read."""
     for root in settings.CHECKPOINT_ROOTS:
         is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
-        words = _("%(path)s is allowed.") if is_there else _("%(path)s cannot be read.")
-        yield Finding("roots", "ok" if is_there else "warning", words % {"path": root})
+        text = _("%(path)s is allowed.") if is_there else _("%(path)s cannot be read.")
+        yield Finding("roots", "ok" if is_there else "warning", text % {"path": root})

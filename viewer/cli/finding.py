@@ -37,8 +37,8 @@ def imported_location(path: str | Path) -> Location:
         if not location.checkpoints.exists():
             raise CommandError(f"{location.path}: {translate(summary.read_error)}")
         # What was imported before is still shown. The JSON document has no field for the error.
-        words = _("%(location)s is shown as last imported. Error: %(reason)s")
-        warning = words % {"location": location.path, "reason": translate(summary.read_error)}
+        text = _("%(location)s is shown as last imported. Error: %(reason)s")
+        warning = text % {"location": location.path, "reason": translate(summary.read_error)}
         sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
     return location

@@ -86,8 +86,8 @@ def _read(question: Question, left: threading.Event) -> None:
 
 def where_to_answer(question: Question) -> str:
     """A sentence on how to answer a pending question."""
-    words = _("Waiting for an answer, in the browser or with checkpoints answer %(job)s %(number)s --text …")
-    return words % {"job": question.job_id, "number": question.number}
+    text = _("Waiting for an answer, in the browser or with checkpoints answer %(job)s %(number)s --text …")
+    return text % {"job": question.job_id, "number": question.number}
 
 
 def _say(text: str) -> None:

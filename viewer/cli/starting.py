@@ -26,10 +26,10 @@ from viewer.launching.enqueue import run_here
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import ForkRequest
-from viewer.messages.labels import loss_words, step_words
+from viewer.messages.labels import loss_label, step_text
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
-from viewer.presentation.jobs.status import hint, status_words
+from viewer.presentation.jobs.status import hint, status_label
 from viewer.presentation.jobs.warnings import warnings_of
 
 R = TypeVar("R", bound=ForkRequest)
@@ -117,7 +117,7 @@ def _wait(job: Job) -> None:
 
 def _planned(preview: LaunchPreview) -> Answer:
     steps, plan = preview.plan.steps, preview.plan
-    lines = [*(step_words(step) for step in steps), *plan.then, "", _("Nothing has been started.")]
+    lines = [*(step_text(step) for step in steps), *plan.then, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
     document["then"] = [asdict(decision) for decision in plan.decisions]
     return Answer(document, lines)
@@ -170,10 +170,10 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
     }
     losses = [part for part in (report or {}).get("components") or [] if part.get("fate") == "lost"]
     lines = [
-        *(step_words(step) for step in steps),
-        *(_("Lost: %s") % loss_words(part) for part in losses),
+        *(step_text(step) for step in steps),
+        *(_("Lost: %s") % loss_label(part) for part in losses),
         "",
-        f"{status_words(job)}: {job.branch} ({job.pk})",
+        f"{status_label(job)}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),
         *(_("Warning: %(warning)s") % {"warning": warning} for warning in warnings_of(job)),
     ]

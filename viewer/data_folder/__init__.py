@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from viewer import sqlite_pragmas
 from viewer.data_folder import identity
 from viewer.data_folder.copies import copy_database, kept_copy, prune_copies
-from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
 from viewer.data_folder.permissions import Restricted, restrict
 from viewer.data_folder.use import use
@@ -23,7 +23,7 @@ from viewer.locks import lock_named
 # Renamed folders: the former name, and the name.
 RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
 
-__all__ = ["DataFolderFailure", "failure_words", "make_ready"]
+__all__ = ["DataFolderFailure", "failure_text", "make_ready"]
 
 
 def make_ready() -> None:
@@ -51,15 +51,15 @@ def bring_up_to_date(folder: Path) -> None:
     try:
         found = inspect(path)
     except sqlite3.Error as error:
-        raise DataFolderFailure(failure_words(error) or f"{path}: {error}") from error
+        raise DataFolderFailure(failure_text(error) or f"{path}: {error}") from error
     refuse_newer(path, found)
     if found.unapplied:
         if not found.is_new:
             copy_database(path, kept_copy(folder, "before-upgrade"))
             prune_copies(folder, "before-upgrade")
         elif any((folder / "jobs").glob("*")):
-            words = _("The database in %(folder)s was missing. A new, empty one was created.")
-            sys.stderr.write(words % {"folder": folder} + "\n")
+            text = _("The database in %(folder)s was missing. A new, empty one was created.")
+            sys.stderr.write(text % {"folder": folder} + "\n")
         call_command("migrate", interactive=False, verbosity=0)
     note_version(found)
 
@@ -86,10 +86,10 @@ def note_version(found: Inspected) -> None:
 def say_restricted(folder: Path, found: Restricted) -> None:
     """Report on stderr how many files were open to other users."""
     if found.paths:
-        words = ngettext(
+        text = ngettext(
             "%(count)d file or folder in %(folder)s was open to other users. Now only its owner can read it.",
             "%(count)d files and folders in %(folder)s were open to other users."
             " Now only their owner can read them.",
             len(found.paths),
         )
-        sys.stderr.write(words % {"count": len(found.paths), "folder": folder} + "\n")
+        sys.stderr.write(text % {"count": len(found.paths), "folder": folder} + "\n")

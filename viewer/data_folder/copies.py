@@ -9,7 +9,7 @@ from pathlib import Path
 from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
-from viewer.data_folder.failures import DataFolderFailure, failure_words
+from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.data_folder.inspection import opened_to_read
 
 # How many copies from before upgrades, and of databases that a restore replaced, are kept.
@@ -25,11 +25,11 @@ def copy_database(database: Path, copy: Path) -> None:
     try:
         os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        words = _("%(path)s already exists. Choose another name.")
-        raise DataFolderFailure(words % {"path": copy}) from None
+        text = _("%(path)s already exists. Choose another name.")
+        raise DataFolderFailure(text % {"path": copy}) from None
     except OSError as error:
-        words = _("%(path)s cannot be created: %(reason)s.")
-        raise DataFolderFailure(words % {"path": copy, "reason": error.strerror}) from error
+        text = _("%(path)s cannot be created: %(reason)s.")
+        raise DataFolderFailure(text % {"path": copy, "reason": error.strerror}) from error
     try:
         with opened_to_read(database) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
@@ -43,8 +43,8 @@ def copy_database(database: Path, copy: Path) -> None:
 
 def copy_failed(copy: Path, error: BaseException) -> str:
     """Why no copy was created."""
-    words = _("No copy was created at %(path)s: %(reason)s")
-    return words % {"path": copy, "reason": failure_words(error) or str(error)}
+    text = _("No copy was created at %(path)s: %(reason)s")
+    return text % {"path": copy, "reason": failure_text(error) or str(error)}
 
 
 def refuse_damaged(database: sqlite3.Connection, path: Path) -> None:

@@ -26,7 +26,7 @@ def database_path() -> Path:
     return Path(str(connection.settings_dict["NAME"]))
 
 
-def failure_words(error: BaseException) -> str:
+def failure_text(error: BaseException) -> str:
     """Return the message for an error of the data folder's disk or database; empty for other errors."""
     if isinstance(error, DataFolderFailure):
         return str(error)
@@ -78,8 +78,8 @@ def damaged() -> str:
 
 def no_space(folder: Path) -> str:
     """That the disk of this folder is full."""
-    words = _("No space is left on the disk of %(path)s. Free some, then try again.")
-    return words % {"path": folder}
+    text = _("No space is left on the disk of %(path)s. Free some, then try again.")
+    return text % {"path": folder}
 
 
 def has_no_space(folder: Path) -> bool:

@@ -83,21 +83,21 @@ def what_changed() -> str:
     if (now.folder, now.database) == (expected.folder, expected.database):
         return ""
     if not now.folder:
-        words = _("The data folder %(path)s is missing. Put it back, or stop Forkline and start it again.")
+        text = _("The data folder %(path)s is missing. Put it back, or stop Forkline and start it again.")
     elif not now.database:
-        words = _("The database in %(path)s is missing. Put it back, or stop Forkline and start it again.")
+        text = _("The database in %(path)s is missing. Put it back, or stop Forkline and start it again.")
     else:
-        words = _(
+        text = _(
             "The data folder %(path)s was replaced. Stop Forkline and start it again to use the new one."
         )
-    return words % {"path": folder}
+    return text % {"path": folder}
 
 
 def problem_while_served() -> str:
     """Return why the database cannot be used, for a process that never creates one; empty if it can."""
     if not is_remembered() and not _from_parent():
         if not database_path().exists():
-            words = _("There is no database in %(path)s yet. Start Forkline with “manage.py up”.")
-            return words % {"path": settings.DATA_DIR}
+            text = _("There is no database in %(path)s yet. Start Forkline with “manage.py up”.")
+            return text % {"path": settings.DATA_DIR}
         remember()
     return what_changed()

@@ -64,10 +64,10 @@ def inspect(path: Path) -> Inspected:
         version = sqlite_pragmas.user_version(database)
     on_disk = migrations_on_disk()
     if not is_ours(applied, tables, on_disk):
-        words = _(
+        text = _(
             "%(path)s is a database of another program. Move it away, or choose another folder (DATA_DIR=…)."
         )
-        raise DataFolderFailure(words % {"path": path})
+        raise DataFolderFailure(text % {"path": path})
     return Inspected(False, version, frozenset(on_disk - applied), unknown_of(applied - on_disk))
 
 
@@ -105,7 +105,7 @@ def refuse_newer(path: Path, found: Inspected) -> None:
         return
     later = found.version > version_number(settings.VERSION)
     version = version_text(found.version) if later else _("a later version")
-    words = _(
+    text = _(
         "%(path)s was created by Forkline %(version)s; this is %(own)s, which cannot read it (%(unknown)s)."
         " Use that version, or restore a copy from before: %(backups)s."
     )
@@ -116,4 +116,4 @@ def refuse_newer(path: Path, found: Inspected) -> None:
         "unknown": unknown,
         "backups": path.parent / "backups",
     }
-    raise DataFolderFailure(words % {"path": path, **values})
+    raise DataFolderFailure(text % {"path": path, **values})

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
 from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prune_copies
-from viewer.data_folder.failures import DataFolderFailure, database_path, failure_words
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.inspection import inspect, refuse_newer
 from viewer.data_folder.use import nobody_else
 from viewer.messages.message import UserMessage
@@ -30,8 +30,8 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
     check_copy(copy)
     with nobody_else():
         if is_running():
-            words = _("A run has not ended in %(path)s. Wait until it ends, or cancel it, then try again.")
-            raise DataFolderFailure(words % {"path": folder})
+            text = _("A run has not ended in %(path)s. Wait until it ends, or cancel it, then try again.")
+            raise DataFolderFailure(text % {"path": folder})
         staged = kept_copy(folder, "restoring")
         try:
             copy_database(copy, staged)
@@ -39,7 +39,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
             replaced = put_aside(folder)
             staged.replace(database_path())
         except sqlite3.Error as error:
-            raise DataFolderFailure(failure_words(error) or str(error)) from error
+            raise DataFolderFailure(failure_text(error) or str(error)) from error
         finally:
             staged.unlink(missing_ok=True)
         prune_copies(folder, "replaced")

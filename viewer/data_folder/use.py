@@ -27,10 +27,10 @@ def nobody_else() -> Iterator[None]:
     """Hold the lock exclusively. Raises DataFolderFailure if another process uses the folder."""
     with _lock().held() as is_held:
         if not is_held:
-            words = _(
+            text = _(
                 "Forkline is running on %(path)s. Stop it, and wait for commands to end, then try again."
             )
-            raise DataFolderFailure(words % {"path": settings.DATA_DIR})
+            raise DataFolderFailure(text % {"path": settings.DATA_DIR})
         yield
 
 

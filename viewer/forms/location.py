@@ -31,6 +31,6 @@ class LocationForm(forms.Form):
         return path
 
 
-def roots_in_words() -> str:
+def allowed_folders() -> str:
     """The allowed folders, as one text."""
     return ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)

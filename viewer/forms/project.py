@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines import all_engines
-from viewer.forms.location import roots_in_words
+from viewer.forms.location import allowed_folders
 from viewer.models import Project
 
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
@@ -110,4 +110,4 @@ def _absolute(text: str) -> Path:
 def _refuse_outside(path: Path) -> None:
     if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
         message = _("This is outside the folders that this server allows: %(roots)s.")
-        raise forms.ValidationError(message % {"roots": roots_in_words()})
+        raise forms.ValidationError(message % {"roots": allowed_folders()})

@@ -29,15 +29,14 @@ node_interrupted       node, id (it waits for a person)
 custom                 value (what a node has streamed, as text)
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger; also thread, namespace
 checkpoint_failed      error, moved (whether the location was renamed or replaced)
-warning                message; also words, as for ``ended``
+warning                message (see viewer/messages/message.py)
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
 withdrawn              number (the run went on without an answer)
 limit                  whose, measure, most: the limit that stopped the run (viewer/jobs/limits/usage.py)
 cache_warmed           agents (their roles), strategy, tokens
 preflight              report: the findings of a preflight check (viewer/jobs/preflight/checks.py)
-ended                  status (succeeded, failed, cancelled), result, error, traceback; also words: the
-                       text and values of the error (see viewer/messages/message.py)
+ended                  status (succeeded, failed, cancelled), result, error (a message), traceback
 =====================  =====================================================================
 
 ``ended`` is always the last event. A spool without it belongs to a runner that was killed.

@@ -12,7 +12,7 @@ from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import as_json, one_line
-from viewer.data_folder import DataFolderFailure, failure_words
+from viewer.data_folder import DataFolderFailure, failure_text
 
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141
@@ -48,21 +48,21 @@ class OwnCommand(BaseCommand):
                 warn_of_root()
             return super().execute(*args, **options)
         except CommandError as error:
-            words = one_line(str(error))
-            self._say_failure(words, options)
-            raise CommandError(words, returncode=error.returncode) from error
+            text = one_line(str(error))
+            self._say_failure(text, options)
+            raise CommandError(text, returncode=error.returncode) from error
         except (DatabaseError, DataFolderFailure, OSError) as error:
-            if not (words := failure_words(error)):
+            if not (text := failure_text(error)):
                 raise
-            self._say_failure(words, options)
-            raise CommandError(one_line(words)) from error
+            self._say_failure(text, options)
+            raise CommandError(one_line(text)) from error
         except OutputFailed as failed:
             let_go_of_stdout()
             if isinstance(failed.__cause__, BrokenPipeError):
                 sys.exit(PIPE_CLOSED)
-            words = _("The output could not be written: %(reason)s.")
+            text = _("The output could not be written: %(reason)s.")
             reason = getattr(failed.__cause__, "strerror", None) or str(failed.__cause__)
-            raise CommandError(words % {"reason": reason}) from failed
+            raise CommandError(text % {"reason": reason}) from failed
 
     def say(self, lines: Iterable[str]) -> None:
         """Print each as one line. Raises OutputFailed."""
@@ -79,18 +79,18 @@ class OwnCommand(BaseCommand):
         except OSError as error:
             raise OutputFailed from error
 
-    def _say_failure(self, words: str, options: Mapping[str, Any]) -> None:
+    def _say_failure(self, text: str, options: Mapping[str, Any]) -> None:
         if options.get("json"):
             with suppress(OutputFailed):
-                self.say_json({"error": one_line(words)})
+                self.say_json({"error": one_line(text)})
 
 
 def warn_of_root() -> None:
     """Warn on stderr, once, that programs of projects run as root."""
     if os.geteuid() == 0 and WARNED not in os.environ:
         os.environ[WARNED] = "1"
-        words = _("Warning: this runs as root, and so do the programs of projects. Use a separate account.")
-        sys.stderr.write(f"{words}\n")
+        text = _("Warning: this runs as root, and so do the programs of projects. Use a separate account.")
+        sys.stderr.write(f"{text}\n")
 
 
 def let_go_of_stdout() -> None:

@@ -45,7 +45,7 @@ REASONS: dict[Reason, str | Promise] = {
 }
 
 
-def action_word(action: str) -> str:
+def action_label(action: str) -> str:
     """One word for what happens to a step, translated; the code itself where it is a newer one."""
     return str(ACTIONS[Action(action)]) if action in set(Action) else action
 
@@ -55,12 +55,12 @@ def action_sign(action: str) -> str:
     return SIGNS[Action(action)] if action in set(Action) else "·"
 
 
-def reason_words(reason: str) -> str:
+def reason_label(reason: str) -> str:
     """Why it happens, translated; the code itself where it is a newer one."""
     return str(REASONS[Reason(reason)]) if reason in set(Reason) else reason
 
 
-def stale_words(names: tuple[str, ...] | list[str]) -> str:
+def stale_text(names: tuple[str, ...] | list[str]) -> str:
     """Which changed inputs a kept text was made with; empty where none."""
     if not names:
         return ""
@@ -72,13 +72,13 @@ def stale_words(names: tuple[str, ...] | list[str]) -> str:
     return text % {"names": get_text_list(list(names), gettext("and"))}
 
 
-def step_words(step: Step) -> str:
+def step_text(step: Step) -> str:
     """A whole line for the terminal: position, title, what happens and why."""
-    reasons = "; ".join(filter(None, [reason_words(step.reason), stale_words(step.stale)]))
-    return f"{step.position}. {step.title}: {action_word(step.action)} ({reasons})"
+    reasons = "; ".join(filter(None, [reason_label(step.reason), stale_text(step.stale)]))
+    return f"{step.position}. {step.title}: {action_label(step.action)} ({reasons})"
 
 
-def decision_words(turn: Decision) -> str:
+def decision_text(turn: Decision) -> str:
     """Where a decision of the run may lead, in one line."""
     nowhere = gettext("nothing follows")
     routes = "; ".join(f"{route.label} → {', '.join(route.units) or nowhere}" for route in turn.routes)
@@ -92,19 +92,19 @@ def decision_words(turn: Decision) -> str:
     return text % {"router": turn.router, "routes": routes}
 
 
-def part_words(part: Mapping[str, Any]) -> str:
+def component_label(part: Mapping[str, Any]) -> str:
     """Return the label of a component: its kind, its name, and what it belongs to."""
     what = _first(part["what"], (one.component_labels for one in all_engines()))
     return _at(part, f"{gettext(what) if what else part['what']} {part['name']}".strip())
 
 
-def loss_words(part: Mapping[str, Any]) -> str:
+def loss_label(part: Mapping[str, Any]) -> str:
     """Return what the run would lack."""
     loss = _first(part["what"], (one.loss_labels for one in all_engines()))
-    return _at(part, gettext(loss) % {"name": part["name"]}) if loss else part_words(part)
+    return _at(part, gettext(loss) % {"name": part["name"]}) if loss else component_label(part)
 
 
-def question_words(question: Mapping[str, Any]) -> tuple[str, str, str]:
+def question_texts(question: Mapping[str, Any]) -> tuple[str, str, str]:
     """Of a stored component to be matched: its label, why it is asked, and the choice that it is gone."""
     label = _first(question["kind"], (one.match_labels for one in all_engines()))
     why = _first(question["reason"], (one.match_reasons for one in all_engines()))
@@ -118,7 +118,7 @@ def _first(name: str, labels: Iterable[Mapping[str, str]]) -> str:
     return next((found[name] for found in labels if name in found), "")
 
 
-def _at(part: Mapping[str, Any], words: str) -> str:
+def _at(part: Mapping[str, Any], text: str) -> str:
     if part["task"]:
-        return gettext("task %(position)d: %(words)s") % {"position": part["task"], "words": words}
-    return f"{part['agent']}: {words}" if part["agent"] else words
+        return gettext("task %(position)d: %(text)s") % {"position": part["task"], "text": text}
+    return f"{part['agent']}: {text}" if part["agent"] else text

@@ -139,9 +139,9 @@ def note_end(program: Program, say: Say) -> None:
         program.output = None
     if program.quick_ends >= MAX_QUICK_ENDS:
         say(report)
-        words = _("Giving up: the %(program)s ended %(count)s times, each within %(seconds)s s of its start.")
+        text = _("Giving up: the %(program)s ended %(count)s times, each within %(seconds)s s of its start.")
         values = {"program": program.name, "count": program.quick_ends, "seconds": int(HEALTHY_SECONDS)}
-        raise GaveUp(words % values)
+        raise GaveUp(text % values)
     pause = min(FIRST_PAUSE_SECONDS * 2 ** (program.quick_ends - 1), MAX_PAUSE_SECONDS)
     program.starts_at = time.monotonic() + pause
     say(f"{report}\n{_('It starts again in %(seconds)s s.') % {'seconds': f'{pause:g}'}}")
@@ -154,14 +154,14 @@ def exit_report(program: Program) -> str:
     status = program.process.returncode
     seconds = int(time.monotonic() - program.began_at)
     values = {"program": program.name, "status": status, "seconds": seconds, "signal": ""}
-    words = _("The %(program)s ended with exit status %(status)s, %(seconds)s s after its start.")
+    text = _("The %(program)s ended with exit status %(status)s, %(seconds)s s after its start.")
     if status < 0:
         values["signal"] = signal_name(-status)
-        words = _("The %(program)s was ended by %(signal)s, %(seconds)s s after its start.")
+        text = _("The %(program)s was ended by %(signal)s, %(seconds)s s after its start.")
     if not program.last_lines:
-        return f"{words % values} {_('It printed nothing.')}"
+        return f"{text % values} {_('It printed nothing.')}"
     lines = "\n".join(f"  {line.decode(errors='replace')}" for line in program.last_lines)
-    return f"{words % values} {_('Its last output:')}\n{lines}"
+    return f"{text % values} {_('Its last output:')}\n{lines}"
 
 
 def signal_name(number: int) -> str:

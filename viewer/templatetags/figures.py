@@ -16,11 +16,11 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
 from viewer.presentation.markdown import as_html
-from viewer.presentation.run.triggers import trigger_words
+from viewer.presentation.run.triggers import trigger_label
 from viewer.presentation.text_diff import Piece
 
 register = template.Library()
-register.filter("event_words", trigger_words)
+register.filter("trigger_label", trigger_label)
 register.filter("markdown", as_html)
 
 MAX_BRANCH = 20
@@ -86,8 +86,8 @@ def kind_of_value(value: Any) -> str:
         return gettext("nothing")
     if isinstance(value, bool):
         return gettext("yes or no")
-    words = {str: gettext("text"), int: gettext("number"), float: gettext("number"), list: gettext("list")}
-    return words.get(type(value), gettext("object"))
+    text = {str: gettext("text"), int: gettext("number"), float: gettext("number"), list: gettext("list")}
+    return text.get(type(value), gettext("object"))
 
 
 @register.filter

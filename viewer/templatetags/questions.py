@@ -28,13 +28,13 @@ def html_mark(question: Question) -> str:
 def asker(question: Question) -> str:
     """Return who asks: a unit and its agent, or the run."""
     about = question.context
-    words = ""
+    text = ""
     if about.get("position"):
-        words = _("Task %(position)s") % {"position": about["position"]}
+        text = _("Task %(position)s") % {"position": about["position"]}
     elif about.get("method"):
-        words = _("Method %(method)s") % {"method": about["method"]}
+        text = _("Method %(method)s") % {"method": about["method"]}
     agent = str(about.get("agent") or "")
-    return f"{words}, {agent}" if words and agent else words or agent or _("The run")
+    return f"{text}, {agent}" if text and agent else text or agent or _("The run")
 
 
 @register.filter

@@ -25,5 +25,5 @@ def health(request: HttpRequest) -> HttpResponse:
         problem = str(error)
     if problem:
         logger.error("not healthy: %s", problem)
-    words = "unavailable" if problem else "ok"
-    return HttpResponse(f"{words}\n", content_type="text/plain", status=503 if problem else 200)
+    text = "unavailable" if problem else "ok"
+    return HttpResponse(f"{text}\n", content_type="text/plain", status=503 if problem else 200)

@@ -22,16 +22,16 @@ def limits_of_day(form: LimitsForm | None = None) -> ShownLimits:
     """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
     stored = DayLimits.current()
     used = usage_of(Job.objects.all(), last_midnight()) if stored else {}
-    words = [usage_label(limit, used[limit.measure]) for limit in limits_in("day", stored)]
+    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in("day", stored)]
     return ShownLimits(
-        form or LimitsForm(initial=limit_texts(stored)), words, timezone.get_current_timezone_name()
+        form or LimitsForm(initial=limit_texts(stored)), labels, timezone.get_current_timezone_name()
     )
 
 
 def limits_of_project(project: Project, form: LimitsForm | None = None) -> ShownLimits:
     """The limits of one project."""
     used = usage_of(Job.objects.filter(project=project), last_midnight()) if project.limits else {}
-    words = [usage_label(limit, used[limit.measure]) for limit in limits_in("project", project.limits)]
+    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in("project", project.limits)]
     return ShownLimits(
-        form or LimitsForm(initial=limit_texts(project.limits)), words, timezone.get_current_timezone_name()
+        form or LimitsForm(initial=limit_texts(project.limits)), labels, timezone.get_current_timezone_name()
     )

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
-from viewer.forms.location import LocationForm, roots_in_words
+from viewer.forms.location import LocationForm, allowed_folders
 from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
@@ -63,7 +63,7 @@ def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpRespons
     context = {
         "locations": Location.objects.with_counts(),
         "form": form,
-        "roots": roots_in_words(),
+        "roots": allowed_folders(),
         "databases": addable_databases(),
     }
     return render(request, "locations/list.html", context, status=status)
@@ -110,8 +110,8 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
         reason = translate(location.read_error)
         messages.error(request, _("This location cannot be read: %(reason)s") % {"reason": reason})
     elif found > 0:
-        words = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
-        messages.success(request, words % {"count": found})
+        text = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
+        messages.success(request, text % {"count": found})
     else:
         messages.info(request, _("Up to date."))
     return redirect(location)

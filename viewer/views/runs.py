@@ -15,7 +15,7 @@ from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
 from viewer.presentation.run.branches import branches_of
-from viewer.presentation.run.faults import fault_words
+from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import overview_of
 from viewer.presentation.run.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
@@ -68,7 +68,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": fault_words(run), "branches": branches_of(run)}
+    context |= {"faults": fault_texts(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":

@@ -64,7 +64,7 @@ def function_tool(sandbox: Sandbox) -> None:
     run = continued(sandbox, "with_function_tool")
     same("called", sandbox.traced(), ["function tool words"])
     said = [line["message"] for line in run.of("warning")]
-    holds("what the checkpoints cannot hold is reported", any("count_words" in words for words in said))
+    holds("what the checkpoints cannot hold is reported", any("count_words" in text for text in said))
     location = sandbox.folder / "simple.json/store"
     sandbox.model.reset()
     ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)

@@ -12,8 +12,8 @@ MARIGOLD = "The archive's key is kept under the marigold."
 HELIOTROPE = "The press's house word is heliotrope."
 
 
-def warns(run: Ended, words: str) -> bool:
-    return any(words in line["message"] for line in run.of("warning"))
+def warns(run: Ended, text: str) -> bool:
+    return any(text in line["message"] for line in run.of("warning"))
 
 
 @row("components", "knowledge")

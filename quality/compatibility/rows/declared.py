@@ -19,7 +19,7 @@ def recorded(sandbox: Sandbox, kind: str, entity: str, entry_point: str, folder:
     try:
         return sandbox.recorded(kind)
     except Failed as failed:
-        if not any(words in str(failed) for words in UNKNOWN):
+        if not any(text in str(failed) for text in UNKNOWN):
             raise
     run = sandbox.run(new_run_request(sandbox.folder / "none", entity, entry_point, {}, folder=folder))
     holds(f"it is refused: {run.end['error']}", "needs 1.15 or newer" in run.end["error"])

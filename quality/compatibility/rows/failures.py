@@ -22,9 +22,9 @@ def broken(sandbox: Sandbox, entry_point: str) -> tuple[Ended, list[Saved]]:
     return run, new
 
 
-def says(run: Ended, *words: str) -> None:
+def says(run: Ended, *text: str) -> None:
     error = run.end["error"]
-    holds(f"the cause is reported: {error[:100]}", any(word in error for word in words))
+    holds(f"the cause is reported: {error[:100]}", any(word in error for word in text))
 
 
 @row("failures", "PanicException in a write")

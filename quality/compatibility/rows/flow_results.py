@@ -38,7 +38,7 @@ def classes(sandbox: Sandbox) -> None:
         said = [line["message"] for line in run.of("warning")]
         same(
             "reported results without a class",
-            ["guess" in words for words in said],
+            ["guess" in text for text in said],
             [True] * ("guess" in finished),
         )
 
@@ -100,7 +100,7 @@ def middle(sandbox: Sandbox) -> None:
     same("model calls", len(sandbox.model.requests), 2)
     holds("the crew's kept outputs are read", crew["tasks"][1]["output"]["raw"] in sandbox.model.prompts()[0])
     said = [line["message"] for line in run.of("warning")]
-    holds(f"it is reported what is kept: {said}", any("are kept (1, 2)" in words for words in said))
+    holds(f"it is reported what is kept: {said}", any("are kept (1, 2)" in text for text in said))
     new = grown(location, before, start, "main")
     same("checkpoints written", new[0].body.get("trigger"), "task_completed")
     same("finished at the end", len(new[-1].root["checkpoint_completed_methods"]), 3)

@@ -94,8 +94,8 @@ def pending(sandbox: Sandbox) -> None:
         same("kind", (question["kind"], question["prompt"]), ("human_feedback", "Is it good?"))
         same("the output to be judged", question["context"]["output"], output)
         same("choices", question["context"]["choices"], ["rejected", "approved"])
-        words = f"Publish <{output}>, drafted: yes" if follows == "publish" else "Drop"
-        same("model calls", sandbox.model.prompts(), [words])
+        text = f"Publish <{output}>, drafted: yes" if follows == "publish" else "Drop"
+        same("model calls", sandbox.model.prompts(), [text])
         new = grown(location, before, start, "main" if kind == "resume" else "try-it")
         same(
             "finished at the end",

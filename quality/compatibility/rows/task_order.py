@@ -102,7 +102,7 @@ def behind_conditional(sandbox: Sandbox) -> None:
         same("outputs at the end", [bool(raw) for raw in raw_of(last)], [True, False, True, True])
         before = marks(location)
     said = [line["message"] for line in run.of("warning")]
-    holds(f"it is reported: {said}", any("stay skipped: 2" in words for words in said))
+    holds(f"it is reported: {said}", any("stay skipped: 2" in text for text in said))
 
 
 @row("task order", "conditional tasks: fork with an edited output")

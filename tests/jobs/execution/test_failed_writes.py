@@ -16,7 +16,7 @@ from viewer.cli.starting import outcome_of
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.messages.message import plain_text
 from viewer.models import Job
-from viewer.presentation.jobs.status import sentence, status_words
+from viewer.presentation.jobs.status import sentence, status_label
 from viewer.presentation.jobs.warnings import warnings_of
 
 FULL = {"error": "No space left on device", "moved": False}
@@ -37,18 +37,18 @@ def ended(make_job: MakeJob, why: dict[str, Any]) -> Job:
     return job
 
 
-@pytest.mark.parametrize(("why", "words"), [(FULL, WORDS["full"]), (MOVED, WORDS["moved"])])
+@pytest.mark.parametrize(("why", "text"), [(FULL, WORDS["full"]), (MOVED, WORDS["moved"])])
 def test_the_outcome_counts_failed_writes_with_the_reason(
-    make_job: MakeJob, client: Client, why: dict[str, Any], words: str
+    make_job: MakeJob, client: Client, why: dict[str, Any], text: str
 ) -> None:
     job = ended(make_job, why)
-    assert (job.status, str(job.error), job.result) == ("succeeded", words, "four tasks done")
+    assert (job.status, str(job.error), job.result) == ("succeeded", text, "four tasks done")
     assert job.is_incomplete
-    assert status_words(job) == "checkpoints missing"
+    assert status_label(job) == "checkpoints missing"
     assert "but checkpoints are missing" in sentence(job)
     client.force_login(teammate("reader"))
     page = client.get(job.get_absolute_url()).content.decode()
-    assert words in page and "four tasks done" in page and "status-succeeded" not in page
+    assert text in page and "four tasks done" in page and "status-succeeded" not in page
     assert page.count("Writing a checkpoint failed") == 4
     rows = client.get(reverse("jobs")).content.decode()
     assert "checkpoints missing" in rows and "status-succeeded" not in rows
@@ -67,7 +67,7 @@ def test_a_run_without_failed_writes_succeeds_without_an_error(make_job: MakeJob
     job = make_job("succeeds.py")
     ensure_finished(job)
     job.refresh_from_db()
-    assert (status_words(job), job.is_incomplete) == ("succeeded", False)
+    assert (status_label(job), job.is_incomplete) == ("succeeded", False)
     assert outcome_of(job, [], waits=False).status == 0
 
 

@@ -151,7 +151,7 @@ def test_a_job_folder_is_private(make_job: MakeJob) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "text"),
     [
         ({"confirmed_at": None}, "Confirm the project"),
         ({"interpreter": "/nowhere/python"}, "interpreter does not exist: /nowhere/python"),
@@ -161,10 +161,10 @@ def test_a_job_folder_is_private(make_job: MakeJob) -> None:
     ],
 )
 def test_a_project_that_cannot_run_fails_the_job_with_the_reason(
-    make_job: MakeJob, project: Project, change: dict[str, str | None], words: str
+    make_job: MakeJob, project: Project, change: dict[str, str | None], text: str
 ) -> None:
     Project.objects.filter(pk=project.pk).update(**change)
     job = ensured_finished(Job.objects.get(pk=make_job("succeeds.py").pk))
     assert job.status == "failed"
-    assert words in str(job.error)
+    assert text in str(job.error)
     assert marks(project) == []

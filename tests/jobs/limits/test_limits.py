@@ -64,7 +64,7 @@ def limited(make_job: MakeJob, **limits: float) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"),
+    ("limits", "text"),
     [
         ({"tokens": 30}, "Stopped at its limit of 30 tokens."),
         ({"steps": 2}, "Stopped at its limit of 2 steps."),
@@ -72,11 +72,11 @@ def limited(make_job: MakeJob, **limits: float) -> Job:
     ],
 )
 def test_a_run_stops_at_its_own_limit_with_a_message(
-    make_job: MakeJob, limits: dict[str, float], words: str
+    make_job: MakeJob, limits: dict[str, float], text: str
 ) -> None:
     job = limited(make_job, **limits)
     ensured_finished([job])
-    assert (job.status, limit_label(job), job.cancel_requested_at) == ("cancelled", words, None)
+    assert (job.status, limit_label(job), job.cancel_requested_at) == ("cancelled", text, None)
     assert job.events.order_by("seq").last().kind == "ended"  # type: ignore[union-attr]
 
 

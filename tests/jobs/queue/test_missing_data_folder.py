@@ -32,8 +32,8 @@ def test_a_worker_exits_with_the_reason(empty_data_folder: Path, tmp_path: Path,
         shutil.copytree(tmp_path / "elsewhere", folder)
     _out, said = worker.communicate(timeout=60)
     last = said.splitlines()[-1]
-    words = "was replaced" if is_replaced else "is missing"
-    assert worker.returncode == 1 and str(folder) in last and words in last and "Traceback" not in said
+    text = "was replaced" if is_replaced else "is missing"
+    assert worker.returncode == 1 and str(folder) in last and text in last and "Traceback" not in said
     assert folder.exists() == is_replaced
 
 

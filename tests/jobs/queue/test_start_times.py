@@ -70,7 +70,7 @@ def test_a_long_missed_start_time_waits_for_a_person(
     wait = wait_of(job)
     assert wait
     assert wait.needs_a_person
-    assert "no worker was running" in wait.words
+    assert "no worker was running" in wait.text
     assert move_start(job, None)
     assert DBTaskResult.objects.count() == 1
     ensure_finished(job)
@@ -107,12 +107,12 @@ def test_each_wait_has_a_message(
     at = scheduled(make_job, 24 * HOUR)
     soon = make_job("works_on.py")
     assert "No worker is running" in hint(at)
-    assert next(wait.words for wait in waiting()).startswith("for a worker")
+    assert next(wait.text for wait in waiting()).startswith("for a worker")
     DayLimits.change({"steps": 3})
     Job.objects.filter(pk=make_job().pk).update(status="succeeded", steps_used=3, started_at=timezone.now())
     wait = wait_of(soon)
     assert wait
-    assert "the daily limit of 3 steps for all jobs is reached until" in wait.words
+    assert "the daily limit of 3 steps for all jobs is reached until" in wait.text
 
 
 def test_jobs_wait_for_a_slot_of_a_full_worker(make_job: MakeJob, start_worker: StartWorker) -> None:
@@ -124,7 +124,7 @@ def test_jobs_wait_for_a_slot_of_a_full_worker(make_job: MakeJob, start_worker: 
     left = Job.objects.queued().get()
     wait = wait_of(left)
     assert wait
-    assert wait.words == "for a free slot: 4 of 4 are busy"
+    assert wait.text == "for a free slot: 4 of 4 are busy"
 
 
 def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -> None:

@@ -51,5 +51,5 @@ def test_the_waiting_jobs_say_what_they_wait_for(checkpoint: Checkpoint, project
     group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), cache_warmup="parallel")
     waits = [wait_of(job) for job in group.jobs.order_by("created_at")]
     assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
-    assert waits[1] and "warms the prompt cache" in waits[1].words
+    assert waits[1] and "warms the prompt cache" in waits[1].text
     assert waits[1].url == group.get_absolute_url()

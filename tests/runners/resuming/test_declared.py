@@ -91,7 +91,7 @@ def test_a_preflight_check_of_a_declared_crew_lists_the_components_of_its_files(
 
 
 @pytest.mark.parametrize(
-    ("entry_point", "entity", "words"),
+    ("entry_point", "entity", "text"),
     [
         ("crew.json", "crew", "no file crew.json"),
         ("../line/src/line/flow.yaml", "flow", "no file ../line"),
@@ -101,11 +101,11 @@ def test_a_preflight_check_of_a_declared_crew_lists_the_components_of_its_files(
     ],
 )
 def test_what_a_file_does_not_declare_is_refused(
-    engine: Engine, model: TestModel, tmp_path: Path, entry_point: str, entity: str, words: str
+    engine: Engine, model: TestModel, tmp_path: Path, entry_point: str, entity: str, text: str
 ) -> None:
     run = engine.run(new_run_request(tmp_path / "store", entity, entry_point, dict(GIVEN), folder=DESK))
     assert run.end["status"] == "failed"
-    assert words in run.end["error"]
+    assert text in run.end["error"]
     assert model.requests == []
 
 

@@ -72,7 +72,7 @@ def test_a_state_that_does_not_fit_is_refused(engine: Engine, model: TestModel, 
 
 
 @pytest.mark.parametrize(
-    ("entry_point", "words"),
+    ("entry_point", "text"),
     [
         ("", "needs its code"),
         ("press_crew:make_crew", "provides a Crew, not a flow"),
@@ -81,13 +81,13 @@ def test_a_state_that_does_not_fit_is_refused(engine: Engine, model: TestModel, 
     ],
 )
 def test_a_flow_without_its_class_is_refused(
-    engine: Engine, model: TestModel, stores: Path, entry_point: str, words: str
+    engine: Engine, model: TestModel, stores: Path, entry_point: str, text: str
 ) -> None:
     location, before = stores / "flow", marks(stores / "flow")
     start = after_method(location, "outline")
     run = engine.run(request_for(start, location, entity="flow", entry_point=entry_point))
     assert run.end["status"] == "failed"
-    assert words in run.end["error"]
+    assert text in run.end["error"]
     assert model.requests == []
     assert written(location, before) == []
 

@@ -127,15 +127,15 @@ def test_answers_complete_the_matching() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "words"),
+    ("answers", "text"),
     [
         ({"a": "9"}, "has no task '9'"),
         ({"a": "1", "b": "1"}, "chosen for two"),
         ({"a": GONE}, "has not finished"),
     ],
 )
-def test_an_impossible_answer_is_refused(answers: dict[str, str], words: str) -> None:
-    with pytest.raises(WrongAnswer, match=words):
+def test_an_impossible_answer_is_refused(answers: dict[str, str], text: str) -> None:
+    with pytest.raises(WrongAnswer, match=text):
         tasks([saved("a", "A"), saved("b", "B")], [own(1, "X"), own(2, "Y")], **answers)
 
 

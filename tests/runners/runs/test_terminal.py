@@ -132,7 +132,7 @@ def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "text"),
     [
         (("--branch", "main"), "branch 'main' already"),
         (("--branch", "../out"), "may not begin or end with a slash"),
@@ -142,20 +142,20 @@ def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
     ],
 )
 def test_impossible_requests_are_refused_in_the_document(
-    in_process: Terminal, model: TestModel, stores: Path, arguments: tuple[str, ...], words: str
+    in_process: Terminal, model: TestModel, stores: Path, arguments: tuple[str, ...], text: str
 ) -> None:
     before = marks(stores / "crew")
     start = after_task(stores / "crew", 2)
     done = in_process("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--wait", "--json")
     assert done.returncode == 1
     assert (document(done)["status"], document(done)["job"]) == ("refused", None)
-    assert words in document(done)["error"]
+    assert text in document(done)["error"]
     assert model.requests == []
     assert marks(stores / "crew") == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "text"),
     [
         (("--input", "nineteen"), "needs NAME=VALUE"),
         (("--output", "9=mine"), "no task 9"),
@@ -164,13 +164,13 @@ def test_impossible_requests_are_refused_in_the_document(
     ],
 )
 def test_invalid_arguments_are_reported_in_the_document_and_on_standard_error(
-    in_process: Terminal, stores: Path, arguments: tuple[str, ...], words: str
+    in_process: Terminal, stores: Path, arguments: tuple[str, ...], text: str
 ) -> None:
     start = after_task(stores / "crew", 2)
     done = in_process("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--json")
     assert done.returncode == 1
-    assert words in document(done)["error"]
-    assert words in done.stderr
+    assert text in document(done)["error"]
+    assert text in done.stderr
 
 
 def test_a_pruned_checkpoint_runs_from_its_stored_copy_after_consent(

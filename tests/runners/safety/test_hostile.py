@@ -76,8 +76,8 @@ def test_what_a_checkpoint_would_execute_read_or_write_is_dropped(
     now = marks(stores / "crew")
     assert set(before) <= set(now)  # nothing was pruned
     (warning,) = [line["message"] for line in run.of("warning") if "Not restored" in line["message"]]
-    for words in ("callbacks", "guardrails", "MCP servers", "knowledge", "output files"):
-        assert words in warning
+    for text in ("callbacks", "guardrails", "MCP servers", "knowledge", "output files"):
+        assert text in warning
 
 
 def test_the_environment_decides_the_key_and_where_it_is_sent(

@@ -41,15 +41,15 @@ def test_pages_work_again_when_the_data_folder_is_back(
     assert client.get(reverse("locations")).status_code == 200
 
 
-@pytest.mark.parametrize(("folder", "words"), [("gone", "is missing"), ("empty", "The database in")])
+@pytest.mark.parametrize(("folder", "text"), [("gone", "is missing"), ("empty", "The database in")])
 def test_pages_name_the_missing_folder_or_file(
-    folder: str, words: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    folder: str, text: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
     settings.DATA_DIR = tmp_path / folder
     monkeypatch.setitem(connection.settings_dict, "NAME", str(tmp_path / folder / "forkline.sqlite3"))
     monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
-    assert words in identity.what_changed() and str(tmp_path / folder) in identity.what_changed()
+    assert text in identity.what_changed() and str(tmp_path / folder) in identity.what_changed()
     monkeypatch.setattr(identity, "_opened", None)
     assert identity.what_changed() == ""
     assert "There is no database in" in identity.problem_while_served()

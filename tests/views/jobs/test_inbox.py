@@ -93,8 +93,8 @@ def test_the_open_inbox_refreshes_its_list(runner: Client, job: Job) -> None:
 def test_a_question_shows_its_context_and_the_meaning_of_an_empty_answer(runner: Client, job: Job) -> None:
     question = ask(job, choices=["rejected", "approved"], empty_means="rejected")
     page = text_of(runner, question.get_absolute_url())
-    for words in ("Is 1 good?", "A &lt;draft&gt;", "Method draft", "No feedback (“rejected”)"):
-        assert words in page
+    for text in ("Is 1 good?", "A &lt;draft&gt;", "Method draft", "No feedback (“rejected”)"):
+        assert text in page
     assert page.count('name="choice"') == 2
     task = ask(job, 2, kind="human_input", position=3, agent="Writer", method="")
     page = text_of(runner, task.get_absolute_url())

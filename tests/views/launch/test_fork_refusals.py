@@ -36,7 +36,7 @@ def test_a_plan_that_was_not_shown_does_not_start(
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "said"),
     [
         ({"input:year": "soon"}, "must be a whole number"),
         ({"output:task-2": "{"}, "not valid JSON"),
@@ -49,12 +49,12 @@ def test_a_plan_that_was_not_shown_does_not_start(
     ],
 )
 def test_invalid_fields_are_refused_and_typed_values_stay(
-    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, Any], words: str
+    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, Any], said: str
 ) -> None:
     sent = filled(client, checkpoint) | {"input:topic": "What I typed"} | changes
     answer = client.post(page(checkpoint), sent)
     text = answer.content.decode()
-    assert answer.status_code == 422 and words in text and "What I typed" in text
+    assert answer.status_code == 422 and said in text and "What I typed" in text
     assert re.search(r'id="start-button"[^>]* disabled', text)
     assert not Job.objects.exists()
 
@@ -83,19 +83,19 @@ def test_an_unconfirmed_project_never_starts(
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "text"),
     [
         (Checkpoint.State.WRITING, "still being written"),
         (Checkpoint.State.BROKEN, "cannot be read"),
     ],
 )
 def test_a_checkpoint_missing_from_its_location_starts_nothing(
-    client: Client, person: User, checkpoint: Checkpoint, name: str, state: str, words: str
+    client: Client, person: User, checkpoint: Checkpoint, name: str, state: str, text: str
 ) -> None:
     Checkpoint.objects.update(state=state)
-    assert words in client.get(page(checkpoint, name)).content.decode()
+    assert text in client.get(page(checkpoint, name)).content.decode()
     answer = client.post(page(checkpoint, name), filled(client, checkpoint, name))
-    assert answer.status_code == 422 and words in answer.content.decode()
+    assert answer.status_code == 422 and text in answer.content.decode()
     assert not Job.objects.exists()
 
 

@@ -145,7 +145,7 @@ def test_an_output_can_be_varied_and_left_unchanged_in_one_branch(
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "text"),
     [
         ({}, "Choose what to vary first"),
         ({"vary-input:topic": "\n".join(map(str, range(21)))}, "21 branches. The limit is 20"),
@@ -160,10 +160,10 @@ def test_an_output_can_be_varied_and_left_unchanged_in_one_branch(
     ],
 )
 def test_an_invalid_sweep_shows_the_reason(
-    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, str], words: str
+    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, str], text: str
 ) -> None:
     answer = client.post(vary(checkpoint), sent(client, checkpoint) | changes)
-    assert answer.status_code == 422 and words in answer.content.decode()
+    assert answer.status_code == 422 and text in answer.content.decode()
     assert not Job.objects.exists() and not Sweep.objects.exists()
 
 

@@ -33,7 +33,7 @@ READABLE = 11
 READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(row => {
   const boxOf = (element) => element.getBoundingClientRect();
   const inside = boxOf(row);
-  const said = (words, part) => `${words}: ${part.textContent}`;
+  const said = (words, part) => `${text}: ${part.textContent}`;
   const faults = [];
   for (const part of row.querySelectorAll('.branch, .row-count, .chip, time')) {
     const [wide, high] = [part.scrollWidth - part.clientWidth, part.scrollHeight - part.clientHeight];
@@ -50,7 +50,7 @@ READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(ro
     const isShown = words.right <= boxOf(part).right + 1 && words.bottom <= inside.bottom + 1;
     if (!part.checkVisibility() || !isShown) faults.push(said('unreadable', part));
   }
-  const parts = [...row.querySelectorAll('.row-words > :not(.visually-hidden), .row-count, time')];
+  const parts = [...row.querySelectorAll('.row-text > :not(.visually-hidden), .row-count, time')];
   parts.forEach((one, number) => parts.slice(0, number).forEach(other => {
     const [a, b] = [boxOf(one), boxOf(other)];
     const meet = a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
@@ -61,7 +61,7 @@ READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(ro
 # Each dot is round, vertically centred in its row, and left of the text.
 MISPLACED_DOTS = """() => {
   const rows = [...document.querySelectorAll('.row a')].map(row => row.getBoundingClientRect());
-  const words = [...document.querySelectorAll('.row-words')].map(part => part.getBoundingClientRect());
+  const words = [...document.querySelectorAll('.row-text')].map(part => part.getBoundingClientRect());
   const shapes = [...document.querySelectorAll('.dot > :last-child')];
   const dots = shapes.map(shape => shape.getBoundingClientRect());
   const isMisplaced = (dot, number) => {

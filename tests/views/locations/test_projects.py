@@ -114,7 +114,7 @@ def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "text"),
     [
         ("folder", "newsroom", "Enter an absolute path"),
         ("folder", "/", "outside the folders"),
@@ -136,13 +136,13 @@ def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User)
     ],
 )
 def test_an_invalid_project_is_refused_with_a_field_error(
-    client: Client, page: str, folder: Path, name: str, value: str, words: str
+    client: Client, page: str, folder: Path, name: str, value: str, text: str
 ) -> None:
     (folder / "outside").symlink_to("/etc")
     typed = value.format(folder=folder) if "{" in value else value
     answer = client.post(page, filled(folder, **{name: typed}))
     assert answer.status_code == 422
-    assert words in answer.content.decode()
+    assert text in answer.content.decode()
     assert not Project.objects.exists()
 
 

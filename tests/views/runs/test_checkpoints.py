@@ -36,8 +36,8 @@ def test_the_overview_shows_engine_source_parent_and_agents(reader: Client, fork
 
 def test_tasks_show_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:
     detail = tab_of(reader, forked, "tasks")
-    words = [word for word in ("edited", "ran again", "not run yet") if f">{word}</span>" in detail]
-    assert words == ["edited", "ran again", "not run yet"]
+    text = [word for word in ("edited", "ran again", "not run yet") if f">{word}</span>" in detail]
+    assert text == ["edited", "ran again", "not run yet"]
     assert "EDITED RESEARCH OUTPUT" in detail
     assert "Output of an earlier prompt: Research AI trends for 2026" in detail
 

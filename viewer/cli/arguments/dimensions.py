@@ -22,13 +22,13 @@ from viewer.launching.variations.dimensions import (
 
 def add_dimension_arguments(parser: CommandParser) -> None:
     """Add --vary, --vary-output, --vary-model and --as-it-is."""
-    for name, form, words in (
+    for name, form, text in (
         ("--vary", "KEY=JSON-LIST", _("The values of an input, or of a field of a flow's state.")),
         ("--vary-output", "TASK=TEXT|@FILE", _("A text for a finished task; once for each text.")),
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
         ("--as-it-is", "TASK", _("Its stored output is one, too.")),
     ):
-        parser.add_argument(name, action="append", default=[], metavar=form, help=words)
+        parser.add_argument(name, action="append", default=[], metavar=form, help=text)
 
 
 def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:

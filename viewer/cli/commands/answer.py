@@ -49,13 +49,13 @@ def answer(options: Mapping[str, Any]) -> Answer:
 def given(question: Question, text: str) -> Answer:
     """Whether the answer was used; the first answer wins."""
     is_first = questions.answer(question, text.strip(), None)
-    words = _("Answered. The run continues.") if is_first else _("The question was already answered.")
+    outcome = _("Answered. The run continues.") if is_first else _("The question was already answered.")
     document = {
         **question_document(question),
         "answered": is_first,
         "answer": questions.redacted_answer(question),
     }
-    return Answer(document, [words], status=0 if is_first else 1)
+    return Answer(document, [outcome], status=0 if is_first else 1)
 
 
 def listed(waiting: list[Question]) -> Answer:

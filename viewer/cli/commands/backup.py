@@ -29,5 +29,5 @@ def answer(options: Mapping[str, Any]) -> Answer:
         raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})
     copy_database(database, copy)
     size = copy.stat().st_size
-    words = _("The database was copied to %(path)s (%(size)s bytes).")
-    return Answer({"path": str(copy), "size": size}, [words % {"path": copy, "size": f"{size:,}"}])
+    text = _("The database was copied to %(path)s (%(size)s bytes).")
+    return Answer({"path": str(copy), "size": size}, [text % {"path": copy, "size": f"{size:,}"}])

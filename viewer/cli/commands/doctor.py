@@ -1,7 +1,6 @@
 """``manage.py checkpoints doctor``."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -42,6 +41,8 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "warning": _("There are warnings."),
         "error": _("There are errors."),
     }
-    lines = [f"{SIGNS[one.state]} {one.check}: {one.words}" for one in found]
-    document = {"state": worst, "findings": [asdict(one) for one in found]}
+    lines = [f"{SIGNS[one.state]} {one.check}: {one.text}" for one in found]
+    # Scripts read the text as "words".
+    findings = [{"check": one.check, "state": one.state, "words": one.text} for one in found]
+    document = {"state": worst, "findings": findings}
     return Answer(document, [*lines, endings[worst]], status=STATUS[worst])

@@ -28,10 +28,10 @@ from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations.variations import Variation
 from viewer.lineage.branch_names import proposed_branch
-from viewer.messages.labels import step_words
+from viewer.messages.labels import step_text
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
-from viewer.presentation.jobs.status import status_words
+from viewer.presentation.jobs.status import status_label
 
 HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
 
@@ -121,7 +121,7 @@ def _wait(jobs: Sequence[Job]) -> None:
 def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answer:
     lines = []
     for job in jobs:
-        lines += [f"{status_words(job)}: {job.variation} ({job.branch}, {job.pk})"]
+        lines += [f"{status_label(job)}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
     is_good = all(is_well(job) for job in jobs)
@@ -157,5 +157,5 @@ def _variation_document(variation: Variation, job: Job | None) -> dict[str, Any]
 
 def _plan_lines(variation: Variation) -> Iterator[str]:
     yield f"{variation.branch} ({variation.label})"
-    yield from (f"  {step_words(step)}" for step in variation.plan.steps)
+    yield from (f"  {step_text(step)}" for step in variation.plan.steps)
     yield from (f"  {line}" for line in variation.plan.then)

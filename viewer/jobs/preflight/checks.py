@@ -11,7 +11,7 @@ is_complete         whether all effects were accepted: only then is anything imp
 imports             the project's modules that restoring or the entry point imports
 components          what, name, task (position), agent (role), fate: restored, project or lost
 questions           kind (task, agent), saved (its id), position, title, reason, choices
-blocks              why the run cannot start, in English; block_words are the same as stored messages
+blocks              why the run cannot start, as messages (viewer/messages/message.py)
 notes               what (such as unwritten), detail
 next                the nodes that a graph runs next; also nodes (all of them) and reducers (the channels
                     that writes are added to)

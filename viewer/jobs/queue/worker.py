@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import close_old_connections, connection
 
 from viewer.changes import changes_of_data
-from viewer.data_folder import DataFolderFailure, failure_words
+from viewer.data_folder import DataFolderFailure, failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
@@ -100,7 +100,7 @@ def poll(state: WorkerState, *, is_changed: bool) -> None:
 
 def log_failure(error: Exception) -> None:
     """Log why polling failed: in one line if the user can do something about it."""
-    if message := failure_words(error):
+    if message := failure_text(error):
         logger.error("%s", message)
     else:
         logger.exception("polling for jobs")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from viewer.jobs.spool import Options
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ACCEPT_ALL
-from viewer.messages.labels import loss_words, part_words, question_words
+from viewer.messages.labels import component_label, loss_label, question_texts
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
@@ -27,7 +27,7 @@ class Choice:
     """One possible answer."""
 
     value: str
-    words: str
+    text: str
     is_chosen: bool = False
 
 
@@ -174,15 +174,15 @@ def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: s
         findings.questions.append(_question(number, question, answers))
     for part in check.report.get("components") or []:
         if part["fate"] == "lost":
-            findings.losses[loss_name(part)] = loss_words(part)
+            findings.losses[loss_name(part)] = loss_label(part)
         else:
-            (findings.own if part["fate"] == "project" else findings.restored).append(part_words(part))
+            (findings.own if part["fate"] == "project" else findings.restored).append(component_label(part))
     for effect in check.effects:
         is_new = any(effect["key"] == one["key"] for one in new)
         (findings.new_effects if is_new else findings.accepted_effects).append(_effect(effect))
     _refuse_repeated_answers(findings.questions)
     for part in _unmatched_tasks(questions, findings.questions):
-        findings.losses[loss_name(part)] = loss_words(part)
+        findings.losses[loss_name(part)] = loss_label(part)
     findings.accepted = accepted in (ACCEPT_ALL, findings.mark)
     return findings
 
@@ -212,7 +212,7 @@ def _effect(effect: Mapping[str, Any]) -> Effect:
 
 
 def _question(number: int, question: Mapping[str, Any], answers: Mapping[str, str]) -> Question:
-    label, why, gone = question_words(question)
+    label, why, gone = question_texts(question)
     answer = answers.get(question["saved"], "")
     choices = [
         Choice(value, gone if value == GONE else _choice(question["kind"], value, title), value == answer)

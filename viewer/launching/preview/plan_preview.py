@@ -29,16 +29,16 @@ class StepView:
         return labels.action_sign(self.step.action)
 
     @property
-    def word(self) -> str:
-        return labels.action_word(self.step.action)
+    def action_label(self) -> str:
+        return labels.action_label(self.step.action)
 
     @property
     def reason(self) -> str:
-        return labels.reason_words(self.step.reason)
+        return labels.reason_label(self.step.reason)
 
     @property
     def stale(self) -> str:
-        return labels.stale_words(self.step.stale)
+        return labels.stale_text(self.step.stale)
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def preview_plan(
     preview.shown = [_shown(step, kind, edits) for step in preview.steps]
     outlook = engine.outlook(contents, source)
     preview.decisions = outlook.decisions
-    preview.then = [labels.decision_words(decision) for decision in outlook.decisions]
+    preview.then = [labels.decision_text(decision) for decision in outlook.decisions]
     preview.notes = [translate(note) for note in outlook.notes]
     preview.notes += _notes(contents, kind, preview, edits, is_fork)
     preview.calls, preview.tokens = engine.cost(contents, last, preview.steps)

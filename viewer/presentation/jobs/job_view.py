@@ -36,7 +36,7 @@ class NextStep:
     """A link to continue a job that did not succeed."""
 
     url: str
-    words: str
+    text: str
 
 
 def next_step(job: Job) -> NextStep | None:

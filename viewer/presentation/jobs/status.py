@@ -68,22 +68,22 @@ HINTS: dict[str, str | Promise] = {
 def sentence(job: Job) -> SafeString:
     """Return what the job does or did, with the name of the branch or run emphasised."""
     is_run = job.kind == Job.Kind.RUN
-    words = (RUNS if is_run else FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
+    text = (RUNS if is_run else FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
     if job.is_stopped and job.has_ended:
-        words = STOPPED[job.kind]
+        text = STOPPED[job.kind]
     elif job.is_incomplete:
-        words = INCOMPLETE[job.kind]
+        text = INCOMPLETE[job.kind]
     elif job.is_waiting_for_an_answer and not job.is_being_cancelled:
-        words = ASKING[job.kind]
+        text = ASKING[job.kind]
     requested_name = job.request.get("name") or job.request.get("entry_point")
     name = format_html("<strong>{}</strong>", (requested_name if is_run else job.branch) or _("the run"))
-    return format_html(str(words), name=name, branch=name)
+    return format_html(str(text), name=name, branch=name)
 
 
-def attempt_words(job: Job) -> str:
+def attempt_label(job: Job) -> str:
     """Return a label for an attempt that wrote no checkpoint: ``fork failed``."""
     kind = {"fork": _("fork"), "resume": _("resume")}.get(job.kind, _("new run"))
-    return f"{kind} {status_words(job)}"
+    return f"{kind} {status_label(job)}"
 
 
 def hint(job: Job) -> str:
@@ -95,11 +95,11 @@ def hint(job: Job) -> str:
         return f"{limit_label(job)} {kept}"
     wait = wait_of(job)
     if wait:
-        return str(_("Waiting %(for_what)s.")) % {"for_what": wait.words.rstrip(".")}
+        return str(_("Waiting %(for_what)s.")) % {"for_what": wait.text.rstrip(".")}
     return str(HINTS.get(job.status, ""))
 
 
-def status_words(job: Job) -> str:
+def status_label(job: Job) -> str:
     """Return the status in a word or two."""
     if job.is_stopped:
         return str(_("stopped at a limit") if job.has_ended else _("stopping"))

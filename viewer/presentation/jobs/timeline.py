@@ -51,7 +51,7 @@ class Row:
     seq: int
     kind: str
     at: datetime
-    words: str
+    text: str
     tone: str = "plain"
     agent: str = ""
     detail: str = ""
@@ -95,7 +95,7 @@ def add_text(timeline: Timeline, event: JobEvent) -> None:
         timeline.rows.append(Row(event.seq, "text", event.at, text, agent=agent))
         timeline.open_text, timeline.open_agent = event.seq, agent
     elif timeline.rows and timeline.rows[-1].seq == timeline.open_text:
-        timeline.rows[-1].words += text
+        timeline.rows[-1].text += text
     else:
         timeline.added_to = timeline.open_text
         timeline.added += text
@@ -109,7 +109,7 @@ def row_of(event: JobEvent) -> Row:
         seq=event.seq,
         kind=event.kind,
         at=event.at,
-        words=label_of(event.kind, data),
+        text=label_of(event.kind, data),
         tone=tone_of(event.kind),
         agent=str(data.get("agent") or ""),
         detail=str(data.get("error" if failed else detail_name(event.kind), "") or ""),

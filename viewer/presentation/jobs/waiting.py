@@ -22,7 +22,7 @@ class Wait:
 
     job: Job
     kind: str
-    words: str
+    text: str
     url: str = ""
 
     @property
@@ -53,8 +53,8 @@ def _for_its_time(job: Job) -> Wait | None:
         return None
     at = short_time(job.start_at)
     if job.is_missed:
-        words = _("for you: no worker was running at its start time, %(at)s. Start it manually.")
-        return Wait(job, "person", words % {"at": at})
+        text = _("for you: no worker was running at its start time, %(at)s. Start it manually.")
+        return Wait(job, "person", text % {"at": at})
     if not workers.worker_is_up():
         return Wait(
             job, "time", _("until %(at)s. No worker is running; one must be running by then") % {"at": at}
@@ -64,25 +64,25 @@ def _for_its_time(job: Job) -> Wait | None:
 
 def _for_a_limit(job: Job) -> Wait | None:
     limit = reached_shared_limit(job)
-    return None if limit is None else Wait(job, "limit", limit_words(limit), _url_of(limit, job))
+    return None if limit is None else Wait(job, "limit", reached_limit_text(limit), _url_of(limit, job))
 
 
-def limit_words(limit: Limit) -> str:
+def reached_limit_text(limit: Limit) -> str:
     """Return which limit is reached, and until when."""
-    words = {
+    text = {
         "sweep": _("for a limit: the sweep's limit of %(amount)s is reached"),
         "project": _("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),
         "day": _("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
     }
     until = short_time(next_midnight())
-    return words[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
+    return text[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
 
 
 def _for_the_cache(job: Job) -> Wait | None:
     if job.sweep is None or not waits_for_cache_warmup(job):
         return None
-    words = _("for the first variation, which warms the prompt cache for all of them")
-    return Wait(job, "cache", words, job.sweep.get_absolute_url())
+    text = _("for the first variation, which warms the prompt cache for all of them")
+    return Wait(job, "cache", text, job.sweep.get_absolute_url())
 
 
 def _url_of(limit: Limit, job: Job) -> str:
@@ -98,6 +98,6 @@ def _for_a_slot(job: Job) -> Wait:
         return Wait(job, "worker", _("for a worker: none is running"))
     busy, slots = Job.objects.under_way().count(), workers.slots()
     if slots and busy >= slots:
-        words = _("for a free slot: %(busy)d of %(slots)d are busy")
-        return Wait(job, "slot", words % {"busy": min(busy, slots), "slots": slots})
+        text = _("for a free slot: %(busy)d of %(slots)d are busy")
+        return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})
     return Wait(job, "moment", _("a moment: it is about to start"))

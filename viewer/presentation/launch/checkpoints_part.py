@@ -12,7 +12,7 @@ from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.protocol import Engine, kind_of
 from viewer.forms.checkpointing import EVENTS, EVERY, MOST, CheckpointsForm
 from viewer.models import Project
-from viewer.presentation.run.triggers import trigger_words
+from viewer.presentation.run.triggers import trigger_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class EventChoice:
     """An event: its name in the engine, its label, and whether it is ticked."""
 
     name: str
-    words: str
+    text: str
     is_chosen: bool
 
 
@@ -91,7 +91,7 @@ class CheckpointsPart:
     def summary(self) -> str:
         """A short label of what is chosen."""
         events = self.chosen or self.before
-        shown = ", ".join(trigger_words(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
+        shown = ", ".join(trigger_label(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
         if self.takes_every:
             shown = _("at every event")
         if not self.chosen:
@@ -129,7 +129,7 @@ def part_of_groups(
     choices = [
         EventChoices(
             group.name,
-            [EventChoice(name, trigger_words(name), name in ticked) for name in group.events],
+            [EventChoice(name, trigger_label(name), name in ticked) for name in group.events],
             is_usual=group.name == kind_of(engine, entity).usual_events,
             traits=engine.event_groups.get(group.name),
         )

@@ -16,7 +16,7 @@ from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 
-KIND_WORDS = {
+KIND_LABELS = {
     Kind.TEXT: gettext_lazy("text"),
     Kind.WHOLE_NUMBER: gettext_lazy("whole number"),
     Kind.NUMBER: gettext_lazy("number"),
@@ -74,8 +74,8 @@ class ValueView:
         return self.is_secret or self.has_redacted_part or bool(secrecy_of(self.name))
 
     @property
-    def kind_words(self) -> str:
-        return str(KIND_WORDS[self.kind])
+    def kind_label(self) -> str:
+        return str(KIND_LABELS[self.kind])
 
     @property
     def stored_text(self) -> str:

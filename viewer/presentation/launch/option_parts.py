@@ -100,7 +100,7 @@ class ModelsPart:
     @property
     def strategies(self) -> list[tuple[str, str]]:
         """The choices, with their labels."""
-        return [(name, str(words)) for name, words in STRATEGIES.items()]
+        return [(name, str(text)) for name, text in STRATEGIES.items()]
 
     @property
     def summary(self) -> str:

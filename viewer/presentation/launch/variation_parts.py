@@ -12,7 +12,7 @@ from viewer.forms.fork import OutputsForm, ValuesForm
 from viewer.forms.models import ModelField, ModelsForm
 from viewer.forms.sweep import DimensionField, ModelsField, SweepForm, TextsField, ValuesField
 from viewer.launching.values import Kind
-from viewer.presentation.launch.edit_parts import KIND_WORDS, first_error, shown_text
+from viewer.presentation.launch.edit_parts import KIND_LABELS, first_error, shown_text
 
 # How many texts can be typed for an output before another is added.
 TEXTS_AT_FIRST = 2
@@ -57,12 +57,12 @@ class VariationPart:
         return shown_text(field.value) if isinstance(field, ValuesField) else ""
 
     @property
-    def kind_words(self) -> str:
+    def kind_label(self) -> str:
         field = self.field
         if not isinstance(field, ValuesField):
             return ""
         # The label of a list says how one is typed in a fork's form, which differs here.
-        return _("list") if field.value.kind is Kind.LIST else str(KIND_WORDS[field.value.kind])
+        return _("list") if field.value.kind is Kind.LIST else str(KIND_LABELS[field.value.kind])
 
     @property
     def hint(self) -> str:

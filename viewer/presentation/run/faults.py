@@ -16,7 +16,7 @@ LABELS: dict[FaultCode, str | Promise] = {
 }
 
 
-def fault_words(run: Run) -> list[str]:
+def fault_texts(run: Run) -> list[str]:
     """Return a sentence for each problem."""
     return [
         str(LABELS[FaultCode(fault["code"])]) % {"ids": _named(fault["ids"], fault["count"])}

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from viewer.lineage.drawing import Chain, Drawing, collapse, draw_overview
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.triggers import trigger_words
+from viewer.presentation.run.triggers import trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
 
 
@@ -22,7 +22,7 @@ class Node:
     running: bool
     failed: bool
     selected: bool
-    words: str
+    text: str
     count: int
 
 
@@ -58,6 +58,6 @@ def _node(chain: Chain, by_key: Mapping[str, Checkpoint], x: float, y: float, at
         running=chain.running,
         failed=chain.shape == "failure",
         selected=any(by_key[key].checkpoint_id == at for key in chain.keys),
-        words=trigger_words(last.trigger),
+        text=trigger_label(last.trigger),
         count=len(chain.keys),
     )

@@ -13,7 +13,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import get_language
 
 from viewer.models import Checkpoint, Job
-from viewer.presentation.run.triggers import is_failure, source_of, written_words
+from viewer.presentation.run.triggers import is_failure, source_of, written_label
 
 # With more units than this, one bar represents all of them.
 MAX_BARS = 12
@@ -43,7 +43,7 @@ class RowView:
 
     checkpoint: Checkpoint
     colour: int
-    words: str
+    text: str
     # The unit that it is about, or empty.
     subject: str
     failed: bool
@@ -67,11 +67,11 @@ def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView
     ``at`` is the checkpoint that is selected.
     """
     running, total = row.pk in styles.running, row.total
-    why = written_words(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
+    why = written_label(row.trigger, row.branch, row.parent_branch)  # type: ignore[attr-defined]
     return RowView(
         checkpoint=row,
         colour=styles.colours.get(row.branch, 0),
-        words=styles.edited.get(row.pk) or why,
+        text=styles.edited.get(row.pk) or why,
         subject="" if row.pk in styles.edited else row.subject,
         failed=is_failure(row.trigger),
         running=running,
@@ -99,11 +99,11 @@ def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
 def _moment(at: datetime) -> Moment:
     here = localtime(at)
     clock = f"{here:%H:%M:%S}"
-    day = _day_words(here.date(), get_language())
+    day = _day_text(here.date(), get_language())
     return Moment(here.isoformat(), f"{day}, {clock} {here.tzname()}", clock)
 
 
 @lru_cache(maxsize=1000)
-def _day_words(day: date, language: str | None) -> str:
+def _day_text(day: date, language: str | None) -> str:
     """Return the date in the active language."""
     return formatted(day, "j M Y")

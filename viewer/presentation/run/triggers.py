@@ -9,7 +9,7 @@ from viewer.lineage.drawing import Shape
 from viewer.models import Checkpoint
 
 
-def trigger_words(trigger: str) -> str:
+def trigger_label(trigger: str) -> str:
     """Return the label of a trigger; of an unknown one, its name without underscores."""
     if not trigger:
         return gettext("written on request")
@@ -17,11 +17,11 @@ def trigger_words(trigger: str) -> str:
     return gettext(label) if label else trigger.replace("_", " ")
 
 
-def written_words(trigger: str, branch: str, parent_branch: str | None) -> str:
+def written_label(trigger: str, branch: str, parent_branch: str | None) -> str:
     """Return why a checkpoint was written. A fork writes the first one of its branch."""
     if not trigger and parent_branch not in (None, branch):
         return gettext("forked")
-    return trigger_words(trigger)
+    return trigger_label(trigger)
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +55,7 @@ def step_title(checkpoint: Checkpoint) -> str:
     units = [
         name if status == "done" else f"{name} {gettext(status)}".strip() for name, status in checkpoint.units
     ]
-    return ", ".join([step, *(units or [trigger_words(checkpoint.trigger)])])
+    return ", ".join([step, *(units or [trigger_label(checkpoint.trigger)])])
 
 
 def title_of(checkpoint: Checkpoint) -> str:
@@ -64,8 +64,8 @@ def title_of(checkpoint: Checkpoint) -> str:
         return step_title(checkpoint)
     done, total = checkpoint.units_done, checkpoint.units_total
     if not checkpoint.trigger and checkpoint.parent:
-        return written_words("", checkpoint.branch, checkpoint.parent.branch)
+        return written_label("", checkpoint.branch, checkpoint.parent.branch)
     labels = (one.numbered_label(checkpoint.entity, checkpoint.trigger) for one in all_engines())
     label = next(filter(None, labels), "") if total else ""
     numbers = {"done": done, "next": min(done + 1, total), "total": total}
-    return gettext(label) % numbers if label else trigger_words(checkpoint.trigger)
+    return gettext(label) % numbers if label else trigger_label(checkpoint.trigger)

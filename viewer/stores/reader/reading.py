@@ -31,8 +31,8 @@ def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer
         try:
             reader = readers.want(1)[0]
         except OSError as error:
-            words = _cannot_start(error)
-            raise LocationUnreadable(words) from None
+            text = _cannot_start(error)
+            raise LocationUnreadable(text) from None
         try:
             reader.send(message)
             return _parts(reader, patience(limits))
@@ -43,8 +43,8 @@ def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer
             status = reader.status()
             readers.drop(reader)
         if status not in ENDED_BY_OTHERS | {0}:
-            words = _why_ended(status, limits)
-            raise LocationRefused(words)
+            text = _why_ended(status, limits)
+            raise LocationRefused(text)
     raise LocationUnreadable("store.reader_stopped")
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.forms.location import roots_in_words
+from viewer.forms.location import allowed_folders
 from viewer.models import Job, Location, Project, Run
 from viewer.presentation.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.projects.proposing import engine_version, python_version
@@ -96,7 +96,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "own_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter, engine.name),
-        "roots": roots_in_words(),
+        "roots": allowed_folders(),
     }
 
 

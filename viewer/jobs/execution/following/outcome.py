@@ -84,5 +84,5 @@ def outcome_of_exit(exit_status: int) -> Outcome:
         return Outcome(
             Job.Status.INTERRUPTED, error=UserMessage("job.cut_off_by_signal", {"name": number.name})
         )
-    words = UserMessage("job.program_crashed", {"name": number.name, "words": signal.strsignal(number) or ""})
-    return Outcome(Job.Status.FAILED, error=words)
+    text = UserMessage("job.program_crashed", {"name": number.name, "words": signal.strsignal(number) or ""})
+    return Outcome(Job.Status.FAILED, error=text)

@@ -129,8 +129,8 @@ def of_project_crew(crew: Any, saved: Mapping[str, Any], tasks: Matching) -> lis
             if isinstance(task.context, list) and task.context:
                 found.append(component("links", "", "project", task=position))
     for key in [] if tasks.questions else tasks.left_out:
-        words = " ".join(str(crew.tasks[int(key) - 1].description).split())
-        found.append(component("tasks", f"{key}. {words}", "lost"))
+        text = " ".join(str(crew.tasks[int(key) - 1].description).split())
+        found.append(component("tasks", f"{key}. {text}", "lost"))
     for position, data in enumerate(_dicts(saved.get("tasks")), 1):
         names = [name for name, _ in _saved_tools(data, lambda _: True)]
         found += [component("tools", name, "lost", task=position) for name in names if name not in tools]

@@ -205,4 +205,4 @@ def _only(entity: Entity, names: frozenset[str]) -> Entity:
 
 
 def _lost(entity: Entity) -> list[str]:
-    return [words for name, words in LOST.items() if entity.get(name)]
+    return [text for name, text in LOST.items() if entity.get(name)]
