@@ -32,8 +32,8 @@ FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one more than the number of cores: many tests wait for programs that they have started."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Return twice the number of cores: many tests wait for programs that they have started."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
