@@ -35,6 +35,7 @@ run_urls = [
 checkpoint_urls = [
     path("checkpoints/<int:pk>/", checkpoints.show, name="checkpoint"),
     path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
+    path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
     path("checkpoints/<int:pk>/fork/", forks.fork, name="fork"),
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),

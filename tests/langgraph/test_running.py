@@ -179,3 +179,16 @@ def test_run_again_is_filled_with_the_first_input(threads: Location, client: Cli
     Project.objects.update(entry_points=["graphs:fan"])
     page = client.get(reverse("run-again", args=[run.uid]), follow=True).content.decode()
     assert 'value="cats"' in page or ">\ncats<" in page
+
+
+def test_the_graph_tab_asks_the_projects_code(threads: Location, client: Client) -> None:
+    client.force_login(teammate("runner", "run"))
+    row = rows(threads, "nested")[-1]
+    Project.objects.update(entry_points=["graphs:nested"])
+    sent = client.post(reverse("checkpoint-graph", args=[row.pk]), {"tab": "graph"})
+    assert "Nothing runs" in client.get(sent["Location"]).content.decode()
+    wait_until(lambda: PreflightCheck.objects.ended().exists())
+    page = client.get(sent["Location"]).content.decode()
+    assert "As <code>graphs:nested</code> compiles" in page
+    assert 'class="unit-frame is-waiting"' in page and ">publish<" in page
+    assert ran(threads) == []

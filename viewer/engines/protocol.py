@@ -138,6 +138,9 @@ class Engine(Protocol[C]):
     def units_of(self, contents: C) -> list[Unit]:
         """The units of work, in the engine's order."""
 
+    def calling_units(self, namespace: str) -> tuple[str, ...]:
+        """The units that called the run of a namespace, the outermost first; none for a run of its own."""
+
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -10,19 +11,21 @@ from django.utils.functional import Promise
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
+from viewer.launching.preview.code_graph import code_graph_of
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
 from viewer.presentation.run.unit_graph import unit_graph_of
+from viewer.views.launch.origins import is_from_our_page
 
 # The tabs that engines share.
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
@@ -92,7 +95,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context["reads_markdown"] &= length <= MAX_MARKDOWN
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
-    context |= {"engine": engine, **_engine_tab(engine, context["tab"], checkpoint, contents)}
+    context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     kind = kind_of(engine, checkpoint.entity)
     # A called run continues only within its caller.
     context["is_runnable"] = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
@@ -112,7 +115,9 @@ def _tabs(engine: Engine[Any]) -> dict[str, str | Promise]:
     return {name: labels[name] for name in engine.tab_order}
 
 
-def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
+def _engine_tab(
+    request: HttpRequest, engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents
+) -> dict[str, Any]:
     """The template of a tab that the engine adds, and what it is given; empty for another tab."""
     own = next((one for one in engine.tabs if one.name == tab), None)
     if own is None:
@@ -121,11 +126,35 @@ def _engine_tab(engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents:
     before = engine.contents_of(stored_body(compared)) if compared else None
     shown: dict[str, Any] = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
     if own.shows_unit_graph:
-        try:
-            shown["unit_graph"] = unit_graph_of(checkpoint.run, checkpoint)
-        except NoLayout as error:
-            shown["no_layout"] = error.message
+        shown |= _unit_graph(request, checkpoint)
     return {**shown, **engine.tab_context(tab, contents, before)}
+
+
+def _unit_graph(request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The graph that the project's code defines, if it has been asked, else the one that the rows show."""
+    code = code_graph_of(checkpoint.run, request.GET.get("entry_point", ""))
+    shown: dict[str, Any] = {"code_graph": code}
+    # Importing the project's code needs a click, or a page of ours that led here.
+    shown["asks_on_load"] = code is not None and code.is_unchecked and is_from_our_page(request)
+    try:
+        shown["unit_graph"] = unit_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
+    except NoLayout as error:
+        shown["no_layout"] = error.message
+    return shown
+
+
+@require_POST
+def draw_graph(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask the project's code for its graph, and redirect to the tab that shows it."""
+    checkpoint = get_object_or_404(
+        Checkpoint.objects.select_related("run__location__project", "run__parent"), pk=pk
+    )
+    wanted = request.POST.get("entry_point", "")
+    code = code_graph_of(checkpoint.run, wanted, may_start=True, again=True)
+    query = {"at": checkpoint.checkpoint_id, "tab": request.POST.get("tab", "")}
+    if code and code.entry_point:
+        query["entry_point"] = code.entry_point
+    return redirect(f"{checkpoint.run.get_absolute_url()}?{urlencode(query)}")
 
 
 def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:

@@ -75,6 +75,10 @@ def units_of(contents: Contents) -> list[Unit]:
     ]
 
 
+def calling_units(namespace: str) -> tuple[str, ...]:
+    return ()
+
+
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     units = units_of(contents)
     known = {unit.id for unit in units}
@@ -144,6 +148,7 @@ class Counter:
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units_of)
+    calling_units = staticmethod(calling_units)
     plan = staticmethod(plan)
     editable = staticmethod(editable)
     values_read = staticmethod(values_read)

@@ -34,6 +34,7 @@ SENT = {
         "location-remove",
         "location-replaced",
         "project-limits",
+        "checkpoint-graph",
         "fork-plan",
         "resume-plan",
         "new-sweep-plan",

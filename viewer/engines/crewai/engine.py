@@ -44,6 +44,7 @@ class CrewAI:
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units.units_of)
+    calling_units = staticmethod(units.calling_units)
     tab_context = staticmethod(tab_context)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
-from viewer.engines.langgraph import editing, projects, triggers
+from viewer.engines.langgraph import editing, identifiers, projects, triggers
 from viewer.engines.langgraph import plan as planning
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.kinds import KINDS
@@ -34,6 +34,7 @@ class LangGraph:
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(planning.units_of)
+    calling_units = staticmethod(identifiers.calling_nodes)
     tab_context = staticmethod(tab_context)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)

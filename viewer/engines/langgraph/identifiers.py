@@ -67,6 +67,11 @@ def parent_namespace(namespace: str) -> str:
     return namespace.rpartition("|")[0]
 
 
+def calling_nodes(namespace: str) -> tuple[str, ...]:
+    """The nodes that a namespace is called by, the outermost first."""
+    return tuple(level.partition(":")[0] for level in namespace.split("|") if level)
+
+
 def node_of(namespace: str) -> str:
     """The node that a namespace belongs to."""
     return namespace.rpartition("|")[2].partition(":")[0]

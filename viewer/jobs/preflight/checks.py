@@ -15,6 +15,8 @@ blocks              why the run cannot start, as messages (viewer/messages/messa
 notes               what (such as unwritten), detail
 next                the nodes that a graph runs next; also nodes (all of them) and reducers (the channels
                     that writes are added to)
+graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
+                    graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
 ==================  =====================================================================================
 """
 

@@ -17,6 +17,7 @@ MESSAGES = {
     "branch.name_missing": _("Enter a name for the new branch."),
     "branch.name_reserved": _("A branch name may not contain '#' or '_p-', which the engine reserves."),
     "branch.name_too_long": _("The branch name is too long. The limit is %(most)d characters."),
+    "drawing.code_has_no_graph": _("The project's code does not say what its graph is."),
     "drawing.graphviz_failed": _("Graphviz failed."),
     "drawing.graphviz_missing": _("Graphviz is not installed on this server."),
     "drawing.graphviz_timed_out": _("Graphviz took too long."),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph import job, scratch_store, source_store
+from forkline_langgraph.compiled_graph import compiled_graph
 from forkline_langgraph.effects import Loadable
 from forkline_langgraph.source_store import Address
 from forkline_runner import effects as accepted_effects
@@ -96,7 +97,10 @@ def _check_graph(
             report["reducers"] = [
                 name for name, channel in graph.channels.items() if edits.has_reducer(channel)
             ][:MAX_NAMES]
-            if address:
+            if address is None:
+                # The same for every checkpoint: stored once, with the check of a new run.
+                report["graph"] = compiled_graph(graph)
+            else:
                 report["next"] = _next(graph, request, scratch, address, loadable)
                 report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
     finally:

@@ -19,6 +19,11 @@ MAX_LABEL = 200
 RUNNING = (Action.AGAIN, Action.RUNS)
 
 
+def calling_units(namespace: str) -> tuple[str, ...]:
+    """No units: a run of CrewAI calls no other that writes checkpoints of its own."""
+    return ()
+
+
 def units_of(contents: Contents) -> list[Unit]:
     """The units of work of a checkpoint, in the engine's order."""
     if contents.kind == "crew":

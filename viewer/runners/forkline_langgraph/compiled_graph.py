@@ -1,0 +1,64 @@
+"""What a graph is compiled to: its nodes and edges, with those of the graphs inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# As many as Forkline draws (viewer/lineage/unit_graph.py).
+MAX_NODES, MAX_EDGES = 200, 1000
+MAX_NAME, MAX_LABEL = 100, 60
+START, END = "__start__", "__end__"
+
+# An edge: the nodes, whether it is conditional, and the name of the condition's result.
+Edge = tuple[str, str, bool, str]
+
+
+def compiled_graph(graph: Any) -> dict[str, Any]:
+    """The nodes and edges as plain values; empty if the engine cannot say.
+
+    A node inside another graph is named after that graph's node, as in ``research/search``. The start and
+    end of inner graphs are left out: what leads to them leads to what follows.
+    """
+    try:
+        drawn = graph.get_graph(xray=True)
+        nodes = [_name(str(key)) for key in drawn.nodes]
+        edges = [
+            (_name(str(edge.source)), _name(str(edge.target)), bool(edge.conditional), str(edge.data or ""))
+            for edge in drawn.edges
+        ]
+    except Exception:
+        # Drawing imports and calls what the project's own runnables define.
+        return {}
+    for node in [node for node in nodes if _is_inner_end(node)]:
+        edges = list(_without(node, edges))
+    nodes = [node for node in nodes if not _is_inner_end(node)]
+    if len(nodes) > MAX_NODES or len(edges) > MAX_EDGES:
+        return {}
+    return {
+        "nodes": [node[:MAX_NAME] for node in nodes],
+        "edges": [
+            [first[:MAX_NAME], second[:MAX_NAME], is_conditional, label[:MAX_LABEL]]
+            for first, second, is_conditional, label in dict.fromkeys(edges)
+        ],
+    }
+
+
+def _name(key: str) -> str:
+    """A node's name as events of a run have it: the engine separates the levels with a colon."""
+    return key.replace(":", "/")
+
+
+def _is_inner_end(node: str) -> bool:
+    graph, _slash, name = node.rpartition("/")
+    return bool(graph) and name in (START, END)
+
+
+def _without(node: str, edges: Sequence[Edge]) -> Iterator[Edge]:
+    """The edges with those to and from a node joined."""
+    arriving = [edge for edge in edges if edge[1] == node]
+    leaving = [edge for edge in edges if edge[0] == node]
+    yield from (edge for edge in edges if node not in edge[:2])
+    for first, _node, is_conditional, label in arriving:
+        for _node, second, leaves_conditionally, further in leaving:
+            yield first, second, is_conditional or leaves_conditionally, label or further
