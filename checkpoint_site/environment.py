@@ -107,6 +107,14 @@ def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
     return [path.resolve() for path in paths]
 
 
+def env_file(name: str, text: str, shown: str) -> Path | None:
+    """Return the variable as the absolute path of a file, None if it is empty. Raise InvalidSetting."""
+    value = env_text(name, "", text, shown)
+    if value and not Path(value).is_absolute():
+        raise InvalidSetting(f"{name} must be the absolute path of a file, not {value!r}.")
+    return Path(value) if value else None
+
+
 def env_databases(name: str, text: str) -> dict[str, str]:
     """Return the variable's PostgreSQL connections by name: ``NAME=CONNECTION``, separated by ``;``.
 

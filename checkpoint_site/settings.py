@@ -7,6 +7,7 @@ from platformdirs import user_data_path
 from checkpoint_site.environment import (
     env_choice,
     env_databases,
+    env_file,
     env_flag,
     env_folder,
     env_number,
@@ -128,6 +129,13 @@ START_GRACE_SECONDS = env_number(
     "START_GRACE_SECONDS",
     3600,
     "Seconds after its start time within which a scheduled job still starts, if no worker was running.",
+)
+
+PRICES_FILE = env_file(
+    "PRICES_FILE",
+    "Absolute path of a TOML file with the prices of models, in US dollars for a million tokens. They"
+    " override the built-in prices.",
+    "none",
 )
 
 INSTALLED_APPS = [

@@ -125,6 +125,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
         "viewer.messages.message",
         "viewer.models",
+        "viewer.prices",
         "viewer.projects",
         "viewer.redaction",
     },
@@ -190,6 +191,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
     },
     "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},
+    "viewer/prices": DJANGO | {"genai_prices", "viewer.models", "viewer.stores.model_calls"},
     "viewer/models": DJANGO | {"viewer.messages.message"},
     "viewer/importing": DJANGO
     | {
@@ -200,6 +202,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.message",
         "viewer.messages.translation",
         "viewer.models",
+        "viewer.prices",
         "viewer.projects",
         "viewer.redaction",
         "viewer.stores",

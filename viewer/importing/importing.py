@@ -14,6 +14,7 @@ from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_one
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
+from viewer.prices import price_runs
 from viewer.stores.errors import LocationRefused, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 
@@ -28,6 +29,7 @@ def import_location(location: Location) -> ImportSummary:
             if not refresh(location):
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: _update(location, reader))
+            summary.is_news |= price_runs(location)
             record(location, summary)
     except OSError as error:
         # The lock needs a descriptor and space on the disk.
@@ -52,6 +54,7 @@ def import_run(run: Run) -> ImportSummary:
             if not refresh(location):
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: update_run(run, reader))
+            summary.is_news |= price_runs(location)
             if summary.is_news and not summary.read_error:
                 record(location, summary)
     except OSError as error:
@@ -71,6 +74,7 @@ def import_one(location: Location, source: str) -> ImportSummary:
         if not refresh(location):
             return ImportSummary()
         summary = _with_reader(location, lambda reader: update_one(location, reader, key))
+        summary.is_news |= price_runs(location)
         if not summary.read_error:
             record(location, summary)
     return summary
@@ -94,7 +98,7 @@ def refresh(location: Location) -> bool:
     """Whether the location is still listed. If so, load it again and redact secrets that are newly known."""
     if not location.refresh_if_exists():
         return False
-    location.refresh_from_db(fields=["project", "secrets_digest"])
+    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest"])
     digest = location.secrets_digest
     redact_known_secrets(location)
     if location.secrets_digest != digest and is_indexed(location):

@@ -3,8 +3,10 @@
 Bodies are not stored: ``stored`` reads them from the source when a checkpoint is opened.
 """
 
+import json
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Q, When
@@ -21,7 +23,9 @@ from viewer.importing.reconciling.rows import (
 )
 from viewer.importing.updating import ImportSummary
 from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models.usage import usage_values
 from viewer.stores.location_reader import LocationReader
+from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import IndexedRun
 
@@ -113,19 +117,25 @@ def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -
     details = {run.key: run for run in reader.details(keys)} if keys else {}
     before = location.runs.filter(key__in=keys).order_by()
     columns = ("pk", "key", "head", "status", "is_forked", "checkpoint_count", "indexed_fingerprint")
-    changed = []
+    changed, starts, used = [], [], []
     is_news = False
-    for pk, key, head, *shown, indexed_fingerprint in before.values_list(*columns):
+    for pk, key, head, *shown, indexed_fingerprint, tokens in before.values_list(*columns, "tokens"):
         run = details.get(key)
+        if run and run.calls and sum(call.tokens for call in run.calls) > tokens:
+            used.append((*_as_stored(used_columns(run.calls)), pk))
         now = [run.status, run.is_forked, run.count] if run else shown
         if indexed_fingerprint:
             # Its lineage is known, which says more.
             now[1:] = shown[1:]
         is_news |= now != shown
         changed.append((head, *now, pk))
+        if run:
+            starts.append((moment(run.first_at), pk))
     with transaction.atomic():
         update_many(Run, ("described_head", "status", "is_forked", "checkpoint_count"), changed)
-    return is_news
+        update_many(Run, ("first_at",), starts)
+        update_many(Run, (*Run.USAGE_COLUMNS, "is_priced"), used)
+    return is_news or bool(used)
 
 
 def update_run(run: Run, reader: LocationReader) -> ImportSummary:
@@ -207,4 +217,21 @@ def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> No
             status=run.status,
             is_forked=Case(When(branch_count__gt=1, then=True), default=False),
             indexed_fingerprint=mark,
+            seconds=run.seconds,
+            **_used(run),
         )
+
+
+def _used(run: IndexedRun) -> dict[str, Any]:
+    """The columns of what a run used; none if that has not been read."""
+    return {} if run.calls is None else used_columns(run.calls)
+
+
+def used_columns(calls: Sequence[ModelCall]) -> dict[str, Any]:
+    """The columns of what these calls used, whose price is not known yet."""
+    values = usage_values([list(one) for one in usage_by_model(calls)])
+    return {**dict(zip(Run.USAGE_COLUMNS, values, strict=True)), "is_priced": False}
+
+
+def _as_stored(columns: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(json.dumps(value) if name == "usage" else value for name, value in columns.items())

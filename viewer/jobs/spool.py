@@ -16,7 +16,7 @@ method_started         method
 method_completed       method
 method_failed          method, error
 model_started          model, agent
-model_completed        model, agent, tokens (of this call), total_tokens (so far)
+model_completed        model, agent, tokens, tokens_in, tokens_out, cached, total_tokens (so far)
 model_failed           model, agent, error
 tool_started           tool, agent, arguments
 tool_completed         tool, agent

@@ -21,6 +21,7 @@ from viewer.models.locations import Location, Project
 from viewer.models.message_field import UserMessageField
 from viewer.models.runs import Checkpoint, Run
 from viewer.models.sweeps import Sweep
+from viewer.models.usage import Metered
 
 # The keys of a request that hold values which a person typed, by name.
 EDITS = ("inputs", "outputs", "state")
@@ -29,7 +30,7 @@ EDITS = ("inputs", "outputs", "state")
 logger = logging.getLogger("forkline.jobs")
 
 
-class Job(models.Model):
+class Job(Metered):
     """A fork, resume or new run. It starts at most once; only a person starts another."""
 
     class Kind(models.TextChoices):

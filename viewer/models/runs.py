@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location
+from viewer.models.usage import Metered
 
 # In a job's folder (viewer/runners/forkline_langgraph/scratch_store.py).
 SCRATCH_STORE = "threads.sqlite"
@@ -39,7 +40,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(parent=None).exclude(described_head=F("head"))
 
 
-class Run(models.Model):
+class Run(Metered):
     """One start of a root entity, or one thread, with every branch that was resumed or forked from it."""
 
     class Status(models.TextChoices):
@@ -58,7 +59,11 @@ class Run(models.Model):
     checkpoint_count = models.PositiveIntegerField(default=0)
     branch_count = models.PositiveIntegerField(default=0)
     lane_count = models.PositiveIntegerField(default=0)
+    # Those of all branches. Calls that branches repeat count once.
     tokens = models.PositiveBigIntegerField(default=0)
+    # How long it worked on all branches, without the time between a run and its resumes and forks. None if
+    # that is unknown.
+    seconds = models.FloatField(null=True, blank=True)
     # For open-ended kinds, whose checkpoints know only the units that have begun: the most units that one
     # of its checkpoints knows, and whether a checkpoint at the end of the run has that many.
     units_known = models.PositiveIntegerField(default=0)
@@ -86,7 +91,10 @@ class Run(models.Model):
     class Meta:
         ordering = [F("last_at").desc(nulls_last=True), "-pk"]
         constraints = [models.UniqueConstraint(fields=["location", "key"], name="unique_run_key")]
-        indexes = [models.Index(fields=["location", "-last_at", "-id"], name="newest_runs")]
+        indexes = [
+            models.Index(fields=["location", "-last_at", "-id"], name="newest_runs"),
+            models.Index(fields=["location"], condition=Q(is_priced=False), name="unpriced_runs"),
+        ]
 
     def __str__(self) -> str:
         return self.name or self.key
@@ -245,8 +253,9 @@ class CheckpointBody(models.Model):
     data = models.BinaryField()
     # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
     event_ids = models.BinaryField(default=bytes)
-    # The model calls among the events, as [position in the record, tokens].
+    # The model calls among the events, and the stretches in which the run worked (stores/model_calls.py).
     calls = models.JSONField(default=list)
+    sessions = models.JSONField(default=list, db_default=[])
 
     def __str__(self) -> str:
         return f"{self.pk}: {len(self.data)} bytes"

@@ -6,7 +6,7 @@ import resource
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from struct import iter_unpack
 
@@ -15,6 +15,7 @@ import zstandard
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import ProblemKind, Unreadable
+from viewer.stores.model_calls import PackedCall, PackedSession
 from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store
 from viewer.stores.snapshots import read_snapshot, too_much_memory
 
@@ -28,14 +29,14 @@ _compress = zstandard.ZstdCompressor(level=-1)
 class Packed:
     """A snapshot without its body, events and calls, and these in their stored form.
 
-    ``data`` is the compressed body, ``event_ids`` sixteen bytes for each event, and ``calls`` are
-    [position of the event, tokens].
+    ``data`` is the compressed body, and ``event_ids`` are sixteen bytes for each event.
     """
 
     snapshot: Snapshot
     data: bytes
     event_ids: bytes
-    calls: list[list[int]]
+    calls: list[PackedCall]
+    sessions: list[PackedSession] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -47,7 +48,7 @@ class Packed:
 
     @property
     def tokens(self) -> int:
-        return sum(tokens for _event, tokens in self.calls)
+        return sum(call.tokens for call in self.calls)
 
 
 def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Packed | ReadProblem:
@@ -92,12 +93,14 @@ def peak_memory(names: Sequence[str]) -> int:
 
 def packed(snapshot: Snapshot) -> Packed:
     """The stored form of a snapshot, whose body, events and calls are emptied."""
-    calls: list[list[int]] = []
-    if snapshot.calls:
+    calls: list[PackedCall] = []
+    sessions: list[PackedSession] = []
+    if snapshot.calls or snapshot.sessions:
         positions = {event_id: position for position, event_id in enumerate(snapshot.event_ids)}
-        calls = [[positions[event_id], tokens] for event_id, tokens in snapshot.calls.items()]
-    result = Packed(snapshot, compressed(snapshot.body), packed_events(snapshot.event_ids), calls)
-    snapshot.body, snapshot.event_ids, snapshot.calls = b"", (), {}
+        calls = [PackedCall(positions[event_id], *call) for event_id, call in snapshot.calls.items()]
+        sessions = [PackedSession(positions[event_id], *times) for event_id, *times in snapshot.sessions]
+    result = Packed(snapshot, compressed(snapshot.body), packed_events(snapshot.event_ids), calls, sessions)
+    snapshot.body, snapshot.event_ids, snapshot.calls, snapshot.sessions = b"", (), {}, []
     return result
 
 

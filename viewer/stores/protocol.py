@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import ProblemKind
+from viewer.stores.model_calls import ModelCall
 
 if TYPE_CHECKING:
     from viewer.stores.postgresql.address import ServerAddress
@@ -123,7 +124,8 @@ class Snapshot:
     """One checkpoint, parsed and redacted: the columns of its row, and its body.
 
     ``event_ids`` are all events of the record, oldest first. ``parent_id`` is None if none is recorded.
-    ``calls`` are the tokens of each model call, by event id.
+    ``calls`` are the model calls by event id. ``sessions`` are the stretches in which the run worked: the id
+    of the first event, and when it began and ended, in seconds since the epoch.
     """
 
     key: str
@@ -143,7 +145,7 @@ class Snapshot:
     units_done: int
     units_total: int
     event_ids: tuple[str, ...]
-    calls: dict[str, int]
+    calls: dict[str, ModelCall]
     # The redacted checkpoint as JSON.
     body: bytes = field(repr=False)
     # The engine that wrote it.
@@ -153,10 +155,11 @@ class Snapshot:
     turn: int = 0
     # The units that ran in its step or are pending after it, each with its status.
     units: list[tuple[str, str]] = field(default_factory=list)
+    sessions: list[tuple[str, float, float]] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
-        return sum(self.calls.values())
+        return sum(call.tokens for call in self.calls.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,8 @@ class IndexedRun:
     """A run as an indexed store lists it, redacted. ``head`` is the id of its newest checkpoint.
 
     ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
-    number of its checkpoints; 0 if that is not known.
+    number of its checkpoints; 0 if that is not known. ``calls`` and ``seconds`` are its model calls, and how
+    long it worked; None if they have not been read.
     """
 
     key: str
@@ -177,6 +181,9 @@ class IndexedRun:
     status: str = ""
     is_forked: bool = False
     count: int = 0
+    first_at: datetime | None = None
+    calls: list[ModelCall] | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class Event(msgspec.Struct, gc=False):
     # Decoded only on demand: every event of a task repeats it.
     task_name: msgspec.Raw = msgspec.Raw(b"null")
     usage: dict[str, Any] | None = None
+    model: str | None = None
+    timestamp: str | None = None
 
 
 class EventNode(msgspec.Struct, gc=False):

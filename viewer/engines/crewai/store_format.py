@@ -61,6 +61,7 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
         units_total=total,
         event_ids=tuple(document.event_record.nodes),
         calls=summary.calls_of(document),
+        sessions=summary.sessions_of(document),
         body=body,
         engine="crewai",
     )

@@ -1,13 +1,14 @@
 """What a row of the list shows of a CrewAI checkpoint: what ran, its progress, and its trigger."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
+from viewer.engines.crewai.contents.shapes import moment
 from viewer.engines.crewai.format import Document, Entity, Event
 from viewer.engines.crewai.root_entity import root_position
 from viewer.engines.titles import short_title
+from viewer.stores.model_calls import ModelCall, call_of
 
 # CrewAI runs agents with internal flows, whose events are recorded among the user's.
 INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
@@ -57,6 +58,8 @@ def _flow_class(document: Document) -> str:
     return ""
 
 
+# A resume or fork of a checkpoint.
+RESTORES = ("checkpoint_restore_started", "checkpoint_fork_started")
 STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started")
 
 
@@ -135,23 +138,28 @@ def subject_of(document: Document, trigger: str) -> str:
     return short_title(last.method_name or _name.decode(last.task_name) or "")
 
 
-def calls_of(document: Document) -> dict[str, int]:
-    """The tokens of each model call, by event id."""
+def calls_of(document: Document) -> dict[str, ModelCall]:
+    """Return the model calls by event id."""
     return {
-        event_id: _tokens(node.event.usage)
+        event_id: call_of(node.event.usage, node.event.model or "")
         for event_id, node in document.event_record.nodes.items()
         if node.event.usage and node.event.type == "llm_call_completed"
     }
 
 
-def _tokens(usage: dict[str, Any]) -> int:
-    """Return the reported total, or the sum of input and output tokens."""
-    total = _count(usage.get("total_tokens"))
-    if total:
-        return total
-    went_in = _count(usage.get("prompt_tokens")) or _count(usage.get("input_tokens"))
-    return went_in + (_count(usage.get("completion_tokens")) or _count(usage.get("output_tokens")))
+def sessions_of(document: Document) -> list[tuple[str, float, float]]:
+    """Return the stretches in which the run worked: the first event's id, and the first and last time.
 
-
-def _count(value: Any) -> int:
-    return min(value, 2**40) if isinstance(value, int) and value > 0 else 0
+    Between the last event before a restore and the restore, nothing ran.
+    """
+    sessions: list[tuple[str, float, float]] = []
+    for event_id, node in document.event_record.nodes.items():
+        if (at := moment(node.event.timestamp)) is None:
+            continue
+        seconds = at.timestamp()
+        if not sessions or node.event.type in RESTORES:
+            sessions.append((event_id, seconds, seconds))
+        else:
+            first, start, end = sessions[-1]
+            sessions[-1] = (first, start, max(end, seconds))
+    return sessions

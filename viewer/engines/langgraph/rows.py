@@ -2,7 +2,7 @@
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,10 @@ import msgspec
 from viewer.engines.langgraph import identifiers, super_steps
 from viewer.engines.langgraph.naming import named_attempts
 from viewer.engines.langgraph.super_steps import Attempt, mapping
+from viewer.engines.langgraph.usage import calls_in, seconds_of
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redact_text
+from viewer.stores.model_calls import ModelCall
 from viewer.stores.protocol import IndexedRun, Snapshot
 
 ENGINE, KIND = "langgraph", "graph"
@@ -116,11 +118,28 @@ class Indexer:
 
     def runs(self, rows: Sequence[Row]) -> list[IndexedRun]:
         """The run of the thread and those of its namespaces, callers first."""
-        newest = {row.namespace: row for row in rows}
-        first = {row.namespace: row for row in reversed(rows)}
-        return [self._run(row, first[name]) for name, row in sorted(newest.items())]
+        by_namespace: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_namespace[row.namespace].append(row)
+        calls = {name: self._calls(own) for name, own in by_namespace.items()}
+        return [self._run(own, calls) for _name, own in sorted(by_namespace.items())]
 
-    def _run(self, head: Row, first: Row) -> IndexedRun:
+    def _calls(self, rows: Sequence[Row]) -> dict[str, ModelCall]:
+        """The model calls that the newest messages of each branch record, by message."""
+        found: dict[str, ModelCall] = {}
+        for row in rows:
+            if not row.children:
+                found.update(calls_in(self.body(row)))
+        return found
+
+    def _run(self, rows: Sequence[Row], calls: Mapping[str, Mapping[str, ModelCall]]) -> IndexedRun:
+        first, head = rows[0], rows[-1]
+        own = {
+            message: call
+            for namespace, some in calls.items()
+            if not head.namespace or f"{namespace}|".startswith(f"{head.namespace}|")
+            for message, call in some.items()
+        }
         thread, namespace = self._shown(self.thread), self._shown_namespace(head.namespace)
         outer = identifiers.parent_namespace(head.namespace)
         called_from = first.metadata.parents.get(outer, "") if head.namespace else ""
@@ -128,6 +147,9 @@ class Indexer:
             key=identifiers.run_key(thread, namespace),
             head=self._shown(head.checkpoint_id)[: identifiers.MAX_ID_LENGTH],
             last_at=identifiers.created_at(head.checkpoint_id),
+            first_at=identifiers.created_at(first.checkpoint_id),
+            calls=redacted_calls(own.values(), self.known),
+            seconds=seconds_of(rows),
             namespace=namespace,
             name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
             parent_key=identifiers.run_key(thread, self._shown_namespace(outer)) if head.namespace else "",
@@ -217,3 +239,8 @@ def status_of(attempts: Sequence[Attempt]) -> str:
 def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The checkpoints of outer namespaces that a checkpoint was written in, by namespace."""
     return mapping(metadata.get("parents"))
+
+
+def redacted_calls(calls: Iterable[ModelCall], known: KnownSecrets) -> list[ModelCall]:
+    """The calls, with no secret in a model's name."""
+    return [call._replace(model=redact_text(call.model, known)) for call in calls]

@@ -12,11 +12,20 @@ from typing import Any, Literal, Self
 import msgspec
 
 from viewer.engines.langgraph import identifiers
+from viewer.engines.langgraph.bodies import MAX_INDEXED_BYTES, Bodies
 from viewer.engines.langgraph.decoding import decoded_value, opaque
 from viewer.engines.langgraph.naming import hints
-from viewer.engines.langgraph.rows import ENGINE, Indexer, Row, metadata_of, status_of
+from viewer.engines.langgraph.rows import (
+    ENGINE,
+    Indexer,
+    Row,
+    metadata_of,
+    redacted_calls,
+    status_of,
+)
 from viewer.engines.langgraph.super_steps import Attempt, mapping
 from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
+from viewer.engines.langgraph.usage import calls_in
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import (
@@ -39,8 +48,8 @@ from viewer.stores.protocol import (
     StoreFormat,
 )
 
-# Bytes of bodies that one indexing of a thread decodes, for what only they say.
-MAX_INDEXED_BYTES = 32 * 1024 * 1024
+# Bytes of newest checkpoints that are decoded for what one list of runs says of their model calls.
+MAX_LISTED_BYTES = 8 * 1024 * 1024
 
 
 class LangGraphStore:
@@ -102,17 +111,32 @@ class LangGraphStore:
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """How many checkpoints each of these threads has, its status, and whether it was forked."""
-        return self.retried(lambda: [run for key in keys if (run := self._details(key)) is not None])
+        return self.retried(lambda: self._all_details(keys))
 
-    def _details(self, key: str) -> IndexedRun | None:
-        thread = self._thread(key)
-        if thread is None:
-            return None
-        head, count, steps = self._tables.head(thread)
+    def _all_details(self, keys: Sequence[str]) -> list[IndexedRun]:
+        threads = [thread for key in keys if (thread := self._thread(key)) is not None]
+        found, left = [], MAX_LISTED_BYTES
+        for thread in threads:
+            head, oldest, count, steps = self._tables.ends(thread)
+            run = replace(
+                self._details(thread, head),
+                is_forked=count > steps,
+                count=count,
+                first_at=identifiers.created_at(oldest),
+            )
+            newest = Key(thread, "", head)
+            left -= self._tables.size_of(newest) or 0
+            if left >= 0:
+                calls = calls_in(self._values(newest))
+                run = replace(run, calls=redacted_calls(calls.values(), self.known))
+            found.append(run)
+        return found
+
+    def _details(self, thread: str, head: str) -> IndexedRun:
         writes = self._tables.head_writes(thread, head)
         attempts = _grouped((task, "", index) for task, index in writes)
         listed = self._listed(thread, head)
-        return replace(listed, status=status_of(attempts), is_forked=count > steps, count=count)
+        return replace(listed, status=status_of(attempts))
 
     def index(self, key: str) -> RunIndex:
         """The runs and checkpoints of a thread, without bodies. Raises LocationUnreadable."""
@@ -123,8 +147,10 @@ class LangGraphStore:
         if thread is None:
             return RunIndex([], [])
         rows = self._rows(thread)
-        indexer = Indexer(thread, self.known, _Bodies(self, thread), self._hints(thread))
-        return RunIndex(indexer.runs(rows), indexer.snapshots(rows))
+        indexer = Indexer(thread, self.known, Bodies(self.checkpoint_values, thread), self._hints(thread))
+        # Linked first: what a run used depends on which rows have no children.
+        snapshots = indexer.snapshots(rows)
+        return RunIndex(indexer.runs(rows), snapshots)
 
     def _thread(self, key: str) -> str | None:
         """The real id of the thread whose run has this key."""
@@ -252,28 +278,13 @@ class LangGraphStore:
 
     def checkpoint_values(self, thread: str, row: Row) -> Mapping[str, Any]:
         """The decoded checkpoint of a row, unredacted; empty if it cannot be decoded."""
-        key = Key(thread, row.namespace, row.checkpoint_id)
+        return self._values(Key(thread, row.namespace, row.checkpoint_id))
+
+    def _values(self, key: Key) -> Mapping[str, Any]:
         try:
             return mapping(self._tables.checkpoint(key, min(self.limits.max_bytes, MAX_INDEXED_BYTES)).values)
         except Unreadable:
             return {}
-
-
-class _Bodies:
-    """Decodes the bodies of a thread for its index, up to a number of bytes."""
-
-    def __init__(self, store: LangGraphStore, thread: str) -> None:
-        self._store, self._thread = store, thread
-        self._left = MAX_INDEXED_BYTES
-        self._last: tuple[Row, Mapping[str, Any]] | None = None
-
-    def __call__(self, row: Row) -> Mapping[str, Any]:
-        if self._last is not None and self._last[0] is row:
-            return self._last[1]
-        self._left -= row.size
-        values = self._store.checkpoint_values(self._thread, row) if self._left >= 0 else {}
-        self._last = (row, values)
-        return values
 
 
 def entry_of(snapshot: Snapshot) -> Entry:

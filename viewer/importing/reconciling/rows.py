@@ -136,7 +136,7 @@ _LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "p
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
 # A checkpoint's primary key, by its location and source key: the database assigns it during the import.
 _PARENT_BY_KEY = f"(SELECT id FROM {Checkpoint._meta.db_table} WHERE location_id = %s AND source_key = %s)"  # noqa: S608
-_BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls")
+_BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls", "sessions")
 
 
 def _own_values(read: Packed) -> tuple[Any, ...]:
@@ -177,7 +177,8 @@ def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
 
 
 def _body(pk: int, read: Packed) -> tuple[Any, ...]:
-    return pk, read.data, read.event_ids, msgspec.json.encode(read.calls).decode()
+    calls, sessions = (msgspec.json.encode(rows).decode() for rows in (read.calls, read.sessions))
+    return pk, read.data, read.event_ids, calls, sessions
 
 
 @lru_cache(maxsize=1000)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from viewer.engines import kinds_that
 from viewer.importing.reconciling import rows
 from viewer.importing.reconciling.rows import in_slices, moment
+from viewer.importing.reconciling.usage import NOTHING_USED, recorded_usage
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
-from viewer.models import CheckpointBody, Location, Run, run_uid
-from viewer.stores.packing import EVENT_BYTES
+from viewer.models import Location, Run, run_uid
 
 if TYPE_CHECKING:
     from viewer.importing.reconciling.reconcile import Member
@@ -24,9 +24,14 @@ LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints determine, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
-    *("tokens", "units_known", "all_units_known", "lineage_faults"),
+    *("units_known", "all_units_known"),
+    *Run.USAGE_COLUMNS,
+    *("seconds", "lineage_faults"),
 )
+_JSON = frozenset({"usage", "lineage_faults"})
 Summary = list[Any]
+# The part of a summary that says what was used, which begins with the tokens.
+_USAGE = slice(_COLUMNS.index("tokens"), _COLUMNS.index("lineage_faults"))
 
 
 def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[int]:
@@ -34,16 +39,18 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
 
     That is the run of the lineage's oldest checkpoint, or a new one.
     """
-    calls_by_run = _calls_by_run(laid_out, members)
+    recorded = recorded_usage([lineage for lineage, _ in laid_out], members)
     keys = [run_key(lineage, members) for lineage, _ in laid_out]
     stored = {key: (pk, summary) for key, pk, *summary in _stored(location, keys, _COLUMNS)}
     pks = {key: pk for key, (pk, _) in stored.items()}
     before = {key: summary for key, (_, summary) in stored.items()}
     new: list[str] = []
     changed: list[tuple[str, Summary]] = []
-    for key, (lineage, positions), calls in zip(keys, laid_out, calls_by_run, strict=True):
+    for key, (lineage, positions), used in zip(keys, laid_out, recorded, strict=True):
         lanes = 1 + max(position.lane for position in positions.values())
-        summary = summarize(lineage, members, lanes, sum(calls.values()))
+        # An indexed store says what a run used, not its checkpoints.
+        usage = used.values if used else before[key][_USAGE] if key in before else NOTHING_USED
+        summary = summarize(lineage, members, lanes, usage)
         if key not in before:
             before[key] = summary
             new.append(key)
@@ -51,6 +58,9 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
             changed.append((key, summary))
     pks |= _insert_new(location, {key: before[key] for key in new})
     rows.update_many(Run, _COLUMNS, [(*_as_stored(summary), pks[key]) for key, summary in changed])
+    unpriced = [key for key in new if before[key][_USAGE][1]]
+    unpriced += [key for key, summary in changed if summary[_USAGE] != before[key][_USAGE]]
+    rows.update_many(Run, ("is_priced",), [(False, pks[key]) for key in unpriced])
     return [pks[key] for key in keys]
 
 
@@ -80,8 +90,10 @@ def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
     return (lineage.run_key or f"checkpoint {members[lineage.nodes[0].key].key}")[:200]
 
 
-def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, tokens: int) -> Summary:
-    """The columns of a run that its checkpoints determine."""
+def summarize(
+    lineage: Lineage, members: Mapping[str, Member], lane_count: int, usage: Sequence[Any]
+) -> Summary:
+    """The columns of a run that its checkpoints determine. ``usage`` are those of what was used."""
     mine = [members[place.key] for place in lineage.nodes]
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
@@ -92,8 +104,8 @@ def summarize(lineage: Lineage, members: Mapping[str, Member], lane_count: int, 
         len(mine),
         len({member.branch for member in mine}),
         lane_count,
-        tokens,
         *units_known(mine),
+        *usage,
         [_stored_fault(fault) for fault in lineage.faults],
     ]
 
@@ -109,8 +121,10 @@ def units_known(members: Sequence[Member]) -> tuple[int, bool]:
 
 
 def _as_stored(summary: Summary) -> tuple[Any, ...]:
-    entity, name, first_at, last_at, *counts, faults = summary
-    return entity, name, moment(first_at), moment(last_at), *counts, json.dumps(faults)
+    values = dict(zip(_COLUMNS, summary, strict=True))
+    values |= {name: moment(values[name]) for name in ("first_at", "last_at")}
+    values |= {name: json.dumps(values[name]) for name in _JSON}
+    return tuple(values.values())
 
 
 def _stored_fault(fault: LineageFault) -> dict[str, Any]:
@@ -122,37 +136,3 @@ def drop_empty(run_ids: Iterable[int]) -> None:
     """Delete those of these runs that have been merged into others."""
     for some in in_slices(sorted(run_ids)):
         Run.objects.filter(pk__in=some, checkpoints=None).delete()
-
-
-def _calls_by_run(laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[dict[bytes, int]]:
-    """The tokens of the model calls of each run, by event. Calls that branches repeat count once."""
-    calls_by_run: list[dict[bytes, int]] = []
-    stored: dict[int, dict[bytes, int]] = {}
-    for lineage, _ in laid_out:
-        calls: dict[bytes, int] = {}
-        calls_by_run.append(calls)
-        for member in _with_own_calls(lineage, members):
-            if member.read is not None:
-                _add_calls(calls, member.read.event_ids, member.read.calls)
-            elif member.pk is not None:
-                stored[member.pk] = calls
-    for some in in_slices(list(stored)):
-        bodies = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids", "calls")
-        for pk, event_ids, its_calls in bodies:
-            _add_calls(stored[pk], bytes(event_ids), its_calls)
-    return calls_by_run
-
-
-def _with_own_calls(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
-    """The members whose calls no child of theirs repeats."""
-    covered = {
-        place.parent
-        for place in lineage.nodes
-        if place.parent is not None and members[place.key].event_count >= members[place.parent].event_count
-    }
-    return (members[place.key] for place in lineage.nodes if place.key not in covered)
-
-
-def _add_calls(calls: dict[bytes, int], event_ids: bytes, added: list[list[int]]) -> None:
-    for position, tokens in added:
-        calls[event_ids[position * EVENT_BYTES : (position + 1) * EVENT_BYTES]] = tokens

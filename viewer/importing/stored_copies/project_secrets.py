@@ -37,7 +37,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
             "units",
         ),
     ),
-    Run: ("key", "name", "namespace", "called_from", "head", "described_head"),
+    Run: ("key", "name", "namespace", "called_from", "head", "described_head", "usage", "model"),
     Problem: ("source_key", "reason"),
 }
 # The secrets of environment files when they could last be read.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 
+from forkline_runner.model_usage import used_tokens
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
@@ -50,11 +52,9 @@ class Calls(BaseCallbackHandler):  # type: ignore[misc]
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **given: Any) -> None:
         model, agent = self._models.pop(run_id, ("", ""))
-        used = _tokens_in(response)
-        self._tokens += used
-        self._reporter.write(
-            "model_completed", model=model, agent=agent, tokens=used, total_tokens=self._tokens
-        )
+        used = used_tokens(_usage_in(response))
+        self._tokens += used["tokens"]
+        self._reporter.write("model_completed", model=model, agent=agent, **used, total_tokens=self._tokens)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
         model, agent = self._models.pop(run_id, ("", ""))
@@ -81,12 +81,12 @@ def _node(metadata: Any) -> str:
     return str(metadata.get("langgraph_node") or "")
 
 
-def _tokens_in(response: Any) -> int:
-    """The tokens of one call: as the message says, else as the provider's output does."""
+def _usage_in(response: Any) -> Mapping[str, Any]:
+    """The usage of one call: as the message says, else as the provider's output does."""
     for generations in getattr(response, "generations", None) or []:
         for generation in generations:
             usage = getattr(getattr(generation, "message", None), "usage_metadata", None) or {}
             if usage.get("total_tokens"):
-                return int(usage["total_tokens"])
+                return dict(usage)
     output = getattr(response, "llm_output", None) or {}
-    return int((output.get("token_usage") or {}).get("total_tokens") or 0)
+    return dict(output.get("token_usage") or {})

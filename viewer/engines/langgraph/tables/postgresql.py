@@ -16,6 +16,7 @@ from viewer.engines.langgraph.tables.protocol import (
     MAX_WRITES,
     WRITE_COLUMNS,
     CheckpointRow,
+    Ends,
     Key,
     StoredCheckpoint,
     ThreadRow,
@@ -48,7 +49,7 @@ _THREADS = """
 """
 # The same step twice means that two checkpoints follow the same one.
 _HEAD = """
-    SELECT max({id}), count(*), count(DISTINCT substr({id}, 20, 4))
+    SELECT max({id}), min({id}), count(*), count(DISTINCT substr({id}, 20, 4))
     FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = ''
 """
 _HEAD_WRITES = """
@@ -119,10 +120,10 @@ class PostgresqlTables(PostgresqlDatabase):
         """Whether there is a thread with this id."""
         return bool(self.query("SELECT 1 FROM {checkpoints} WHERE thread_id = %s LIMIT 1", _text(thread)))
 
-    def head(self, thread: str) -> tuple[str, int, int]:
-        """The newest checkpoint of a thread, how many it has, and how many different steps."""
-        head, count, steps = self.query(_HEAD, _text(thread))[0]
-        return head or "", count, steps
+    def ends(self, thread: str) -> Ends:
+        """The newest and the oldest checkpoint of a thread, and how many it has."""
+        newest, oldest, count, steps = self.query(_HEAD, _text(thread))[0]
+        return Ends(newest or "", oldest or "", count, steps)
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
         """The task and index of each write of a thread's checkpoint."""

@@ -36,6 +36,15 @@ class ThreadRow:
     head: str
 
 
+class Ends(NamedTuple):
+    """The newest and the oldest checkpoint of a thread, how many it has, and how many different steps."""
+
+    newest: str
+    oldest: str
+    checkpoints: int
+    steps: int
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointRow:
     """A checkpoint without its body. ``mark`` changes with its bytes; ``size`` is in bytes."""
@@ -106,8 +115,8 @@ class Tables(Protocol):
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""
 
-    def head(self, thread: str) -> tuple[str, int, int]:
-        """The newest checkpoint of a thread, how many it has, and how many different steps."""
+    def ends(self, thread: str) -> Ends:
+        """The newest and the oldest checkpoint of a thread, and how many it has."""
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
         """The task and index of each write of a thread's checkpoint."""

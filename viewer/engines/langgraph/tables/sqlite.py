@@ -17,6 +17,7 @@ from viewer.engines.langgraph.tables.protocol import (
     MAX_WRITES,
     WRITE_COLUMNS,
     CheckpointRow,
+    Ends,
     Key,
     StoredCheckpoint,
     ThreadRow,
@@ -45,7 +46,8 @@ _THREADS = """
 """
 # The same step twice means that two checkpoints follow the same one.
 _HEAD = """
-    SELECT CAST(max(checkpoint_id) AS BLOB), count(*), count(DISTINCT substr(checkpoint_id, 20, 4))
+    SELECT CAST(max(checkpoint_id) AS BLOB), CAST(min(checkpoint_id) AS BLOB), count(*),
+        count(DISTINCT substr(checkpoint_id, 20, 4))
     FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
 """
 _HEAD_WRITES = """
@@ -82,10 +84,10 @@ class SqliteTables(SqliteFile):
         """Whether there is a thread with this id."""
         return bool(self.query("SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1", thread))
 
-    def head(self, thread: str) -> tuple[str, int, int]:
-        """The newest checkpoint of a thread, how many it has, and how many different steps."""
-        head, count, steps = self.query(_HEAD, thread)[0]
-        return text_of(head), count, steps
+    def ends(self, thread: str) -> Ends:
+        """The newest and the oldest checkpoint of a thread, and how many it has."""
+        newest, oldest, count, steps = self.query(_HEAD, thread)[0]
+        return Ends(text_of(newest), text_of(oldest), count, steps)
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
         """The task and index of each write of a thread's checkpoint."""

@@ -16,6 +16,7 @@ from viewer.jobs.human_input.questions import redact_answers
 from viewer.messages.message import redacted_message
 from viewer.models import Job
 from viewer.models.runs import scratch_store_of
+from viewer.prices import price_job
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ def finish(state: FollowedJob) -> None:
     if outcome.status == Job.Status.SUCCEEDED:
         # Before the job ends, because open pages reload at its end.
         mark_complete(state.job)
+    price_job(state.job)
     state.job.end(
         outcome.status,
         result=state.redact(outcome.result),

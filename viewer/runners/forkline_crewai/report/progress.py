@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from forkline_runner.model_usage import used_tokens
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ def _model_started(reporter: Reporter, event: Any, positions: Mapping[str, int])
 
 def _model_completed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     usage = getattr(event, "usage", None) or {}
-    used = int(usage.get("total_tokens") or 0)
+    used = used_tokens(usage)
     reporter.write(
         "model_completed",
         model=str(event.model or ""),
         agent=_agent(event),
-        tokens=used,
-        total_tokens=count(used),
+        **used,
+        total_tokens=count(used["tokens"]),
     )
 
 
