@@ -66,7 +66,7 @@ class UnitDrawing:
 
 
 def draw_units(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple[int, int]]) -> UnitDrawing:
-    """The layout of these units, from left to right. Raises NoLayout.
+    """The layout of these units, from top to bottom. Raises NoLayout.
 
     ``shown`` are the texts in the boxes. Units named ``outer/inner`` are kept together and get a frame.
     """
@@ -92,7 +92,7 @@ def draw_units(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple
 def _source(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple[int, int]]) -> str:
     """The input of ``dot``."""
     graph = graphviz.Digraph(
-        graph_attr={"rankdir": "LR", "nodesep": "0.2", "ranksep": "0.45", "splines": "true"},
+        graph_attr={"nodesep": "0.2", "ranksep": "0.4", "splines": "true"},
         node_attr={"shape": "box", "label": "", "height": "0.36", "fixedsize": "true"},
         edge_attr={"arrowhead": "none"},
     )
