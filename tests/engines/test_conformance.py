@@ -159,6 +159,10 @@ def test_the_runner_is_a_program_that_reports_its_start_checkpoints_and_end(samp
     assert sample.engine.unit_subjects
 
 
+def test_an_empty_preflight_report_has_no_components(sample: Sample) -> None:
+    assert sample.engine.components_in({}) == sample.engine.unmatched({}, {}) == []
+
+
 def test_entry_points_are_found_without_running_the_source(sample: Sample, tmp_path: Path) -> None:
     for name, text in {**sample.files, "project.py": TRAP + sample.source}.items():
         (tmp_path / name).write_text(text)
@@ -168,6 +172,7 @@ def test_entry_points_are_found_without_running_the_source(sample: Sample, tmp_p
     assert engine.entry_point_kinds(tmp_path, [point.name]) == {point.name: point.kind}
     assert engine.entry_point_for(tmp_path, [point.name], point.kind, "") == point.name
     assert engine.entry_point_title(point.name)
+    assert engine.is_entry_point(engine.entry_point_labels.example)
     engine.input_names(tmp_path, point.name, point.kind)
     engine.read_source(tmp_path, point.name, point.kind)
     assert not (tmp_path / "executed").exists() and "project" not in sys.modules

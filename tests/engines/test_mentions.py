@@ -32,20 +32,16 @@ QUEUE = "the queue is Django's tasks framework"
 OPTION = "an option or its help, which scripts use by this name"
 STORED = "a name that rows, requests or spools of earlier versions hold"
 WORDS = "a word among many by which names of secrets are judged"
-LABEL = "a label that the engine is yet to give"
 REGISTRY = "the registry and its default name the engine"
 ALLOWED: dict[str, tuple[int, str]] = {
-    "templates/projects/_entry_points.html": (3, LABEL),
     "viewer/cli/arguments/accepting.py": (2, OPTION),
     "viewer/cli/arguments/checkpointing.py": (1, OPTION),
     "viewer/cli/arguments/dimensions.py": (3, OPTION),
     "viewer/cli/arguments/edits.py": (4, OPTION),
     "viewer/cli/arguments/options.py": (1, OPTION),
     "viewer/cli/commands/info.py": (1, OPTION),
-    "viewer/cli/doctor_checks.py": (1, OPTION),
     "viewer/cli/prompt.py": (1, OPTION),
     "viewer/engines/__init__.py": (2, REGISTRY),
-    "viewer/forms/project.py": (1, LABEL),
     "viewer/jobs/execution/starting/request.py": (1, STORED),
     "viewer/jobs/limits/usage.py": (1, STORED),
     "viewer/jobs/preflight/checks.py": (2, STORED),
@@ -53,22 +49,17 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/jobs/queue/queue.py": (1, QUEUE),
     "viewer/jobs/queue/tasks.py": (6, QUEUE),
     "viewer/jobs/spool.py": (6, STORED),
-    "viewer/launching/variations/dimensions.py": (1, LABEL),
-    "viewer/launching/preview/findings.py": (12, LABEL),
     "viewer/live/admission.py": (5, ASYNCIO),
     "viewer/live/tail.py": (5, ASYNCIO),
     "viewer/live/watch.py": (7, ASYNCIO),
     "viewer/messages/catalog/__init__.py": (6, REGISTRY),
     "viewer/messages/catalog/stores.py": (1, "a message that names an engine's failure"),
-    "viewer/messages/labels.py": (2, LABEL),
     "viewer/models/locations.py": (1, REGISTRY),
     "viewer/models/questions.py": (1, STORED),
     "viewer/redaction/names/secrecy.py": (2, WORDS),
     "viewer/redaction/names/shapes.py": (1, WORDS),
     "viewer/runners/forkline_prewarm/surroundings.py": (1, STORED),
     "viewer/runners/prewarm_runner.py": (2, ASYNCIO),
-    "viewer/stores/snapshots.py": (1, LABEL),
-    "viewer/templatetags/questions.py": (1, LABEL),
 }
 
 

@@ -11,6 +11,7 @@ from viewer.messages.labels import (
     SIGNS,
     action_label,
     action_sign,
+    asker_label,
     reason_label,
     stale_text,
 )
@@ -52,3 +53,17 @@ def test_every_action_and_reason_has_a_label() -> None:
 def test_an_unknown_code_is_shown_unchanged() -> None:
     assert (action_label("delegated"), reason_label("delegated")) == ("delegated", "delegated")
     assert (action_label("kept"), action_sign("kept"), action_sign("delegated")) == ("kept", "✓", "·")
+
+
+@pytest.mark.parametrize(
+    ("context", "label"),
+    [
+        ({"position": 2, "agent": "Writer"}, "Task 2, Writer"),
+        ({"method": "draft"}, "Method draft"),
+        ({"node": "review"}, "Node review"),
+        ({"agent": "Writer"}, "Writer"),
+        ({}, "The run"),
+    ],
+)
+def test_a_question_names_the_unit_that_asks_it(context: dict[str, object], label: str) -> None:
+    assert asker_label(context) == label

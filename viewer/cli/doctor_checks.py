@@ -18,6 +18,7 @@ from viewer.data_folder.copies import refuse_damaged
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
+from viewer.engines import all_engines
 from viewer.jobs import workers
 from viewer.jobs.execution.following.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.starting.start import JobRefused, runnable
@@ -119,8 +120,10 @@ def of_projects() -> Iterator[Finding]:
         except JobRefused as refused:
             yield Finding("projects", "warning", f"{project.folder}: {translate(refused)}")
             continue
-        values = {"python": python_version(interpreter) or "?", "engine": engine_version(interpreter) or "?"}
-        text = _("%(folder)s: Python %(python)s, CrewAI %(engine)s")
+        found = [(one.title, engine_version(interpreter, one.name)) for one in all_engines()]
+        engines = ", ".join(f"{title} {version}" for title, version in found if version)
+        values = {"python": python_version(interpreter) or "?", "engines": engines or _("no engine")}
+        text = _("%(folder)s: Python %(python)s, %(engines)s")
         yield Finding("projects", "ok", text % {"folder": project.folder, **values})
 
 

@@ -19,6 +19,7 @@ from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.rows import checkpoint_document
+from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.importing import stored_contents
 from viewer.jobs.limits.usage import limit_label
@@ -168,10 +169,11 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
         "limits": job.limits,
         "limit_hit": limit_label(job),
     }
-    losses = [part for part in (report or {}).get("components") or [] if part.get("fate") == "lost"]
+    engine = engine_of(job.location)
+    losses = [part for part in engine.components_in(report or {}) if part.fate == "lost"]
     lines = [
         *(step_text(step) for step in steps),
-        *(_("Lost: %s") % loss_label(part) for part in losses),
+        *(_("Lost: %s") % loss_label(engine.preflight_labels, part) for part in losses),
         "",
         f"{status_label(job)}: {job.branch} ({job.pk})",
         *([hint(job)] if job.is_stopped or not job.has_ended else []),

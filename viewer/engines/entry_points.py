@@ -13,6 +13,18 @@ class EntryPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryPointLabels:
+    """English texts for a person who chooses entry points, to be translated.
+
+    ``form`` is how one is written, and ``example`` one that is.
+    """
+
+    hint: str
+    form: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputName:
     """An input that an entry point's source uses. ``kind`` is the type of its annotation, or None.
 

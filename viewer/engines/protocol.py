@@ -11,9 +11,10 @@ from typing import Any, Protocol, TypeVar
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.contents import Agent, Tab
 from viewer.engines.editable import Editable, StoredValue
-from viewer.engines.entry_points import EntryPoint, InputName
+from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
+from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.root_kinds import NO_KIND, RootKind
 from viewer.engines.runner import Runner
 from viewer.messages.message import UserMessage
@@ -112,23 +113,24 @@ class Engine(Protocol[C]):
     def event_details(self) -> Mapping[str, str]:
         """The part of an event's data that is folded under its row."""
 
+    @property
+    def asker_labels(self) -> Mapping[str, str]:
+        """English labels, with ``value``, of what asks a person, by the field of the question's context."""
+
     # What a preflight check finds
 
     @property
-    def component_labels(self) -> Mapping[str, str]:
-        """English labels of a run's components, by the names that the runner reports."""
+    def preflight_labels(self) -> PreflightLabels:
+        """Labels of what the runner reports."""
 
-    @property
-    def loss_labels(self) -> Mapping[str, str]:
-        """English sentences, with ``name``, of components that a run would lack."""
+    def components_in(self, report: Mapping[str, Any]) -> list[Component]:
+        """The components that a preflight report lists."""
 
-    @property
-    def match_labels(self) -> Mapping[str, str]:
-        """English labels, with ``position`` and ``title``, of stored components to be matched, by kind."""
+    def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
+        """The project's components that no stored one is matched with, so that they do not run.
 
-    @property
-    def match_reasons(self) -> Mapping[str, str]:
-        """Why a person is asked to match one, in English."""
+        ``answers`` are by the id of the stored component.
+        """
 
     # A checkpoint's contents
 
@@ -217,6 +219,10 @@ class Engine(Protocol[C]):
 
     def entry_point_title(self, entry_point: str) -> str:
         """A short name of an entry point."""
+
+    @property
+    def entry_point_labels(self) -> EntryPointLabels:
+        """What the page of a project says about entry points."""
 
     def is_entry_point(self, text: str) -> bool:
         """Whether a text can name an entry point."""

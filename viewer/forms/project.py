@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines import all_engines
+from viewer.engines.protocol import Engine
 from viewer.forms.location import allowed_folders
 from viewer.models import Project
 
@@ -19,7 +20,10 @@ MAX_ENTRY_POINTS = 50
 
 
 class ProjectForm(forms.Form):
-    """``cleaned_data`` has the arguments of ``Project.change``. Folders must be in the allowed roots."""
+    """``cleaned_data`` has the arguments of ``Project.change``. Folders must be in the allowed roots.
+
+    The project may run several engines; the texts are those of the location's ``engine``.
+    """
 
     folder = forms.CharField(max_length=1000, label=gettext_lazy("Folder"))
     interpreter = forms.CharField(max_length=1000, label=gettext_lazy("Python"))
@@ -33,8 +37,9 @@ class ProjectForm(forms.Form):
         required=False, max_length=5000, label=gettext_lazy("Other entry points"), widget=forms.Textarea
     )
 
-    def __init__(self, found: list[str], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, engine: Engine[Any], found: list[str], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.engine = engine
         choices = [(name, name) for name in found]
         self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
 
@@ -71,10 +76,9 @@ class ProjectForm(forms.Form):
         ]
         for name in names:
             if not any(engine.is_entry_point(name) for engine in all_engines()):
-                message = _(
-                    "%(name)s is not an entry point: write package.module:Name or crew.jsonc, one per line."
-                )
-                raise forms.ValidationError(message % {"name": name})
+                message = _("%(name)s is not an entry point: write %(form)s, one per line.")
+                form = _(self.engine.entry_point_labels.form)
+                raise forms.ValidationError(message % {"name": name, "form": form})
         return names
 
     def clean(self) -> dict[str, Any]:

@@ -83,17 +83,17 @@ class TextsInput(forms.Textarea):
 class TextsField(DimensionField):
     """Several outputs of a finished unit."""
 
-    def __init__(self, output: EditableOutput) -> None:
+    def __init__(self, unit: str, output: EditableOutput) -> None:
         self.output, self.stored = output, output_text(output)
         # The name of the box that adds the stored text.
         self.stored_name = f"vary-stored:{output.unit}"
         widget = TextsInput(self.stored_name, f"vary-output-{output.position}")
-        super().__init__("output", output.unit, output_label(output), widget)
+        super().__init__("output", output.unit, output_label(unit, output), widget)
         self.initial = Texts([], False)
 
     def clean(self, value: Texts) -> Dimension:
         texts, keeps_stored = value
-        return parsed(lambda: output_dimension(self.output, texts, keeps_stored=keeps_stored))
+        return parsed(lambda: output_dimension(str(self.label), self.output, texts, keeps_stored))
 
 
 class SweepForm(BranchForm):

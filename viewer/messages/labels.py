@@ -1,6 +1,6 @@
 """Labels of what packages without Django decide, for forms, pages and the terminal."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.functional import Promise
@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.engines.outlook import Decision
 from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.preflight import Component, PreflightLabels
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("kept"),
@@ -92,33 +93,44 @@ def decision_text(turn: Decision) -> str:
     return text % {"router": turn.router, "routes": routes}
 
 
-def component_label(part: Mapping[str, Any]) -> str:
+def component_label(labels: PreflightLabels, part: Component) -> str:
     """Return the label of a component: its kind, its name, and what it belongs to."""
-    what = _first(part["what"], (one.component_labels for one in all_engines()))
-    return _at(part, f"{gettext(what) if what else part['what']} {part['name']}".strip())
+    what = labels.components.get(part.what)
+    return _of_unit(labels, part, f"{gettext(what) if what else part.what} {part.name}".strip())
 
 
-def loss_label(part: Mapping[str, Any]) -> str:
+def loss_label(labels: PreflightLabels, part: Component) -> str:
     """Return what the run would lack."""
-    loss = _first(part["what"], (one.loss_labels for one in all_engines()))
-    return _at(part, gettext(loss) % {"name": part["name"]}) if loss else component_label(part)
+    loss = labels.losses.get(part.what)
+    if not loss:
+        return component_label(labels, part)
+    return _of_unit(labels, part, gettext(loss) % {"name": part.name})
 
 
-def question_texts(question: Mapping[str, Any]) -> tuple[str, str, str]:
+def _of_unit(labels: PreflightLabels, part: Component, text: str) -> str:
+    if part.unit:
+        return gettext(labels.of_unit) % {"position": part.unit, "text": text}
+    return f"{part.agent}: {text}" if part.agent else text
+
+
+def match_texts(labels: PreflightLabels, question: Mapping[str, Any]) -> tuple[str, str, str]:
     """Of a stored component to be matched: its label, why it is asked, and the choice that it is gone."""
-    label = _first(question["kind"], (one.match_labels for one in all_engines()))
-    why = _first(question["reason"], (one.match_reasons for one in all_engines()))
+    label, why = labels.matches.get(question["kind"]), labels.match_reasons.get(question["reason"])
     values = {"position": question["position"], "title": question["title"]}
     shown = gettext(label) % values if label else str(question["title"])
     return shown, gettext(why) if why else "", gettext("no longer in the project")
 
 
-def _first(name: str, labels: Iterable[Mapping[str, str]]) -> str:
-    """The first label of this name; empty if there is none."""
-    return next((found[name] for found in labels if name in found), "")
+def note_text(labels: PreflightLabels, note: Mapping[str, Any]) -> str:
+    """Return a note of a preflight check."""
+    text, detail = labels.notes.get(str(note.get("what"))), str(note.get("detail", ""))
+    return gettext(text) % {"detail": detail or gettext("nothing")} if text else detail
 
 
-def _at(part: Mapping[str, Any], text: str) -> str:
-    if part["task"]:
-        return gettext("task %(position)d: %(text)s") % {"position": part["task"], "text": text}
-    return f"{part['agent']}: {text}" if part["agent"] else text
+def asker_label(context: Mapping[str, Any]) -> str:
+    """Return who asks a question: a unit and its agent, or the run."""
+    labels = {name: label for one in all_engines() for name, label in one.asker_labels.items()}
+    name = next((name for name in labels if context.get(name)), "")
+    unit = gettext(labels[name]) % {"value": context[name]} if name else ""
+    agent = str(context.get("agent") or "")
+    return ", ".join(filter(None, [unit, agent])) or gettext("The run")

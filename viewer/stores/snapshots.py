@@ -123,7 +123,7 @@ def _utf8(data: bytes) -> bytes:
         if error.end >= len(data) and error.reason == "unexpected end of data":
             raise Incomplete("store.truncated_character") from None
     try:
-        # The first versions of CrewAI wrote in the locale's encoding.
+        # The first versions of an engine wrote in the locale's encoding.
         return data.decode("cp1252").encode("utf-8")
     except UnicodeDecodeError as error:
         raise Broken("store.encoding_unknown", byte=error.start) from None

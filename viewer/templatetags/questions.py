@@ -4,6 +4,7 @@ from django import template
 from django.utils.translation import gettext as _
 
 from viewer.jobs.human_input.questions import redacted_answer
+from viewer.messages.labels import asker_label
 from viewer.models import Question
 
 register = template.Library()
@@ -26,15 +27,8 @@ def html_mark(question: Question) -> str:
 
 @register.filter
 def asker(question: Question) -> str:
-    """Return who asks: a unit and its agent, or the run."""
-    about = question.context
-    text = ""
-    if about.get("position"):
-        text = _("Task %(position)s") % {"position": about["position"]}
-    elif about.get("method"):
-        text = _("Method %(method)s") % {"method": about["method"]}
-    agent = str(about.get("agent") or "")
-    return f"{text}, {agent}" if text and agent else text or agent or _("The run")
+    """Return who asks."""
+    return asker_label(question.context)
 
 
 @register.filter

@@ -34,7 +34,7 @@ from viewer.views.limits import limits_of_project
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
     location = _location(uid)
-    proposed = propose_project(Path(location.path))
+    proposed = propose_project(Path(location.path), location.engine)
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
@@ -57,7 +57,7 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
         raise Http404
     form = LimitsForm(request.POST)
     if not form.is_valid():
-        return _page(request, location, propose_project(Path(location.path)), None, form)
+        return _page(request, location, propose_project(Path(location.path), location.engine), None, form)
     project.change_limits(form.limits)
     messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
@@ -82,7 +82,7 @@ def _page(
     known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
     points = _entry_points(location, proposed)
     found = [point.name for point in points]
-    form = sent or ProjectForm(found, initial=_initial(known, proposed, found))
+    form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
     interpreter = Path(str(form["interpreter"].value() or "/"))
     context = {
         "location": location,
@@ -134,7 +134,7 @@ def _back(request: HttpRequest, location: Location) -> str:
 def _sent_form(request: HttpRequest, engine: Engine[Any], found: list[str]) -> ProjectForm:
     """The form as sent. Entry points that have vanished since it was shown may still be chosen."""
     typed = [name for name in request.POST.getlist("entry_points") if engine.is_entry_point(name)]
-    return ProjectForm(list(dict.fromkeys(found + typed)), request.POST)
+    return ProjectForm(engine, list(dict.fromkeys(found + typed)), request.POST)
 
 
 def _initial(known: Project | None, proposed: ProposedProject, found: list[str]) -> dict[str, object]:

@@ -9,9 +9,10 @@ from typing import Any
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.contents import Agent, Tab
 from viewer.engines.editable import Editable, EditableOutput, StoredValue
-from viewer.engines.entry_points import EntryPoint, InputName
+from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.protocol import Engine
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
@@ -140,10 +141,9 @@ class Counter:
     event_labels = {"count_started": "Counts %(count)s", "count_completed": "Counted %(count)s"}
     event_details: Mapping[str, str] = {}
     trigger_labels = {"step": "step counted", "step_failed": "step failed"}
-    component_labels: Mapping[str, str] = {}
-    loss_labels: Mapping[str, str] = {}
-    match_labels: Mapping[str, str] = {}
-    match_reasons: Mapping[str, str] = {}
+    asker_labels: Mapping[str, str] = {}
+    preflight_labels = PreflightLabels()
+    entry_point_labels = EntryPointLabels("Counters are functions.", "module:count_name", "farm:count_sheep")
     failure_suffixes = ("_failed",)
 
     contents_of = staticmethod(contents_of)
@@ -162,6 +162,12 @@ class Counter:
 
     def info_lines(self, contents: Contents) -> Iterator[str]:
         yield from (f"{name}: {count} of {contents.limit}" for name, count in contents.counts.items())
+
+    def components_in(self, report: Mapping[str, Any]) -> list[Component]:
+        return []
+
+    def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
+        return []
 
     def is_start(self, trigger: str) -> bool:
         return False

@@ -16,6 +16,7 @@ from viewer.launching.variations.dimensions import (
     dimension_values,
     model_dimension,
     output_dimension,
+    output_label,
     value_dimension,
 )
 
@@ -54,12 +55,15 @@ def _outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimensi
     for name, text in _pairs(options["vary_output"], "--vary-output"):
         texts.setdefault(unit_named(contents, name), []).append(read_text(text))
     stored = {unit_named(contents, name) for name in options["as_it_is"]}
-    outputs = {one.unit: one for one in engine_of(contents).editable(contents).outputs}
+    engine = engine_of(contents)
+    outputs = {one.unit: one for one in engine.editable(contents).outputs}
+    unit_label = kind_of(engine, contents.kind).unit_label
     for unit in [*texts, *stored]:
         if unit not in outputs:
             raise _nothing_named(unit)
     for unit, values in texts.items():
-        yield output_dimension(outputs[unit], values, keeps_stored=unit in stored)
+        label = output_label(unit_label, outputs[unit])
+        yield output_dimension(label, outputs[unit], values, unit in stored)
 
 
 def _models(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:

@@ -84,7 +84,7 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
     """The project's folder and entry point that a run would use. Stores nothing, unlike ``project_for``."""
     own, engine = location.project, engine_of(contents)
     folder = _absolute(options["project"]) or Path(
-        own.folder if own else propose_project(Path(location.path)).folder
+        own.folder if own else propose_project(Path(location.path), location.engine).folder
     )
     if options["entrypoint"] is not None:
         return folder, str(options["entrypoint"])
@@ -95,7 +95,7 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
     own = location.project
-    proposed = propose_project(Path(location.path))
+    proposed = propose_project(Path(location.path), location.engine)
     folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
     if not folder.is_dir():
         raise CommandError(_("There is no folder %s: name the project's with --project.") % folder)

@@ -1,6 +1,12 @@
-"""English labels of what a preflight check finds of a CrewAI run: its components, losses and open matches."""
+"""What a preflight check finds of a CrewAI run: its components, losses, open matches and notes."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from viewer.engines.preflight import GONE, Component, PreflightLabels
 from viewer.messages.marking import gettext_noop as _
+
+MAX_NAME = 120
 
 # One component of each kind.
 COMPONENTS = {
@@ -47,3 +53,52 @@ MATCH_REASONS = {
     "role": _("another agent performs it in the project"),
     "order": _("it has another position in the project"),
 }
+NOTES = {
+    "unwritten": _(
+        "This version of CrewAI writes no checkpoint of such a crew (%(detail)s) unless Forkline runs "
+        "it. Runs that are started here do write them; values that cannot be stored appear by their name."
+    ),
+    "untyped": _(
+        "The checkpoint does not record the class of what the method %(detail)s returned: methods that "
+        "read it get a dictionary. Annotate what %(detail)s returns (-> ThatClass) to restore it."
+    ),
+}
+LABELS = PreflightLabels(
+    components=COMPONENTS,
+    losses=LOSSES,
+    of_unit=_("task %(position)d: %(text)s"),
+    matches=MATCHES,
+    match_reasons=MATCH_REASONS,
+    numbered_matches=frozenset({"task"}),
+    notes=NOTES,
+)
+
+
+def components_in(report: Mapping[str, Any]) -> list[Component]:
+    """The components that a report lists."""
+    return [_component(part) for part in report.get("components") or []]
+
+
+def unmatched(report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
+    """The project's tasks that match no stored task, so they do not run. Empty until all are matched."""
+    questions = [one for one in report.get("questions") or [] if one["kind"] == "task"]
+    chosen = {answers.get(one["saved"], "") for one in questions}
+    if "" in chosen:
+        return []
+    titles = {value: title for one in questions for value, title in one["choices"]}
+    return [
+        _component({"what": "tasks", "name": f"{value}. {title}"[:MAX_NAME], "fate": "lost"})
+        for value, title in titles.items()
+        if value != GONE and value not in chosen
+    ]
+
+
+def _component(part: Mapping[str, Any]) -> Component:
+    unit, agent = part.get("task") or 0, part.get("agent") or ""
+    return Component(part["what"], part["name"], part["fate"], _loss_name(part, unit, agent), unit, agent)
+
+
+def _loss_name(part: Mapping[str, Any], task: int, agent: str) -> str:
+    """The runner builds the same (forkline_crewai/restore/components.py)."""
+    owner = f"task {task}" if task else agent
+    return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)

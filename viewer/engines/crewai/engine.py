@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import triggers
-from viewer.engines.crewai.components import COMPONENTS, LOSSES, MATCH_REASONS, MATCHES
+from viewer.engines.crewai import components, triggers
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
@@ -55,15 +54,15 @@ class CrewAI:
     is_end = staticmethod(triggers.is_end)
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
+    asker_labels = triggers.ASKER_LABELS
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
 
-    component_labels = COMPONENTS
-    loss_labels = LOSSES
-    match_labels = MATCHES
-    match_reasons = MATCH_REASONS
+    preflight_labels = components.LABELS
+    components_in = staticmethod(components.components_in)
+    unmatched = staticmethod(components.unmatched)
 
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)
@@ -80,6 +79,7 @@ class CrewAI:
     entry_point_for = staticmethod(entry_points.entry_point_for)
     entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
     entry_point_title = staticmethod(entry_points.title_of)
+    entry_point_labels = entry_points.LABELS
     is_entry_point = staticmethod(entry_points.is_entry_point)
     input_names = staticmethod(input_names)
 

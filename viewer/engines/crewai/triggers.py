@@ -36,6 +36,7 @@ LABELS = {
 }
 # What the runner reports of units of work: ``<subject>_started``, ``_completed`` and ``_failed``.
 UNIT_SUBJECTS = ("task", "method")
+ASKER_LABELS = {"position": _("Task %(value)s"), "method": _("Method %(value)s")}
 EVENT_LABELS = {
     "task_started": _("Task %(position)s started"),
     "task_completed": _("Task %(position)s completed"),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
-from viewer.engines.langgraph import editing, identifiers, projects, triggers
+from viewer.engines.langgraph import editing, identifiers, preflight, projects, triggers
 from viewer.engines.langgraph import plan as planning
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.kinds import KINDS
@@ -45,15 +45,15 @@ class LangGraph:
     is_end = staticmethod(triggers.is_end)
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
+    asker_labels = triggers.ASKER_LABELS
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups: dict[str, GroupTraits] = {}
     checkpoint_events = staticmethod(projects.checkpoint_events)
 
-    component_labels: dict[str, str] = {}
-    loss_labels: dict[str, str] = {}
-    match_labels: dict[str, str] = {}
-    match_reasons: dict[str, str] = {}
+    preflight_labels = preflight.LABELS
+    components_in = staticmethod(preflight.components_in)
+    unmatched = staticmethod(preflight.unmatched)
 
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)
@@ -70,6 +70,7 @@ class LangGraph:
     entry_point_for = staticmethod(projects.entry_point_for)
     entry_point_kinds = staticmethod(projects.entry_point_kinds)
     entry_point_title = staticmethod(projects.title_of)
+    entry_point_labels = projects.LABELS
     is_entry_point = staticmethod(projects.is_entry_point)
     input_names = staticmethod(projects.input_names)
 

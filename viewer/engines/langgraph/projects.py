@@ -10,13 +10,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from viewer.engines.checkpoint_events import EventGroup
-from viewer.engines.entry_points import EntryPoint, InputName
+from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.langgraph.kinds import GRAPH
+from viewer.messages.marking import gettext_noop as _
 
 CONFIGURATION = "langgraph.json"
 MAX_BYTES = 512 * 1024
 MAX_GRAPHS = 50
 ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+LABELS = EntryPointLabels(
+    hint=_("A graph continues in its own code. Choose what langgraph.json names."),
+    form=_("package.module:name"),
+    example="support.graph:graph",
+)
 # The types of annotations that a form has fields for.
 KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 

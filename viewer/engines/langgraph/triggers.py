@@ -20,6 +20,7 @@ LABELS = {
 }
 # What the runner reports of nodes: ``<subject>_started``, ``_completed`` and ``_failed``.
 UNIT_SUBJECTS = ("node",)
+ASKER_LABELS = {"node": _("Node %(value)s")}
 EVENT_LABELS = {
     "node_started": _("%(node)s started"),
     "node_completed": _("%(node)s completed"),

@@ -7,17 +7,17 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer.engines import DEFAULT as DEFAULT_ENGINE
+from viewer.engines import all_engines, engine_named, engine_of
+from viewer.engines.preflight import GONE, PreflightLabels
+from viewer.engines.protocol import Engine
 from viewer.jobs.spool import Options
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ACCEPT_ALL
-from viewer.messages.labels import component_label, loss_label, question_texts
+from viewer.messages.labels import component_label, loss_label, match_texts, note_text
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
-
-# The answer that a stored component is no longer in the project (see Options in spool.py).
-GONE = "-"
-MAX_NAME = 120
 
 Effects = Sequence[Mapping[str, Any]]
 
@@ -103,7 +103,8 @@ class Findings:
 
     @property
     def notes(self) -> list[str]:
-        return [_note(note) for note in self.report.get("notes") or []]
+        labels = engine_of_check(self.check).preflight_labels
+        return [note_text(labels, note) for note in self.report.get("notes") or []]
 
     @property
     def is_of_new_run(self) -> bool:
@@ -169,20 +170,24 @@ def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: s
     """The findings of this check. ``accepted`` is the ``mark`` of the findings that a person accepted."""
     new = check.new_effects
     findings = Findings(check, effects_mark=effects_digest(check))
-    questions = check.report.get("questions") or []
-    for number, question in enumerate(questions, 1):
-        findings.questions.append(_question(number, question, answers))
-    for part in check.report.get("components") or []:
-        if part["fate"] == "lost":
-            findings.losses[loss_name(part)] = loss_label(part)
+    engine = engine_of_check(check)
+    labels = engine.preflight_labels
+    for number, question in enumerate(check.report.get("questions") or [], 1):
+        findings.questions.append(_question(labels, number, question, answers))
+    for part in engine.components_in(check.report):
+        if part.fate == "lost":
+            findings.losses[part.loss_name] = loss_label(labels, part)
         else:
-            (findings.own if part["fate"] == "project" else findings.restored).append(component_label(part))
+            (findings.own if part.fate == "project" else findings.restored).append(
+                component_label(labels, part)
+            )
     for effect in check.effects:
         is_new = any(effect["key"] == one["key"] for one in new)
         (findings.new_effects if is_new else findings.accepted_effects).append(_effect(effect))
     _refuse_repeated_answers(findings.questions)
-    for part in _unmatched_tasks(questions, findings.questions):
-        findings.losses[loss_name(part)] = loss_label(part)
+    matched = {one.saved: one.answer for one in findings.questions if not one.error}
+    for part in engine.unmatched(check.report, matched):
+        findings.losses[part.loss_name] = loss_label(labels, part)
     findings.accepted = accepted in (ACCEPT_ALL, findings.mark)
     return findings
 
@@ -199,10 +204,11 @@ def effects_digest(check: PreflightCheck) -> str:
     return sha256("\n".join([check.fingerprint, *keys]).encode()).hexdigest()[:16]
 
 
-def loss_name(part: Mapping[str, Any]) -> str:
-    """The name by which a loss is accepted. The runner builds the same (forkline_crewai/restore)."""
-    owner = f"task {part['task']}" if part["task"] else part["agent"]
-    return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)
+def engine_of_check(check: PreflightCheck) -> Engine[Any]:
+    """The engine of the checkpoint, or of the root kind that a new run has."""
+    if check.checkpoint:
+        return engine_of(check.checkpoint.location)
+    return next((one for one in all_engines() if check.entity in one.kinds), engine_named(DEFAULT_ENGINE))
 
 
 def _effect(effect: Mapping[str, Any]) -> Effect:
@@ -211,11 +217,14 @@ def _effect(effect: Mapping[str, Any]) -> Effect:
     return Effect(str(known.get(kind, kind)), str(effect["name"]), str(effect.get("detail") or ""))
 
 
-def _question(number: int, question: Mapping[str, Any], answers: Mapping[str, str]) -> Question:
-    label, why, gone = question_texts(question)
+def _question(
+    labels: PreflightLabels, number: int, question: Mapping[str, Any], answers: Mapping[str, str]
+) -> Question:
+    label, why, gone = match_texts(labels, question)
     answer = answers.get(question["saved"], "")
+    form = "{0}. {1}" if question["kind"] in labels.numbered_matches else "{1}"
     choices = [
-        Choice(value, gone if value == GONE else _choice(question["kind"], value, title), value == answer)
+        Choice(value, gone if value == GONE else form.format(value, title), value == answer)
         for value, title in question["choices"]
     ]
     made = Question(question["kind"], question["saved"], f"match-{number}", label, why, choices)
@@ -226,44 +235,9 @@ def _question(number: int, question: Mapping[str, Any], answers: Mapping[str, st
     return made
 
 
-def _choice(kind: str, value: str, title: str) -> str:
-    return f"{value}. {title}" if kind == "task" else title
-
-
 def _refuse_repeated_answers(questions: Sequence[Question]) -> None:
     """A component of the project can be the answer to one question only."""
     given = [(one.kind, one.answer) for one in questions]
     for one in questions:
         if one.answer not in ("", GONE) and given.count((one.kind, one.answer)) > 1:
             one.error = _("it was chosen twice")
-
-
-def _unmatched_tasks(raw: Sequence[Mapping[str, Any]], questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """The project's tasks that are no question's answer: they do not run."""
-    tasks = [(question, one) for question, one in zip(raw, questions, strict=True) if one.kind == "task"]
-    if not tasks or any(one.error for _question, one in tasks):
-        return []
-    chosen = {one.answer for _question, one in tasks}
-    titles = {value: title for question, _one in tasks for value, title in question["choices"]}
-    return [
-        {"what": "tasks", "name": f"{value}. {title}"[:MAX_NAME], "task": 0, "agent": "", "fate": "lost"}
-        for value, title in titles.items()
-        if value != GONE and value not in chosen
-    ]
-
-
-def _note(note: Mapping[str, Any]) -> str:
-    detail = str(note.get("detail", ""))
-    if note.get("what") == "unwritten":
-        return _(
-            "This version of CrewAI writes no checkpoint of such a crew (%(detail)s) unless Forkline runs "
-            "it. Runs that are started here do write them; values that cannot be stored appear by their name."
-        ) % {"detail": detail}
-    if note.get("what") == "next":
-        return _("Next in the graph: %(nodes)s") % {"nodes": detail or _("nothing")}
-    if note.get("what") == "untyped":
-        return _(
-            "The checkpoint does not record the class of what the method %(method)s returned: methods that "
-            "read it get a dictionary. Annotate what %(method)s returns (-> ThatClass) to restore it."
-        ) % {"method": detail}
-    return detail

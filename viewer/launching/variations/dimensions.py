@@ -49,9 +49,9 @@ def output_text(output: EditableOutput) -> str:
     return output.text if output.value is None else as_json(output.value)
 
 
-def output_label(output: EditableOutput) -> str:
-    """The label of an output, by the position of its unit."""
-    return _("output of task %(position)d") % {"position": output.position}
+def output_label(unit: str, output: EditableOutput) -> str:
+    """The label of an output, by the position of its unit. ``unit`` is the root kind's ``unit_label``."""
+    return _("output of %(unit)s %(position)d") % {"unit": _(unit), "position": output.position}
 
 
 def edited_output(output: EditableOutput, text: str) -> Any:
@@ -64,7 +64,9 @@ def edited_output(output: EditableOutput, text: str) -> Any:
     return value
 
 
-def output_dimension(output: EditableOutput, texts: Iterable[str], *, keeps_stored: bool) -> Dimension:
+def output_dimension(
+    label: str, output: EditableOutput, texts: Iterable[str], keeps_stored: bool
+) -> Dimension:
     """The output of a finished unit. ``keeps_stored`` adds the stored one. Raises InvalidValue."""
     values: list[Any] = []
     for text in texts:
@@ -73,7 +75,7 @@ def output_dimension(output: EditableOutput, texts: Iterable[str], *, keeps_stor
             values.append(value)
     if keeps_stored and values and None not in values:
         values.insert(0, None)
-    return Dimension("output", output.unit, output_label(output), values)
+    return Dimension("output", output.unit, label, values)
 
 
 def model_dimension(role: str, names: Iterable[str]) -> Dimension:

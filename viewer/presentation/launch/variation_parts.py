@@ -7,7 +7,7 @@ from django.forms import BoundField
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.fork import OutputsForm, ValuesForm
 from viewer.forms.models import ModelField, ModelsForm
 from viewer.forms.sweep import DimensionField, ModelsField, SweepForm, TextsField, ValuesField
@@ -96,13 +96,14 @@ class VariationPart:
 
 def dimension_fields(contents: Contents, models: ModelsForm) -> list[DimensionField]:
     """The fields of what can vary: inputs or state, outputs and models."""
-    editable = engine_of(contents).editable(contents)
+    engine = engine_of(contents)
+    editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
     group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
     values = ValuesForm(None, group, stored or {}).value_fields.values()
     too_long = OutputsForm(None, editable.outputs).too_long
     return [
         *(ValuesField(group, value) for value in values),
-        *(TextsField(output) for output in editable.outputs if output.unit not in too_long),
+        *(TextsField(unit, output) for output in editable.outputs if output.unit not in too_long),
         *(ModelsField(field) for field in models.fields.values() if isinstance(field, ModelField)),
     ]
 

@@ -19,7 +19,8 @@ from viewer.engines.crewai.source.definitions import (
     may_be_definition,
     read_definition,
 )
-from viewer.engines.entry_points import EntryPoint
+from viewer.engines.entry_points import EntryPoint, EntryPointLabels
+from viewer.messages.marking import gettext_noop as _
 
 # Bounds: a project's folder may contain anything.
 MAX_FILES = 400
@@ -31,6 +32,14 @@ MAX_ENTRY_POINTS = 50
 MAX_DEFINITIONS = 100
 NO_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "tests", "test", "docs"}
 MODULE_AND_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+LABELS = EntryPointLabels(
+    hint=_(
+        "A flow continues in its own class or declaration. A crew takes its tools, guardrails and links "
+        "between tasks from its code."
+    ),
+    form=_("package.module:Name or crew.jsonc"),
+    example="newsroom.crew:build",
+)
 MADE = {"Crew": "crew", "Agent": "agent"}
 
 
