@@ -208,6 +208,15 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.stores",
         "zstandard",
     },
+    "viewer/search": DJANGO
+    | {
+        "viewer.changes",
+        "viewer.engines",
+        "viewer.importing",
+        "viewer.locks",
+        "viewer.messages.message",
+        "viewer.models",
+    },
     "viewer/cli": DJANGO
     | {
         "viewer.cli.safe_lines",
@@ -226,6 +235,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.presentation.jobs",
         "viewer.projects",
+        "viewer.search",
         "viewer.stores.postgresql.address",
     },
     "viewer/cli/safe_lines.py": set(),
@@ -239,6 +249,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.queue",
         "viewer.messages.translation",
         "viewer.models",
+        "viewer.search",
         "viewer.stores.postgresql.address",
         "viewer.supervision",
     },
@@ -292,5 +303,6 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.launch",
         "viewer.presentation.run",
         "viewer.projects",
+        "viewer.search",
     },
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -100,6 +101,7 @@ def test_reading_a_hostile_copy_raises_nothing(sample: Sample, body: dict[str, A
     sample.engine.editable(read)
     list(sample.engine.info_lines(read))
     sample.engine.outlook(read)
+    list(sample.engine.search_texts(read))
 
 
 def test_a_stored_copy_gives_the_contents_of_its_snapshot(sample: Sample) -> None:
@@ -108,6 +110,14 @@ def test_a_stored_copy_gives_the_contents_of_its_snapshot(sample: Sample) -> Non
         assert read.kind in sample.engine.kinds
         assert read.name == snapshot.name and read.engine_version == snapshot.engine_version
         json.dumps(sample.engine.info(read), default=str)
+
+
+def test_the_search_finds_texts_on_a_tab_of_the_checkpoint(sample: Sample) -> None:
+    found = [text for read in contents(sample) for text in sample.engine.search_texts(read)]
+    assert any(text.unit for text in found)
+    for text in found:
+        tab = dict(parse_qsl(text.place))["tab"]
+        assert tab in sample.engine.tab_order and isinstance(text.text, str)
 
 
 def test_the_plan_names_every_unit_once(sample: Sample) -> None:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+# How many events one page of a timeline shows.
+EVENTS_A_PAGE = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:

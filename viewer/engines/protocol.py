@@ -17,6 +17,7 @@ from viewer.engines.plan import Edits, Step, Unit
 from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.root_kinds import NO_KIND, RootKind
 from viewer.engines.runner import Runner
+from viewer.engines.search_texts import SearchText
 from viewer.messages.message import UserMessage
 
 
@@ -151,6 +152,9 @@ class Engine(Protocol[C]):
 
     def info_lines(self, contents: C) -> Iterator[str]:
         """The contents as lines of the terminal."""
+
+    def search_texts(self, contents: C) -> Iterator[SearchText]:
+        """The texts that the search finds, the same ones for the same contents."""
 
     # What made it write a checkpoint
 

@@ -1,6 +1,7 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
 from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
+from viewer.importing.indexing import called_runs
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.importing.location_list.locations import UnknownLocation, addable_databases, open_location
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
@@ -15,6 +16,7 @@ from viewer.importing.scratch import import_scratch
 from viewer.importing.stored_copies.project_secrets import stored_key
 from viewer.importing.stored_copies.stored import (
     NotReadable,
+    bodies_of,
     body_of,
     stored_body,
     stored_bytes,
@@ -32,7 +34,9 @@ __all__ = [
     "WouldBeLost",
     "WriteTarget",
     "addable_databases",
+    "bodies_of",
     "body_of",
+    "called_runs",
     "import_location",
     "import_one",
     "import_run",

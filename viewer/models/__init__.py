@@ -8,6 +8,14 @@ from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import PreflightCheck
 from viewer.models.questions import Question
 from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
+from viewer.models.search import (
+    SavedSearch,
+    SearchedCheckpoint,
+    SearchedLocation,
+    SearchedRun,
+    SearchEntry,
+    SearchFacet,
+)
 from viewer.models.sweeps import Sweep
 
 __all__ = [
@@ -23,6 +31,12 @@ __all__ = [
     "Project",
     "Question",
     "Run",
+    "SavedSearch",
+    "SearchEntry",
+    "SearchFacet",
+    "SearchedCheckpoint",
+    "SearchedLocation",
+    "SearchedRun",
     "Sweep",
     "accept_effects",
     "run_uid",

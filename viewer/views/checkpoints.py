@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
+from viewer.engines.contents import EVENTS_A_PAGE
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
 from viewer.launching.preview.code_graph import code_graph_of
@@ -29,7 +30,6 @@ from viewer.views.launch.origins import is_from_our_page
 
 # The tabs that engines share.
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
-EVENTS_A_PAGE = 100
 # Maximum number of characters of outputs that one page renders as Markdown.
 MAX_MARKDOWN = 200_000
 

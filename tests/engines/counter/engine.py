@@ -16,6 +16,7 @@ from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.protocol import Engine
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
+from viewer.engines.search_texts import SearchText, TextKind
 from viewer.messages.message import UserMessage, plain_text
 
 COUNTING = RootKind(
@@ -168,6 +169,10 @@ class Counter:
 
     def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
         return []
+
+    def search_texts(self, contents: Contents) -> Iterator[SearchText]:
+        for name, count in contents.counts.items():
+            yield SearchText(TextKind.OUTPUT, f"{name}: {count}", "tab=counts", name)
 
     def is_start(self, trigger: str) -> bool:
         return False

@@ -9,6 +9,7 @@ from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.crewai.planning import editing, units
+from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
@@ -47,6 +48,7 @@ class CrewAI:
     tab_context = staticmethod(tab_context)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
+    search_texts = staticmethod(search_texts)
 
     trigger_labels = triggers.LABELS
     failure_suffixes = FAILED

@@ -45,6 +45,8 @@ class Message:
     answers_call: str = ""
     is_error: bool = False
     tokens: int | None = None
+    # The model that wrote it; empty if the message does not say.
+    model: str = ""
 
 
 def messages_in(value: Any) -> list[Message]:
@@ -73,6 +75,7 @@ def message_of(value: Any) -> Message | None:
         answers_call=str(fields.get("tool_call_id") or ""),
         is_error=fields.get("status") == "error",
         tokens=_tokens(fields),
+        model=_model(fields),
     )
 
 
@@ -94,6 +97,11 @@ def _content(content: Any) -> tuple[str, tuple[Any, ...]]:
 def _call(call: Mapping[str, Any]) -> ToolCall:
     arguments = json.dumps(call.get("args"), ensure_ascii=False)
     return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), arguments[:MAX_ARGUMENTS])
+
+
+def _model(fields: Mapping[str, Any]) -> str:
+    name = mapping(fields.get("response_metadata")).get("model_name")
+    return name if isinstance(name, str) else ""
 
 
 def _tokens(fields: Mapping[str, Any]) -> int | None:

@@ -7,6 +7,7 @@ from viewer.engines.langgraph import editing, identifiers, preflight, projects, 
 from viewer.engines.langgraph import plan as planning
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.kinds import KINDS
+from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.summary import info, info_lines
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
@@ -38,6 +39,7 @@ class LangGraph:
     tab_context = staticmethod(tab_context)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
+    search_texts = staticmethod(search_texts)
 
     trigger_labels = triggers.LABELS
     failure_suffixes = (triggers.FAILED,)

@@ -83,19 +83,20 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
 
 def shown(value: Any) -> str:
     """A value as a text of bounded length."""
-    if isinstance(value, str):
-        return _shortened(value, MAX_SHOWN)
-    readable = _readable(value)
-    text = json.dumps(readable, ensure_ascii=False)
-    if len(text) > MAX_LINE:
-        text = json.dumps(readable, ensure_ascii=False, indent=2)
+    text = as_text(value)
+    if not isinstance(value, str) and len(text) > MAX_LINE:
+        text = json.dumps(_readable(value), ensure_ascii=False, indent=2)
     return _shortened(text, MAX_SHOWN)
+
+
+def as_text(value: Any) -> str:
+    """A value as a text: a text as it is, anything else as JSON on one line."""
+    return value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False)
 
 
 def preview(value: Any) -> str:
     """A value on one short line."""
-    text = value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False)
-    return _shortened(" ".join(text.split()), MAX_LINE)
+    return _shortened(" ".join(as_text(value).split()), MAX_LINE)
 
 
 def _shortened(text: str, most: int) -> str:

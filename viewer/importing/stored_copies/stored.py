@@ -1,5 +1,7 @@
 """The stored copy of a checkpoint."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import zstandard
@@ -9,7 +11,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
 from viewer.importing.limits import address_of, limits
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Checkpoint
+from viewer.models import Checkpoint, Location
 from viewer.redaction.json.document import decoded
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
@@ -65,7 +67,33 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """What ``stored_body`` returns. Raises NotReadable if there is no copy and its source cannot be read."""
-    compressed = _compressed(checkpoint)
+    return _decoded(_compressed(checkpoint))
+
+
+def bodies_of(
+    location: Location, checkpoints: Sequence[Checkpoint]
+) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
+    """Each checkpoint of a location with what ``body_of`` returns, without those that cannot be read.
+
+    Those without a stored copy are read at the source together.
+    """
+    at_source = dict[str, Checkpoint]()
+    for checkpoint in checkpoints:
+        if (body := getattr(checkpoint, "body", None)) is not None:
+            yield checkpoint, _decoded(bytes(body.data))
+        else:
+            at_source[checkpoint.source_key] = checkpoint
+    if not at_source:
+        return
+    entries = [Entry(row.source_key, row.fingerprint, row.size) for row in at_source.values()]
+    with suppress(LocationUnreadable, OSError), open_reader(address_of(location)) as reader:
+        for result in reader.read_all(entries, 1):
+            if isinstance(result, Packed) and result.key in at_source:
+                yield at_source[result.key], _decoded(result.data)
+
+
+def _decoded(compressed: bytes) -> dict[str, Any]:
+    """The values of a redacted checkpoint; empty if it exceeds what is shown."""
     if zstandard.frame_content_size(compressed) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}
     data = zstandard.ZstdDecompressor().decompress(compressed)

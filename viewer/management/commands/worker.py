@@ -11,6 +11,7 @@ from viewer.data_folder import make_ready
 from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue.worker import work
 from viewer.management.command import OwnCommand
+from viewer.search.indexing import indexing_in_background
 from viewer.supervision.lifeline import add_lifeline_argument, hold
 from viewer.supervision.signals import call_at_signal
 
@@ -35,4 +36,5 @@ class Command(OwnCommand):
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
-        work(jobs_at_once=options["jobs"])
+        with indexing_in_background():
+            work(jobs_at_once=options["jobs"])

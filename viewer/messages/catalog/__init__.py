@@ -11,6 +11,7 @@ from viewer.messages.catalog import (
     runner_crewai,
     runner_crewai_restore,
     runner_langgraph,
+    search,
     stores,
 )
 from viewer.messages.marking import gettext_noop as _
@@ -27,5 +28,6 @@ CATALOG: dict[str, str] = {
     **runner_crewai.MESSAGES,
     **runner_crewai_restore.MESSAGES,
     **runner_langgraph.MESSAGES,
+    **search.MESSAGES,
     **stores.MESSAGES,
 }

@@ -46,6 +46,8 @@ class Event:
     inputs: dict[str, Any] = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)
     is_internal: bool
+    # The model that was called, if any.
+    model: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -85,6 +87,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         inputs=mapping(event.get("inputs")),
         messages=tuple(_messages(event.get("messages"))),
         is_internal=kind in INTERNAL_KINDS or flow == EXECUTOR_FLOW,
+        model=text(event.get("model")),
     )
 
 

@@ -1,0 +1,18 @@
+"""Index everything, and search."""
+
+from viewer.models import SearchEntry
+from viewer.search import search_index
+from viewer.search.indexing import index_some
+from viewer.search.words import words_in
+
+
+def index_all() -> None:
+    while index_some(60):
+        pass
+
+
+def found(query: str) -> list[SearchEntry]:
+    """The entries with these words, newest first."""
+    matches = search_index().find(words_in(query), SearchEntry.objects.all(), 1000)
+    entries = SearchEntry.objects.select_related("checkpoint").in_bulk([pk for pk, _excerpt in matches])
+    return [entries[pk] for pk, _excerpt in matches]

@@ -1,0 +1,131 @@
+"""Index what is new, in steps. Each step stores what it has done, so that any process can go on."""
+
+import time
+from collections.abc import Iterator
+
+from django.db.models import Exists, OuterRef
+
+from viewer.importing import is_indexed
+from viewer.locks import lock_named
+from viewer.models import (
+    Checkpoint,
+    Location,
+    SearchedCheckpoint,
+    SearchedLocation,
+    SearchedRun,
+    SearchEntry,
+)
+from viewer.search.indexing.storing import Superseded, remove_location, remove_run, store
+from viewer.search.indexing.threads import index_threads
+
+# Checkpoints of one step, and their bytes.
+MAX_CHECKPOINTS, MAX_BYTES = 50, 8 * 1024 * 1024
+
+
+def index_some(seconds: float) -> bool:
+    """Index for about so many seconds. Returns whether there may be more to do.
+
+    Does nothing if another process is indexing.
+    """
+    ends = time.monotonic() + seconds
+    with lock_named("search").held() as is_ours:
+        if not is_ours:
+            return False
+        return any(time.monotonic() > ends for _step in _steps())
+
+
+def _steps() -> Iterator[None]:
+    yield from _remove_orphans()
+    for location in Location.objects.order_by("pk"):
+        try:
+            yield from _steps_of(location)
+        except Superseded:
+            # Begin again with the location as it is now.
+            yield
+
+
+def _steps_of(location: Location) -> Iterator[None]:
+    searched, _ = SearchedLocation.objects.get_or_create(
+        location=location, defaults={"secrets_digest": location.secrets_digest}
+    )
+    if searched.secrets_digest != location.secrets_digest:
+        yield from _begin_again(location, searched)
+    # Listing the checkpoints of a run is a change as well.
+    while searched.mark != (mark := mark_of(location)):
+        yield from _remove_gone(location)
+        yield from index_threads(location) if is_indexed(location) else _index_copies(location)
+        SearchedLocation.objects.filter(pk=location.pk).update(mark=mark)
+        searched.mark = mark
+        location.refresh_from_db(fields=["revision"])
+
+
+def mark_of(location: Location) -> str:
+    """A text that differs if a location may have something new."""
+    newest = location.checkpoints.order_by("-pk").values_list("pk", flat=True).first()
+    return f"{location.revision}:{newest or 0}"
+
+
+def _begin_again(location: Location, searched: SearchedLocation) -> Iterator[None]:
+    """Remove what may hold a secret that has become known since."""
+    yield from remove_location(location.pk)
+    SearchedRun.objects.filter(run__location=location).delete()
+    searched.secrets_digest, searched.mark = location.secrets_digest, ""
+    searched.save()
+
+
+def _index_copies(location: Location) -> Iterator[None]:
+    """Index the checkpoints that have stored copies, in the order in which they were imported."""
+    while due := _due(location):
+        changed = SearchedCheckpoint.objects.filter(pk__in=[row.pk for row in due]).first()
+        if changed is not None:
+            yield from remove_run(changed.run_id)
+            continue
+        store(location, due)
+        yield
+
+
+def _due(location: Location) -> list[Checkpoint]:
+    """The first checkpoints that are not indexed as they are now."""
+    searched = SearchedCheckpoint.objects.filter(pk=OuterRef("pk"), fingerprint=OuterRef("fingerprint"))
+    rows = Checkpoint.objects.filter(~Exists(searched), location=location)
+    due = rows.select_related("body").order_by("pk")
+    found, size = list[Checkpoint](), 0
+    for row in due[:MAX_CHECKPOINTS]:
+        size += row.size
+        if found and size > MAX_BYTES:
+            break
+        found.append(row)
+    return found
+
+
+def _remove_gone(location: Location) -> Iterator[None]:
+    """Remove the entries of runs that have lost a checkpoint. The others are indexed again."""
+    exists = Checkpoint.objects.filter(pk=OuterRef("pk"))
+    gone = SearchedCheckpoint.objects.filter(~Exists(exists), location=location).order_by()
+    while (row := gone.first()) is not None:
+        yield from remove_run(row.run_id)
+        SearchedRun.objects.filter(run=row.run_id).delete()
+
+
+def _remove_orphans() -> Iterator[None]:
+    """Remove the entries of locations that were removed."""
+    known = set(Location.objects.values_list("pk", flat=True))
+    for model in (SearchEntry, SearchedCheckpoint):
+        rows = model._default_manager.order_by("location_id").values_list("location_id", flat=True)
+        last = 0
+        # One search of the index per location.
+        while (location := rows.filter(location_id__gt=last).first()) is not None:
+            last = location
+            if location not in known:
+                yield from remove_location(location)
+
+
+def progress() -> tuple[int, int] | None:
+    """How many checkpoints with stored copies are indexed, and how many there are; None if all are."""
+    searched = dict(SearchedLocation.objects.values_list("location", "mark"))
+    behind = [one for one in Location.objects.all() if searched.get(one.pk) != mark_of(one)]
+    if not behind:
+        return None
+    copied = [one.pk for one in behind if not is_indexed(one)]
+    done = SearchedCheckpoint.objects.filter(location__in=copied).count()
+    return done, Checkpoint.objects.filter(location__in=copied).count()

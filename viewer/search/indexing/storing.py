@@ -1,0 +1,92 @@
+"""Store and remove entries, in transactions that no other writer has to wait for long."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from django.db import connection, transaction
+
+from viewer.importing import bodies_of
+from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchEntry, SearchFacet
+from viewer.search.indexing.texts import NewEntry, entries_of
+
+# Rows that one transaction removes.
+MAX_REMOVED = 500
+_STORE = """
+INSERT INTO viewer_searchentry
+    (location_id, run_id, checkpoint_id, digest, kind, place, unit, agent, model, text, count)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (run_id, digest) DO UPDATE SET count = viewer_searchentry.count + excluded.count
+"""
+# The facets that entries and checkpoints have, by the column that holds them.
+ENTRY_FACETS, CHECKPOINT_FACETS = ("agent", "unit", "model"), ("trigger", "engine_version")
+
+
+class Superseded(Exception):
+    """What was read may hold a secret that has become known since, or the location was removed."""
+
+
+def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
+    """Index checkpoints of a location, oldest first. Returns how many could be read. Raises Superseded."""
+    found = dict[tuple[int, bytes], tuple[Checkpoint, NewEntry]]()
+    counts = Counter[tuple[int, bytes]]()
+    read = list[Checkpoint]()
+    for checkpoint, body in bodies_of(location, checkpoints):
+        for entry in entries_of(location, body):
+            found.setdefault((checkpoint.run_id, entry.digest), (checkpoint, entry))
+            counts[checkpoint.run_id, entry.digest] += 1
+        read.append(checkpoint)
+    rows = [
+        (
+            *(location.pk, checkpoint.run_id, checkpoint.pk, entry.digest, entry.kind, entry.place),
+            *(entry.unit, entry.agent, entry.model, entry.text, counts[key]),
+        )
+        for key, (checkpoint, entry) in found.items()
+    ]
+    with transaction.atomic():
+        if not Location.objects.filter(pk=location.pk, secrets_digest=location.secrets_digest).exists():
+            raise Superseded
+        with connection.cursor() as cursor:
+            cursor.executemany(_STORE, rows)
+        _note(location, read)
+        _store_facets(location, read, [entry for _checkpoint, entry in found.values()])
+    return len(read)
+
+
+def _note(location: Location, checkpoints: Sequence[Checkpoint]) -> None:
+    """Record which checkpoints are indexed."""
+    SearchedCheckpoint.objects.bulk_create(
+        SearchedCheckpoint(
+            checkpoint=checkpoint,
+            location=location,
+            run_id=checkpoint.run_id,
+            fingerprint=checkpoint.fingerprint,
+        )
+        for checkpoint in checkpoints
+    )
+
+
+def _store_facets(location: Location, checkpoints: Sequence[Checkpoint], entries: Sequence[NewEntry]) -> None:
+    found = {(name, getattr(entry, name)) for entry in entries for name in ENTRY_FACETS}
+    found |= {(name, getattr(row, name)) for row in checkpoints for name in CHECKPOINT_FACETS}
+    facets = [SearchFacet(location=location, name=name, value=value) for name, value in found if value]
+    SearchFacet.objects.bulk_create(facets, ignore_conflicts=True)
+
+
+def remove_run(run: int) -> Iterator[None]:
+    """Remove the entries that were indexed for a run, in steps. Its checkpoints are due again at the end."""
+    yield from _remove(SearchEntry, run=run)
+    yield from _remove(SearchedCheckpoint, run=run)
+
+
+def remove_location(location: int) -> Iterator[None]:
+    """Remove everything that was indexed for a location, in steps."""
+    yield from _remove(SearchEntry, location=location)
+    yield from _remove(SearchedCheckpoint, location=location)
+    SearchFacet.objects.filter(location=location).delete()
+
+
+def _remove(model: type[SearchEntry] | type[SearchedCheckpoint], **where: int) -> Iterator[None]:
+    rows = model._default_manager.filter(**where).order_by()
+    while pks := list(rows.values_list("pk", flat=True)[:MAX_REMOVED]):
+        model._default_manager.filter(pk__in=pks).delete()
+        yield

@@ -1,0 +1,115 @@
+"""Full-text search with SQLite's FTS5."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import OperationalError, connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+
+from viewer.messages.message import UserFacingError
+from viewer.models import SearchEntry
+from viewer.search.words import Words
+
+# Seconds that one search may take, and how many instructions of SQLite pass between two looks at the clock.
+MAX_SECONDS, INSTRUCTIONS = 3.0, 20_000
+# What surrounds a match in an excerpt. Indexed texts hold no control characters.
+BEGIN, END = "\x02", "\x03"
+# Words of an excerpt.
+EXCERPT_WORDS = 30
+_MATCHED = re.compile(f"{BEGIN}([^{END}]*){END}")
+
+_FIND = """
+SELECT viewer_searchtext.rowid, snippet(viewer_searchtext, 0, %s, %s, '…', %s)
+FROM viewer_searchtext
+WHERE viewer_searchtext MATCH %s AND viewer_searchtext.rowid < %s AND EXISTS ({entries})
+ORDER BY viewer_searchtext.rowid DESC LIMIT %s
+"""
+_COUNT = """
+SELECT COUNT(*) FROM (
+    SELECT 1 FROM viewer_searchtext WHERE viewer_searchtext MATCH %s AND EXISTS ({entries}) LIMIT %s
+)
+"""
+_HIGHEST = 2**63 - 1
+
+# Parts of a text, each with whether it matches.
+Excerpt = tuple[tuple[str, bool], ...]
+
+
+class SearchTooSlow(UserFacingError):
+    """A search took too long. The message says what to do."""
+
+
+class SqliteIndex:
+    """``SearchIndex`` in the application's own database (viewer/migrations/0020_search_text.py)."""
+
+    def find(
+        self, words: Words, entries: QuerySet[SearchEntry], most: int, before: int | None = None
+    ) -> list[tuple[int, Excerpt]]:
+        if not words:
+            return []
+        subquery, values = _exists(entries)
+        highest = _HIGHEST if before is None else before
+        rows = _rows(
+            _FIND.format(entries=subquery),
+            [BEGIN, END, EXCERPT_WORDS, expression(words), highest, *values, most],
+        )
+        return [(pk, parts(excerpt)) for pk, excerpt in rows]
+
+    def count(self, words: Words, entries: QuerySet[SearchEntry], most: int) -> int:
+        if not words:
+            return 0
+        subquery, values = _exists(entries)
+        ((count,),) = _rows(_COUNT.format(entries=subquery), [expression(words), *values, most])
+        return int(count)
+
+
+def expression(words: Words) -> str:
+    """The words as a query of FTS5. Each is quoted, so that none is an operator."""
+    wanted = [_quoted(text) for text in words.all_of]
+    wanted += [f"{_quoted(words.prefix)}*"] if words.prefix else []
+    unwanted = "".join(f" NOT {_quoted(text)}" for text in words.none_of)
+    return f"({' AND '.join(wanted)}){unwanted}"
+
+
+def parts(excerpt: str) -> Excerpt:
+    """The parts of an excerpt, each with whether it matches."""
+    split = _MATCHED.split(excerpt)
+    return tuple((text, bool(number % 2)) for number, text in enumerate(split) if text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _exists(entries: QuerySet[SearchEntry]) -> tuple[str, tuple[Any, ...]]:
+    """A subquery that has a row if the entry of a matching text is among these."""
+    matched = entries.filter(pk=RawSQL("viewer_searchtext.rowid", ())).order_by()
+    sql, values = matched.values("pk").query.sql_with_params()
+    return sql, tuple(values)
+
+
+def _rows(statement: str, values: list[Any]) -> list[Any]:
+    """The rows of a statement. Raises SearchTooSlow."""
+    with connection.cursor() as cursor, _time_limit():
+        cursor.execute(statement, values)
+        rows: list[Any] = cursor.fetchall()
+        return rows
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    """Interrupt statements within the block after a while."""
+    ends = time.monotonic() + MAX_SECONDS
+    connection.connection.set_progress_handler(lambda: time.monotonic() > ends, INSTRUCTIONS)
+    try:
+        yield
+    except OperationalError as error:
+        if "interrupted" in str(error):
+            raise SearchTooSlow("search.too_slow") from None
+        raise
+    finally:
+        connection.connection.set_progress_handler(None, 0)
