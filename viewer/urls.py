@@ -3,7 +3,7 @@
 from django.urls import URLPattern, path
 
 from viewer.views import checkpoints, inbox, jobs, locations, projects, redirects, runs
-from viewer.views.launch import forks, new_runs, preflight, sweeps
+from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 
 
 def moved(route: str, name: str) -> URLPattern:
@@ -40,6 +40,7 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
     path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
+    path("checkpoints/<int:pk>/publish/", publishing.publish, name="publish"),
     path("preflight/<uuid:pk>/", preflight.show, name="preflight"),
     path("checkpoints/<int:pk>/sweep/", sweeps.new, name="new-sweep"),
     path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),

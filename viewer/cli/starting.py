@@ -154,7 +154,11 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
     ids = list(job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True))
     rows = {
         row.checkpoint_id: row
-        for row in Checkpoint.objects.filter(location=job.location, checkpoint_id__in=ids)
+        # A published fork has the same ids in two runs: its own comes last, and is found.
+        for row in sorted(
+            Checkpoint.objects.filter(location=job.location, checkpoint_id__in=ids),
+            key=lambda row: row.run_id == job.run_id,
+        )
     }
     report = report_of(job)
     document = {

@@ -32,6 +32,13 @@ class RootKind:
     adds_to_state: bool = False
     # A fork runs on a copy in a scratch store, so that the run at its location stays as it is.
     forks_on_copy: bool = False
+    # Where such a fork can be written to in the end, with labels. The first is the default.
+    fork_targets: tuple[tuple[str, str], ...] = ()
+    # What a person has to know of a fork that is written to its own run.
+    moves_head: str = ""
+    # What a person has to know of a fork that becomes another run, and what such a run is called.
+    published_hint: str = ""
+    run_label: str = "run"
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
     # Its runs can write to a folder of JSON files.

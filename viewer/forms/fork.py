@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.editable import MISSING, EditableOutput
@@ -74,6 +75,11 @@ class ForkForm(BranchForm):
         label=_("As node"),
         widget=forms.Select(attrs={"id": "as-node", "class": "input input-mono"}),
     )
+    into = forms.ChoiceField(
+        required=False,
+        label=_("Write to"),
+        widget=forms.Select(attrs={"id": "into", "class": "input", "aria-describedby": "into-hint"}),
+    )
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)
 
@@ -83,17 +89,28 @@ class ForkForm(BranchForm):
         entry_points: Sequence[str],
         proposed: Mapping[str, str],
         as_nodes: Sequence[str] = (),
+        targets: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(data, entry_points, proposed)
         field = self.fields["as_node"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [("", _("The last one that ran")), *((name, name) for name in as_nodes)]
         self.has_nodes = bool(as_nodes)
+        chosen = self.fields["into"]
+        assert isinstance(chosen, forms.ChoiceField)
+        chosen.choices = [(name, gettext(label)) for name, label in targets]
+        self._usual = targets[0][0] if targets else ""
 
     @property
     def chosen_node(self) -> str:
         """The node that the edited state is attributed to; empty if the engine decides."""
         return str(valid_values(self).get("as_node") or "")
+
+    @property
+    def target(self) -> str:
+        """Where the fork is published at its end; empty if it stays where it runs."""
+        into = str(valid_values(self).get("into") or "")
+        return "" if into == self._usual else into
 
     @property
     def units_again(self) -> frozenset[str]:

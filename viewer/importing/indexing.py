@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Case, Q, When
 
 from viewer.importing.problems import Problems
+from viewer.importing.published import adopt, with_stored_branches
 from viewer.importing.reconciling.reconcile import reconcile
 from viewer.importing.reconciling.rows import (
     in_slices,
@@ -147,9 +148,10 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     summary, mark = ImportSummary(), reader.mark
     if top.indexed_fingerprint == mark:
         return summary
-    index = reader.index(top.key)
-    packed = [Packed(one, b"", b"", []) for one in index.snapshots]
-    known = known_rows(run.location, runs=[top.pk, *called_runs(top)])
+    index, runs = reader.index(top.key), [top.pk, *called_runs(top)]
+    adopt(run.location, runs, index.snapshots)
+    packed = [Packed(one, b"", b"", []) for one in with_stored_branches(run.location, index.snapshots)]
+    known = known_rows(run.location, runs=runs)
     due = [
         one
         for one in packed
@@ -160,7 +162,7 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     gone = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
     with transaction.atomic():
         if due:
-            reconcile(run.location, due)
+            reconcile(run.location, due, connects_runs=False)
         summary.pruned = mark_states(run.location, gone, Checkpoint.State.PRUNED)
         _store_runs(run.location, index.runs, mark)
     summary.added = sum(one.key not in known for one in due)

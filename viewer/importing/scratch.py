@@ -59,7 +59,7 @@ def _import(run: Run, reader: LocationReader, prefix: str, branch: str) -> Impor
     packed = _read(reader, due)
     listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
     with transaction.atomic():
-        reconcile(location, packed)
+        reconcile(location, packed, connects_runs=False)
         store_called(location, [one for one in index.runs if one.key not in listed])
     return ImportSummary(added=len(packed), is_news=bool(packed))
 

@@ -28,6 +28,7 @@ node_failed            node, id, error
 node_interrupted       node, id (it waits for a person)
 custom                 value (what a node has streamed, as text)
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger; also thread, namespace
+published              thread, into (see ``Options``), checkpoints (written; 0 if they were there already)
 checkpoint_failed      error, moved (whether the location was renamed or replaced)
 warning                message (see viewer/messages/message.py)
 question               number (from 1), kind, prompt, context (see Question in models)
@@ -138,6 +139,8 @@ class Options(TypedDict, total=False):
     ``as_node``: the node that the edited state is attributed to. ``replace``: the channels whose edited value
     replaces what their reducer would add it to. ``answers``: by an interrupt's id, or under an empty one if
     only one waits. ``thread``: the one that a new run continues.
+    ``into``: where a fork is published: new-thread or thread; nowhere without it. ``new_thread`` is the id of
+    the thread that an earlier fork becomes.
     """
 
     checkpoints: CheckpointSettings
@@ -150,6 +153,8 @@ class Options(TypedDict, total=False):
     replace: list[str]
     answers: dict[str, Any]
     thread: str
+    into: str
+    new_thread: str
 
 
 class Permissions(TypedDict, total=False):
@@ -168,11 +173,12 @@ class Request(Permissions):
     """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
     A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
-    checks and runs nothing. ``effects`` only lists the effects, and imports nothing.
+    checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``publish`` writes
+    an earlier fork, whose checkpoint is in a scratch store, to the location.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "preflight", "effects"]
+    kind: Literal["resume", "fork", "run", "publish", "preflight", "effects"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: str

@@ -26,6 +26,7 @@ class Code(StrEnum):
     PREFLIGHT = "preflight"
     VARIATIONS = "variations"
     TARGET = "target"
+    PUBLISH = "publish"
     INPUTS = "inputs"
     START = "start"
     SEND_AGAIN = "send-again"

@@ -84,12 +84,24 @@ class CheckpointRequest(LaunchRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest(CheckpointRequest):
-    """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again."""
+    """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again.
+
+    ``into`` is where it is published once it has ended: a fork target of its kind, empty for none.
+    """
 
     kind: ClassVar[Job.Kind] = Job.Kind.FORK
     branch: str
     edits: Edits = field(default_factory=Edits)
     again_stale: bool = False
+    into: str = ""
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads, and where the fork is published."""
+        chosen = super(ForkRequest, self).run_options
+        if self.into:
+            chosen["into"] = self.into
+        return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +109,14 @@ class ResumeRequest(ForkRequest):
     """A resume. ``branch`` is the checkpoint's own."""
 
     kind: ClassVar[Job.Kind] = Job.Kind.RESUME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRequest(LaunchRequest):
+    """The publication of a fork, to which this checkpoint of a scratch store belongs."""
+
+    checkpoint: Checkpoint
+    into: str
 
 
 @dataclass(frozen=True, slots=True)

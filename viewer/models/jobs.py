@@ -31,12 +31,13 @@ logger = logging.getLogger("forkline.jobs")
 
 
 class Job(Metered):
-    """A fork, resume or new run. It starts at most once; only a person starts another."""
+    """A fork, resume, new run or publication. It starts at most once; only a person starts another."""
 
     class Kind(models.TextChoices):
         RESUME = "resume", _("Resume")
         FORK = "fork", _("Fork")
         RUN = "run", _("New run")
+        PUBLISH = "publish", _("Publish")
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")

@@ -227,6 +227,11 @@ class Checkpoint(models.Model):
         return self.source_key.startswith(self.SCRATCH)
 
     @property
+    def scratch_job(self) -> str:
+        """The id of the job to whose scratch store a fork wrote it; empty if it is at the location."""
+        return self.source_key.split("/", 2)[1] if self.is_scratch else ""
+
+    @property
     def is_head_of_run(self) -> bool:
         """Whether the engine would continue its run from here, if its location is indexed by runs."""
         return self.run.parent_id is None and self.checkpoint_id == self.run.head

@@ -20,6 +20,7 @@ from viewer.engines.contents import EVENTS_A_PAGE
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
 from viewer.launching.preview.code_graph import code_graph_of
+from viewer.launching.publish import published_as
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Run
@@ -100,6 +101,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     # A called run continues only within its caller.
     context["is_runnable"] = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
     context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_head_of_run
+    context["published"] = published_as(checkpoint)
     context["is_sweepable"] = not kind.adds_to_state
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
     if context.get("shows_lineage") or context["tab"] == "overview":

@@ -25,7 +25,7 @@ READ = {
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh"}
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "new-sweep"}
+FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep"}
 # Addresses that only accept forms.
 SENT = {
     *(

@@ -1,12 +1,14 @@
 """``manage.py checkpoints fork``."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
 from viewer.cli.arguments.choices import add_choice_arguments
+from viewer.cli.arguments.targets import target_of
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer
 from viewer.cli.starting import add_run_arguments, request_from, started
@@ -14,6 +16,7 @@ from viewer.launching.fork import fork, preview_fork
 from viewer.launching.requests import ForkRequest
 from viewer.lineage.branch_names import proposed_branch
 
+TARGETS = ("scratch", "new-thread", "thread")
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")
 
 
@@ -23,10 +26,20 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--branch", metavar="NAME", help=str(_("The new branch; by default a generated name."))
     )
+    parser.add_argument(
+        "--into",
+        choices=TARGETS,
+        default="scratch",
+        help=str(
+            _("Of LangGraph: where the fork is written once it has ended. “thread” moves the thread's head.")
+        ),
+    )
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
     checkpoint = checkpoint_at(options["checkpoint"])
     branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
     request = request_from(ForkRequest, checkpoint, branch, options)
+    if options["into"] != "scratch":
+        request = replace(request, into=target_of(request.contents, options["into"]))
     return started(request, preview_fork, fork, options)

@@ -14,6 +14,20 @@ GRAPH = RootKind(
     no_steps=_("The graph decides which nodes run next."),
     adds_to_state=True,
     forks_on_copy=True,
+    fork_targets=(
+        ("scratch", _("A scratch store: the location stays as it is")),
+        ("new-thread", _("A new thread at the location")),
+        ("thread", _("This thread: moves its head")),
+    ),
+    published_hint=_(
+        "Every other thread stays as it is. The new thread begins with a copy of the checkpoint that was "
+        "forked; those before it stay in their own thread."
+    ),
+    run_label=_("Thread"),
+    moves_head=_(
+        "This moves the head of the thread: its next turn continues from the fork. The checkpoints that it "
+        "has stay as they are."
+    ),
     needs_source=True,
     writes_folders=False,
     resumes_last_only=True,

@@ -26,6 +26,7 @@ EVENT_LABELS = {
     "node_completed": _("%(node)s completed"),
     "node_failed": _("%(node)s failed"),
     "node_interrupted": _("%(node)s waits for an answer"),
+    "published": _("Published as thread %(thread)s"),
     "custom": _("A node reported progress"),
 }
 EVENT_DETAILS = {"node_completed": "output", "custom": "value"}

@@ -51,9 +51,12 @@ class Affected:
     run_ids: set[int] = field(default_factory=set)
 
 
-def reconcile(location: Location, read: Sequence[Packed]) -> None:
-    """Store what was read, and update the runs that it belongs to or connects. Inside a transaction."""
-    affected = _affected(location, read)
+def reconcile(location: Location, read: Sequence[Packed], *, connects_runs: bool = True) -> None:
+    """Store what was read, and update the runs that it belongs to or connects. Inside a transaction.
+
+    Without ``connects_runs``, checkpoints of different runs may have the same id, as a published fork has.
+    """
+    affected = _affected(location, read, connects_runs)
     forest = build_forest(_nodes(affected))
     laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest.lineages]
     stored_runs = runs.stored_runs(location, laid_out, affected.members)
@@ -97,9 +100,9 @@ def _update_stored(updates: Sequence[LineageUpdate]) -> None:
     rows.move(moved)
 
 
-def _affected(location: Location, read: Sequence[Packed]) -> Affected:
+def _affected(location: Location, read: Sequence[Packed], connects_runs: bool) -> Affected:
     """The checkpoints whose lineage may change: the runs of what was read, its parents and its children."""
-    affected = Affected(run_ids=_affected_runs(location, read))
+    affected = Affected(run_ids=_affected_runs(location, read, connects_runs))
     for member in _stored_members(affected.run_ids):
         affected.members[member.key] = member
     for result in read:
@@ -109,7 +112,7 @@ def _affected(location: Location, read: Sequence[Packed]) -> Affected:
     return affected
 
 
-def _affected_runs(location: Location, read: Sequence[Packed]) -> set[int]:
+def _affected_runs(location: Location, read: Sequence[Packed], connects_runs: bool) -> set[int]:
     known = Checkpoint.objects.filter(location=location).order_by()
     # A new location has no runs.
     if not known.exists():
@@ -118,10 +121,11 @@ def _affected_runs(location: Location, read: Sequence[Packed]) -> set[int]:
     ids = {snapshot.checkpoint_id for snapshot in snapshots}
     wanted = {
         "source_key": {snapshot.key for snapshot in snapshots},
-        "checkpoint_id": ids | {snapshot.parent_id for snapshot in snapshots if snapshot.parent_id},
-        "parent_checkpoint_id": ids,
         "run_key": {snapshot.run_key for snapshot in snapshots if snapshot.run_key},
     }
+    if connects_runs:
+        parents = {snapshot.parent_id for snapshot in snapshots if snapshot.parent_id}
+        wanted |= {"checkpoint_id": ids | parents, "parent_checkpoint_id": ids}
     run_ids: set[int] = set()
     for column, values in wanted.items():
         for some in in_slices(sorted(values)):

@@ -74,4 +74,30 @@ MESSAGES = {
     "langgraph.version_too_old": _(
         "LangGraph %(version)s is too old: %(oldest)s or newer is needed for %(python)s."
     ),
+    "langgraph.not_all_written": _("The saver did not store every checkpoint, so nothing was written."),
+    "langgraph.not_published": _("The fork ran and is in its scratch store, but was not published: %(why)s"),
+    "langgraph.scratch_deleted": _(
+        "The scratch store of this fork has been deleted, so it cannot be published any more."
+    ),
+    "langgraph.shallow_thread": _(
+        "This store has only the last checkpoint of a thread, which would be lost. Publish the fork as a "
+        "new thread."
+    ),
+    "langgraph.store_not_writable": _("%(path)s cannot be written to. Nothing was written."),
+    "langgraph.store_write_failed": _("Nothing was written to %(path)s: %(error)s"),
+    "langgraph.thread_continued": _(
+        "The thread has continued since the fork began, so the fork would not become its head. Nothing "
+        "was written. Publish the fork as a new thread."
+    ),
+    "langgraph.thread_exists": _(
+        "The store has a thread %(thread)s with other checkpoints. Nothing was written."
+    ),
+    "langgraph.thread_lacks_parent": _(
+        "The thread does not have the checkpoint that was forked any more. Nothing was written. Publish "
+        "the fork as a new thread."
+    ),
+    "langgraph.writes_differ": _(
+        "Nothing was written: the thread has other writes of a step that the fork ran again, and what "
+        "follows reads them. Publish the fork as a new thread."
+    ),
 }

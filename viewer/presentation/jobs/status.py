@@ -42,20 +42,38 @@ RUNS: dict[str, str | Promise] = {
     Status.CANCELLED: _("The run of {name} was cancelled"),
     Status.INTERRUPTED: _("The run of {name} was interrupted"),
 }
+PUBLICATIONS: dict[str, str | Promise] = {
+    Status.QUEUED: _("Waiting to publish {branch}"),
+    Status.STARTING: _("Starting to publish {branch}"),
+    Status.RUNNING: _("Publishing {branch}"),
+    Status.SUCCEEDED: _("Published {branch}"),
+    Status.FAILED: _("Publishing {branch} failed"),
+    Status.CANCELLED: _("Publishing {branch} was cancelled"),
+    Status.INTERRUPTED: _("Publishing {branch} was interrupted"),
+}
+SENTENCES = {
+    Job.Kind.FORK: FORKS,
+    Job.Kind.RESUME: RESUMES,
+    Job.Kind.RUN: RUNS,
+    Job.Kind.PUBLISH: PUBLICATIONS,
+}
 STOPPED: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} stopped at a limit"),
     Job.Kind.RESUME: _("Resuming {branch} stopped at a limit"),
     Job.Kind.RUN: _("The run of {name} stopped at a limit"),
+    Job.Kind.PUBLISH: _("Publishing {branch} stopped at a limit"),
 }
 ASKING: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} is waiting for an answer"),
     Job.Kind.RESUME: _("Resuming {branch} is waiting for an answer"),
     Job.Kind.RUN: _("The run of {name} is waiting for an answer"),
+    Job.Kind.PUBLISH: _("Publishing {branch} is waiting for an answer"),
 }
 INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.FORK: _("Forked to {branch}, but checkpoints are missing"),
     Job.Kind.RESUME: _("Resumed and completed {branch}, but checkpoints are missing"),
     Job.Kind.RUN: _("Completed {name}, but checkpoints are missing"),
+    Job.Kind.PUBLISH: _("Published {branch}, but checkpoints are missing"),
 }
 # What happens or can be done next.
 HINTS: dict[str, str | Promise] = {
@@ -68,7 +86,7 @@ HINTS: dict[str, str | Promise] = {
 def sentence(job: Job) -> SafeString:
     """Return what the job does or did, with the name of the branch or run emphasised."""
     is_run = job.kind == Job.Kind.RUN
-    text = (RUNS if is_run else FORKS if job.kind == Job.Kind.FORK else RESUMES)[job.status]
+    text = SENTENCES[Job.Kind(job.kind)][job.status]
     if job.is_stopped and job.has_ended:
         text = STOPPED[job.kind]
     elif job.is_incomplete:

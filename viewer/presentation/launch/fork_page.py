@@ -135,6 +135,7 @@ def fork_page(
         entry_point=parts.target.chosen_entry_point,
         branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.branch,
         edits=parts.edits,
+        into=parts.target.target if isinstance(parts.target, ForkForm) else "",
         again_stale=isinstance(parts.target, ForkForm) and parts.target.runs_stale_again,
         accepted=preflight.accepted_by_person,
         key=submission.key,
@@ -159,7 +160,7 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
     kind = kind_of(engine, contents.kind)
     target: EntryPointForm = EntryPointForm(data, source.entry_points, source.proposed)
     if is_fork:
-        target = ForkForm(data, source.entry_points, source.proposed, edited.as_nodes)
+        target = ForkForm(data, source.entry_points, source.proposed, edited.as_nodes, kind.fork_targets)
     inputs = state = None
     if edited.inputs is not None:
         inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))

@@ -40,9 +40,11 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
 
         return preflight.check(request, scratch, reporter)
     report_start(reporter)
+    refuse_other_location(request)
+    if request["kind"] == "publish":
+        return _publish(request, source_store.path_of(request), reporter)
     if not request["entry_point"]:
         raise Refused("langgraph.needs_entry_point")
-    refuse_other_location(request)
     if (request.get("options") or {}).get("checkpoints"):
         raise Refused("langgraph.no_checkpoint_choice")
     try:
@@ -53,7 +55,32 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _publish(request: Request, store: Path, reporter: Reporter) -> str:
+    """Write a fork from its scratch store to the user's store. Return what was done, as text."""
+    from forkline_langgraph.publishing.publish import publish
+
+    options = request["options"]
+    written = publish(request, store, options["into"], options["new_thread"], reporter)
+    return str(written)
+
+
 def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Run on a copy in a scratch store, and publish that if the request says so. Return the result."""
+    result = _run_on_copy(request, scratch, reporter)
+    options = request.get("options") or {}
+    if into := options.get("into"):
+        from forkline_langgraph.publishing.publish import publish
+
+        store = scratch.parent / scratch_store.STORE
+        try:
+            publish(request, store, into, request["job"], reporter)
+        except Refused as refused:
+            # The run is done and paid for: it can be published from its page.
+            reporter.warn("langgraph.not_published", why=[refused.message])
+    return result
+
+
+def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run on a copy in a scratch store: the thread in the user's store stays as it is."""
     project.enter(request["folder"])
     with source_store.opened(source_store.path_of(request), scratch) as source:

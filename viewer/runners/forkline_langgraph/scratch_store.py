@@ -17,6 +17,8 @@ from forkline_langgraph.source_store import TASKS, Address, Write
 # In the job's folder. It is kept when the job has ended: it holds the fork's checkpoints.
 STORE = "threads.sqlite"
 ANSWERS, INTERRUPTS = "__resume__", "__interrupt__"
+# Exists if the ancestors of the forked checkpoint were copied as well.
+ANCESTORS = "forkline_ancestors"
 # Not a task: the answer that a person gave to whichever task waited.
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
@@ -42,8 +44,15 @@ def fill(
         _copy_writes(source, target, one, tasks, (ANSWERS, INTERRUPTS))
         _copy_sends(source, target, one)
     if with_ancestors:
+        target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
         _copy_ancestors(source, target, address)
     target.commit()
+
+
+def has_ancestors(scratch: sqlite3.Connection) -> bool:
+    """Whether the checkpoints of a scratch store hold only what differs from those before."""
+    named = scratch.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (ANCESTORS,))
+    return named.fetchone() is not None
 
 
 def unfinished_tasks(writes: Sequence[Write]) -> set[str]:

@@ -64,7 +64,7 @@ def opened(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
     except (OSError, sqlite3.Error) as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     try:
-        _refuse_foreign(connection, path)
+        refuse_foreign(connection, path)
         yield connection
     except sqlite3.Error as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
@@ -89,7 +89,8 @@ def _uri(path: Path, scratch: Path) -> str:
     return f"file:{quote(str(copy))}"
 
 
-def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise Refused if a database does not have the engine's tables."""
     named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     if not {str(name) for (name,) in named} >= TABLES:
         raise Refused("langgraph.foreign_database", path=path)

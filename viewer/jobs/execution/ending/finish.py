@@ -76,14 +76,26 @@ def import_and_log(job: Job, source: str = "") -> None:
         connection.close()
 
 
+def _import_published(job: Job) -> None:
+    """Import the run that the job has published a fork as, if any."""
+    for event in job.events.filter(kind="published"):
+        import_location(job.location)
+        for run in job.location.runs.filter(key=str(event.data.get("thread"))).select_related("location"):
+            import_run(run)
+
+
 def _import_run(job: Job) -> None:
     """Import what the job wrote: to its scratch store, or to a run of its location."""
     store = scratch_store_of(job.pk)
     if job.kind == Job.Kind.FORK:
         if job.run and store.exists():
             import_scratch(job.run, store, str(job.pk), job.branch)
+        _import_published(job)
         return
     import_location(job.location)
+    if job.kind == Job.Kind.PUBLISH:
+        _import_published(job)
+        return
     threads = job.events.filter(kind="checkpoint").values_list("data__thread", flat=True)
     run = job.run or job.location.runs.filter(key=threads.first() or "").first()
     if run is not None:

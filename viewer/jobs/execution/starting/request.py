@@ -102,6 +102,30 @@ def request_for_run(
     )
 
 
+def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) -> Request:
+    """The request that writes the fork, to which a checkpoint of a scratch store belongs, to its location."""
+    location = checkpoint.location
+    return Request(
+        job="",
+        kind="publish",
+        checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
+        location=LocationTarget(
+            path=location.path,
+            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
+        ),
+        entity=checkpoint.entity,
+        name=checkpoint.name,
+        branch=checkpoint.branch,
+        inputs={},
+        outputs={},
+        state=None,
+        steps=[],
+        folder="",
+        entry_point="",
+        options=Options(into=into, new_thread=new_thread),
+    )
+
+
 def request_of(job: Job) -> Request:
     """The stored request, completed for the runner: job id, project folder, permissions, limits, real ids."""
     folder = job.project.folder if job.project else ""

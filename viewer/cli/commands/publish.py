@@ -1,0 +1,66 @@
+"""``manage.py checkpoints publish``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.arguments.projects import add_project_arguments, project_for
+from viewer.cli.finding import checkpoint_at
+from viewer.cli.output import Answer
+from viewer.cli.starting import outcome_of, refusal
+from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview_publish, publish
+from viewer.launching.refusals import LaunchRefused
+from viewer.launching.requests import PublishRequest
+
+HELP = gettext_lazy("Write a fork from its scratch store to its location.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote."))
+    parser.add_argument(
+        "--into",
+        choices=(NEW_THREAD, THREAD),
+        default=NEW_THREAD,
+        help=_("A new thread, or the one that was forked: this moves its head."),
+    )
+    parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
+    parser.add_argument(
+        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
+    )
+    add_project_arguments(parser)
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    checkpoint = checkpoint_at(options["checkpoint"])
+    if not checkpoint.is_scratch:
+        raise CommandError(_("Only a fork in a scratch store can be published."))
+    project = project_for(checkpoint.location, options)
+    request = PublishRequest(checkpoint=checkpoint, into=options["into"], project=project)
+    preview = preview_publish(request)
+    if options["plan"]:
+        return _planned(preview)
+    try:
+        job = publish(request)
+    except LaunchRefused as refused:
+        return refusal(checkpoint.branch, [], refused)
+    return outcome_of(job, [], options["wait"])
+
+
+def _planned(preview: PublishPreview) -> Answer:
+    path = preview.request.checkpoint.location.path
+    words = _("%(count)d checkpoints are written to %(run)s in %(location)s.")
+    lines = [words % {"count": preview.count, "run": preview.key, "location": path}]
+    if preview.request.into == THREAD:
+        lines.append(_(preview.kind.moves_head))
+    lines += [one.message for one in preview.checks]
+    document = {
+        "status": "refused" if preview.checks else "planned",
+        "location": path,
+        "run": preview.key,
+        "checkpoints": preview.count,
+        "error": " ".join(one.message for one in preview.checks),
+    }
+    return Answer(document, [*lines, _("Nothing has been written.")], status=1 if preview.checks else 0)

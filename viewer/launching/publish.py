@@ -1,0 +1,113 @@
+"""Publishes a fork: writes what is in its scratch store to its location, as it is."""
+
+from dataclasses import dataclass, field
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
+from viewer.engines.root_kinds import RootKind
+from viewer.importing.stored_copies.stored import stored_contents
+from viewer.jobs.execution.starting.request import request_for_publication
+from viewer.jobs.execution.starting.start import JobRefused
+from viewer.launching.enqueue import start_job
+from viewer.launching.options import is_same_request
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
+from viewer.launching.requests import PublishRequest
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Job, JobEvent
+
+SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
+
+
+@dataclass(slots=True, kw_only=True)
+class PublishPreview:
+    """``count`` is the number of the fork's checkpoints, ``published`` the runs that it was published as."""
+
+    request: PublishRequest
+    kind: RootKind
+    count: int
+    published: list[str]
+    checks: list[Refusal] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """The key of the run that will have the checkpoints."""
+        checkpoint = self.request.checkpoint
+        return checkpoint.run.key if self.request.into == THREAD else checkpoint.scratch_job
+
+
+def preview_publish(request: PublishRequest) -> PublishPreview:
+    """What the publication would write, and what refuses it."""
+    checkpoint = request.checkpoint
+    contents = stored_contents(checkpoint)
+    kind = kind_of(engine_of(contents), contents.kind)
+    rows = _rows(checkpoint)
+    preview = PublishPreview(
+        request=request, kind=kind, count=rows.count(), published=published_as(checkpoint)
+    )
+    preview.checks = project_refusals(request.project)
+    if message := _refusal(checkpoint, kind, request.into):
+        preview.checks.append(Refusal(Code.PUBLISH, message))
+    return preview
+
+
+def _rows(checkpoint: Checkpoint) -> QuerySet[Checkpoint]:
+    prefix = f"{Checkpoint.SCRATCH}{checkpoint.scratch_job}/"
+    return Checkpoint.objects.filter(location=checkpoint.location, source_key__startswith=prefix)
+
+
+def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
+    """Why the fork of this checkpoint cannot be written there; empty if it can."""
+    job = Job.objects.filter(pk=checkpoint.scratch_job).first() if checkpoint.is_scratch else None
+    if not checkpoint.is_scratch or into not in dict(kind.fork_targets) or into == SCRATCH:
+        return _("Only a fork in a scratch store can be published.")
+    if checkpoint.location.replaced_by:
+        return _("The location was replaced since it was added, so nothing is written to it.")
+    if job is not None and not job.has_ended:
+        return _("The fork is still running. Publish it once it has ended.")
+    first = _rows(checkpoint).filter(run=checkpoint.run).order_by("checkpoint_id").first()
+    if into == THREAD and first is not None and checkpoint.run.head > first.checkpoint_id:
+        return _("The thread has continued since the fork began: the fork would not become its head.")
+    return ""
+
+
+def published_as(checkpoint: Checkpoint) -> list[str]:
+    """The keys of the runs that the fork of a scratch checkpoint was published as."""
+    if not checkpoint.is_scratch:
+        return []
+    own = JobEvent.objects.filter(kind="published", job_id=checkpoint.scratch_job)
+    prefix = f"{Checkpoint.SCRATCH}{checkpoint.scratch_job}/"
+    later = JobEvent.objects.filter(
+        kind="published", job__kind=Job.Kind.PUBLISH, job__checkpoint__source_key__startswith=prefix
+    )
+    return sorted({str(event.data.get("thread")) for event in [*own, *later]})
+
+
+def publish(request: PublishRequest) -> Job:
+    """Queue the publication, once. Raises LaunchRefused."""
+    preview = preview_publish(request)
+    checkpoint = request.checkpoint
+    asked = request_for_publication(checkpoint, request.into, checkpoint.scratch_job)
+    earlier = Job.objects.filter(idempotency_key=request.key).first()
+    if earlier and is_same_request(earlier, asked, request.options):
+        return earlier
+    if earlier:
+        raise AlreadyStarted
+    if preview.checks:
+        raise LaunchRefused(preview.checks)
+    try:
+        return start_job(
+            checkpoint,
+            request.project,
+            Job.Kind.PUBLISH,
+            checkpoint.branch,
+            asked,
+            [],
+            requested_by=request.requested_by,
+            idempotency_key=request.key,
+            options=request.options,
+        )
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused

@@ -1,0 +1,1 @@
+"""Writes forks from their scratch stores to the user's store."""

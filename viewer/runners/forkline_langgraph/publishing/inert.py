@@ -1,0 +1,40 @@
+"""A serializer of the engine's savers that passes on stored values as they are, and loads none of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class StoredValue:
+    """A value as a store has it: the name of its form, and its bytes."""
+
+    def __init__(self, kind: str, data: bytes) -> None:
+        self.kind, self.data = kind, data
+
+
+class StoredCheckpoint(dict[str, Any]):
+    """A checkpoint as a store has it. As a dictionary it has only what a saver reads: its id."""
+
+    def __init__(self, identifier: str, kind: str, data: bytes) -> None:
+        super().__init__(id=identifier)
+        self.kind, self.data = kind, data
+
+
+class InertSerializer:
+    """Stores stored values again. Metadata is plain JSON."""
+
+    def dumps_typed(self, value: Any) -> tuple[str, bytes]:
+        """The form and bytes of a stored value. Raises TypeError for any other."""
+        if not isinstance(value, StoredValue | StoredCheckpoint):
+            raise TypeError(f"not a stored value: {type(value).__name__}")
+        return value.kind, value.data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> StoredValue:
+        return StoredValue(*data)
+
+    def dumps(self, metadata: Any) -> bytes:
+        return json.dumps(metadata, ensure_ascii=False).encode("utf-8", "ignore")
+
+    def loads(self, data: bytes) -> Any:
+        return json.loads(data)

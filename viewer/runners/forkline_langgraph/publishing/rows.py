@@ -1,0 +1,68 @@
+"""What a scratch store has of a fork, as it is written to the user's store."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from forkline_langgraph.publishing.inert import StoredCheckpoint, StoredValue
+from forkline_langgraph.source_store import TASKS, Address
+
+
+@dataclass(frozen=True)
+class Row:
+    """A checkpoint of the scratch store. ``parent`` is empty if it has none."""
+
+    address: Address
+    parent: str
+    checkpoint: StoredCheckpoint
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TaskWrites:
+    """What one task wrote at a checkpoint, in its order."""
+
+    address: Address
+    task: str
+    path: str
+    writes: tuple[tuple[str, StoredValue], ...]
+
+    @property
+    def sends_tasks(self) -> bool:
+        return any(channel == TASKS for channel, _value in self.writes)
+
+
+def checkpoints_in(scratch: sqlite3.Connection) -> list[Row]:
+    """Every checkpoint, oldest first."""
+    rows = scratch.execute(
+        "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
+        " FROM checkpoints ORDER BY checkpoint_id"
+    )
+    return [
+        Row(
+            Address(thread, namespace, identifier),
+            parent or "",
+            StoredCheckpoint(identifier, kind, data),
+            json.loads(metadata or b"{}"),
+        )
+        for thread, namespace, identifier, parent, kind, data, metadata in rows
+    ]
+
+
+def writes_in(scratch: sqlite3.Connection) -> list[TaskWrites]:
+    """The writes of every task, oldest checkpoint first."""
+    columns = {str(one[0]) for one in scratch.execute("SELECT * FROM writes LIMIT 0").description}
+    path = "task_path" if "task_path" in columns else "''"
+    found: dict[tuple[Address, str, str], list[tuple[str, StoredValue]]] = defaultdict(list)
+    rows = scratch.execute(
+        f"SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, {path}, channel, type, value"  # noqa: S608
+        " FROM writes ORDER BY checkpoint_id, task_id, idx"
+    )
+    for thread, namespace, identifier, task, own_path, channel, kind, value in rows:
+        at = Address(thread, namespace, identifier), task, own_path
+        found[at].append((channel, StoredValue(kind, value)))
+    return [TaskWrites(*at, tuple(writes)) for at, writes in found.items()]

@@ -1,0 +1,110 @@
+"""The user's store, opened to be written to by the engine's saver in one transaction."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from forkline_langgraph.publishing.inert import InertSerializer
+from forkline_langgraph.source_store import Address, refuse_foreign
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from viewer.jobs.spool import LocationTarget
+
+LOCK_SECONDS = 10
+
+
+class WriteStore(Protocol):
+    """A store within a transaction. ``saver`` is the engine's, and stores values as they are."""
+
+    saver: Any
+    # It has only the newest checkpoint of a thread.
+    has_last_only: bool
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        """The namespaces and ids of a thread's checkpoints."""
+
+    def tasks_at(self, address: Address) -> set[str]:
+        """The tasks that have written something at a checkpoint."""
+
+    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+        """Have the saver store what a task wrote."""
+
+
+def opened(location: LocationTarget) -> Any:
+    """A context with the location's store. It is committed at the end, and not after an error."""
+    return _sqlite(Path(location["path"]))
+
+
+class OneTransaction(sqlite3.Connection):
+    """A connection on which a saver's own commits do nothing: it commits after each checkpoint."""
+
+    def commit(self) -> None:
+        pass
+
+    def commit_all(self) -> None:
+        super().commit()
+
+
+class SqliteStore:
+    """A SQLite file."""
+
+    has_last_only = False
+
+    def __init__(self, connection: OneTransaction) -> None:
+        self._connection = connection
+        self.saver = SqliteSaver(connection, serde=InertSerializer())
+        self.saver.jsonplus_serde = self.saver.serde
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        rows = self._connection.execute(
+            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ?", (thread,)
+        )
+        return {(str(namespace), str(identifier)) for namespace, identifier in rows}
+
+    def tasks_at(self, address: Address) -> set[str]:
+        rows = self._connection.execute(
+            "SELECT DISTINCT task_id FROM writes"
+            " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
+            (address.thread, address.namespace, address.id),
+        )
+        return {str(task) for (task,) in rows}
+
+    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+        put_writes(self.saver, config, writes, task, path)
+
+
+def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+    """Have a saver of any version store what a task wrote. Old ones know no path of a task."""
+    known = inspect.signature(saver.put_writes).parameters
+    saver.put_writes(config, writes, task, *([path] if "task_path" in known else []))
+
+
+@contextmanager
+def _sqlite(path: Path) -> Iterator[SqliteStore]:
+    if not path.exists():
+        raise Refused("langgraph.store_unreadable", path=path, error="no such file")
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise Refused("langgraph.store_not_writable", path=path)
+    connection = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
+    try:
+        refuse_foreign(connection, path)
+        store = SqliteStore(connection)
+        # As for any run of the engine: it adds what a newer version of it needs.
+        store.saver.setup()
+        connection.execute("BEGIN IMMEDIATE")
+        yield store
+        connection.commit_all()
+    except sqlite3.Error as error:
+        raise Refused("langgraph.store_write_failed", path=path, error=error) from error
+    finally:
+        # Without a commit, nothing was written.
+        connection.close()
