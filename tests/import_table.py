@@ -44,10 +44,21 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.redaction",
         "viewer.stores",
     },
+    "viewer/comparison/diff": {"diff_match_patch"},
+    "viewer/comparison": DJANGO
+    | {
+        "viewer.comparison.diff",
+        "viewer.engines",
+        "viewer.importing",
+        "viewer.messages.message",
+        "viewer.models",
+        "viewer.presentation.run",
+    },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
     "viewer/presentation/launch": DJANGO
     | {
+        "viewer.comparison.diff",
         "viewer.engines",
         "viewer.forms",
         "viewer.importing",
@@ -69,7 +80,8 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.message",
         "viewer.models",
     },
-    "viewer/presentation": DJANGO | {"markdown_it", "nh3", "viewer.models", "viewer.presentation.jobs"},
+    "viewer/presentation": DJANGO
+    | {"markdown_it", "nh3", "viewer.comparison.diff", "viewer.models", "viewer.presentation.jobs"},
     "viewer/launching": DJANGO
     | {
         "viewer.engines",
@@ -272,6 +284,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/urls.py": DJANGO | {"viewer.views"},
     "viewer/templatetags": DJANGO
     | {
+        "viewer.comparison.diff",
         "viewer.jobs.human_input",
         "viewer.jobs.limits",
         "viewer.messages.labels",
@@ -284,6 +297,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/views": DJANGO
     | {
         "viewer.access",
+        "viewer.comparison",
         "viewer.data_folder",
         "viewer.engines",
         "viewer.forms",

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from viewer.views import checkpoints, inbox, jobs, locations, projects, redirects, runs
+from viewer.views import checkpoints, compare, inbox, jobs, locations, projects, redirects, runs
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 
 
@@ -46,6 +46,12 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),
 ]
 
+compare_urls = [
+    # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
+    # viewer/comparison/references.py says what names a checkpoint.
+    path("compare/", compare.show, name="compare"),
+]
+
 job_urls = [
     path("jobs/", jobs.index, name="jobs"),
     path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
@@ -77,4 +83,4 @@ moved_urls = [
     moved("questions/count/", "inbox-count"),
 ]
 
-urlpatterns = location_urls + run_urls + checkpoint_urls + job_urls + inbox_urls + moved_urls
+urlpatterns = location_urls + run_urls + checkpoint_urls + compare_urls + job_urls + inbox_urls + moved_urls

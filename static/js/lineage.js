@@ -81,21 +81,6 @@ function markSelection() {
   }
 }
 
-function showCopyButtons() {
-  // The clipboard requires a secure context: HTTPS or localhost.
-  if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
-}
-
-document.addEventListener("click", async ({ target }) => {
-  const button = target.closest("[data-copy]");
-  if (!button) return;
-  await navigator.clipboard.writeText(new URL(button.dataset.copy, location.href).href);
-  const label = button.textContent;
-  button.textContent = button.dataset.copied;
-  setTimeout(() => (button.textContent = label), 1500);
-});
-
 // New rows on top must not move what is being read further down.
 let before = null;
 let focused = null;
@@ -147,7 +132,6 @@ document.addEventListener("htmx:afterSwap", () => {
   before = focused = newest = null;
   markSelection();
   rove();
-  showCopyButtons();
 });
 
 // The focused element was replaced, or is in the list that a phone hides: focus the new checkpoint.
@@ -159,6 +143,5 @@ document.addEventListener("htmx:afterSettle", ({ detail }) => {
 
 document.addEventListener("focusin", ({ target }) => target.matches(ITEM) && rove(target));
 
-showCopyButtons();
 rove();
 current()?.scrollIntoView({ block: "nearest" });

@@ -60,7 +60,8 @@ def headings(path: Path) -> list[str]:
 
 
 def test_the_guide_has_one_page_per_task() -> None:
-    assert [path.stem for path in GUIDE] == ["answer", "browse", "fork", "operate", "share", "sweep"]
+    names = ["answer", "browse", "compare", "fork", "operate", "share", "sweep"]
+    assert [path.stem for path in GUIDE] == names
 
 
 def test_the_readme_is_short() -> None:

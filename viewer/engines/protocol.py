@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
+from viewer.engines.comparable import Part
 from viewer.engines.contents import Agent, Tab
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
@@ -146,6 +147,16 @@ class Engine(Protocol[C]):
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
+
+    @property
+    def compares_steps(self) -> bool:
+        """Whether what units wrote is only in the checkpoints of their steps."""
+
+    def comparable(self, contents: C, steps: Sequence[C] = ()) -> Iterator[Part]:
+        """What a comparison shows, aligned with the parts of another checkpoint.
+
+        ``steps`` are the contents of its ancestors, oldest first, if ``compares_steps``.
+        """
 
     def info(self, contents: C) -> dict[str, Any]:
         """The contents as plain values, for the terminal's JSON."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from viewer.comparison.diff.words import Piece, difference
 from viewer.models import Job, Sweep
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
-from viewer.presentation.text_diff import Piece, difference
 
 
 @dataclass(slots=True)

@@ -15,9 +15,9 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
+from viewer.comparison.diff.words import Piece
 from viewer.presentation.markdown import as_html
 from viewer.presentation.run.triggers import trigger_label
-from viewer.presentation.text_diff import Piece
 
 register = template.Library()
 register.filter("trigger_label", trigger_label)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewer.engines.checkpoint_events import EventGroup
+from viewer.engines.comparable import Part, Section, parts_of
 from viewer.engines.contents import Agent, Tab
 from viewer.engines.editable import Editable, EditableOutput, StoredValue
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
@@ -157,6 +158,12 @@ class Counter:
 
     def tab_context(self, tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
         return {"counts": dict(contents.counts)}
+
+    compares_steps = False
+
+    def comparable(self, contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
+        yield from parts_of(Section.STATE, contents.state)
+        yield from parts_of(Section.OUTPUTS, contents.counts)
 
     def info(self, contents: Contents) -> dict[str, Any]:
         return {"counts": dict(contents.counts), "limit": contents.limit, "state": dict(contents.state)}

@@ -20,7 +20,7 @@ from viewer.routing import websocket_urlpatterns
 READ = {
     *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "preflight"),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
-    "inbox-waiting",
+    *("inbox-waiting", "compare"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh"}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.crewai import components, triggers
+from viewer.engines.crewai.comparable import comparable
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
@@ -46,6 +47,8 @@ class CrewAI:
     units_of = staticmethod(units.units_of)
     calling_units = staticmethod(units.calling_units)
     tab_context = staticmethod(tab_context)
+    compares_steps = False
+    comparable = staticmethod(comparable)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

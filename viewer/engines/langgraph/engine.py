@@ -5,6 +5,7 @@ from pathlib import Path
 from viewer.engines.checkpoint_events import GroupTraits
 from viewer.engines.langgraph import editing, identifiers, preflight, projects, triggers
 from viewer.engines.langgraph import plan as planning
+from viewer.engines.langgraph.comparable import comparable
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.kinds import KINDS
 from viewer.engines.langgraph.search_texts import search_texts
@@ -37,6 +38,8 @@ class LangGraph:
     units_of = staticmethod(planning.units_of)
     calling_units = staticmethod(identifiers.calling_nodes)
     tab_context = staticmethod(tab_context)
+    compares_steps = True
+    comparable = staticmethod(comparable)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

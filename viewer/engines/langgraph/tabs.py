@@ -85,13 +85,13 @@ def shown(value: Any) -> str:
     """A value as a text of bounded length."""
     text = as_text(value)
     if not isinstance(value, str) and len(text) > MAX_LINE:
-        text = json.dumps(_readable(value), ensure_ascii=False, indent=2)
+        text = json.dumps(readable(value), ensure_ascii=False, indent=2)
     return _shortened(text, MAX_SHOWN)
 
 
 def as_text(value: Any) -> str:
     """A value as a text: a text as it is, anything else as JSON on one line."""
-    return value if isinstance(value, str) else json.dumps(_readable(value), ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(readable(value), ensure_ascii=False)
 
 
 def preview(value: Any) -> str:
@@ -103,16 +103,16 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _readable(value: Any) -> Any:
+def readable(value: Any) -> Any:
     """A decoded value with its objects written as ``Class: fields``."""
     if isinstance(value, dict):
         if "__opaque__" in value and "size" in value:
             return f"({value['__opaque__']}, {value.get('encoding', '')}, {value['size']} bytes)"
         if set(value) == {"__type__", "fields"}:
             name = str(value["__type__"]).rpartition(".")[2]
-            return {name: _readable(value["fields"])}
-        return {key: _readable(item) for key, item in value.items()}
-    return [_readable(item) for item in value] if isinstance(value, list) else value
+            return {name: readable(value["fields"])}
+        return {key: readable(item) for key, item in value.items()}
+    return [readable(item) for item in value] if isinstance(value, list) else value
 
 
 def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:

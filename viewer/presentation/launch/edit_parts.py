@@ -7,12 +7,12 @@ from functools import cached_property
 from django.forms import BoundField
 from django.utils.translation import gettext_lazy
 
+from viewer.comparison.diff.words import Piece, difference
 from viewer.engines.editable import EditableOutput
 from viewer.forms.fields import Typed, ValueField
 from viewer.forms.fork import OutputsForm, ValuesForm, output_name
 from viewer.launching.values import Kind
 from viewer.launching.variations.dimensions import output_text
-from viewer.presentation.text_diff import Piece, difference
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 

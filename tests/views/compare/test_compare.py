@@ -1,0 +1,98 @@
+"""The comparison page."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from viewer.comparison.references import Reference, reference_in, reference_to
+from viewer.models import Location, Run
+
+
+def page(client: Client, *references: object, **query: str) -> str:
+    """The page that compares these, the first as the baseline."""
+    a, *b = map(str, references)
+    answer = client.get(reverse("compare"), {"a": a, "b": b, **query})
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def ends(run: Run) -> list[Reference]:
+    """The newest checkpoint of each branch of a run."""
+    heads = [run.checkpoints.filter(branch=name).latest("row") for name in run.branch_names]
+    return [reference_to(head) for head in heads]
+
+
+def row_of(html: str, name: str) -> str:
+    """The row with this heading."""
+    return next(row for row in re.findall(r"<tr.*?</tr>", html, re.S) if f">{name}" in row)
+
+
+def test_two_branches_are_compared_from_their_common_ancestor(reader: Client, crew_run: Run) -> None:
+    html = page(reader, *ends(crew_run))
+    assert "Common ancestor:" in html and "baseline" in html
+    assert 'aria-current="true"' in html
+    # Inputs are the same: said once, not repeated.
+    assert re.search(r"\d+ values are the same on all sides", html)
+    assert "<ins>" in html and "<del>" in html
+
+
+def test_references_of_branches_and_runs_name_their_newest_checkpoint(reader: Client, crew_run: Run) -> None:
+    main, fork = (Reference(crew_run.uid, branch=name) for name in crew_run.branch_names)
+    by_branch = page(reader, main, fork)
+    assert re.findall(r"<td>.*?</td>", by_branch) == re.findall(
+        r"<td>.*?</td>", page(reader, *ends(crew_run))
+    )
+    assert "Nothing differs in their contents" in page(reader, Reference(crew_run.uid), ends(crew_run)[-1])
+
+
+def test_a_comparison_shows_the_selected_row_in_full(reader: Client, crew_run: Run) -> None:
+    html = page(reader, *ends(crew_run))
+    key = re.findall(r"row=(outputs-\w+)", html)[0]
+    selected = page(reader, *ends(crew_run), row=key)
+    assert f'id="row-{key}"' in selected and "compare-detail" in selected
+    part = reader.get(
+        reverse("compare"),
+        {"a": str(ends(crew_run)[0]), "b": str(ends(crew_run)[1]), "row": key},
+        headers={"HX-Request": "true", "HX-Target": "comparison"},
+    ).content.decode()
+    assert part.lstrip().startswith('<div id="comparison"') and "<html" not in part
+
+
+def test_everything_shows_equal_rows_as_well(reader: Client, crew_run: Run) -> None:
+    html = page(reader, *ends(crew_run), show="all")
+    assert "are the same on all sides" not in html and '<span class="muted">same</span>' in html
+
+
+@pytest.mark.parametrize("text", ["", "x", "00000000-0000-4000-8000-000000000000/x", "a" * 5_000, "%00"])
+def test_an_address_that_names_nothing_says_so(reader: Client, crew_run: Run, text: str) -> None:
+    html = page(reader, ends(crew_run)[0], text)
+    assert "names no checkpoint" in html
+    assert "Choose what to compare" in reader.get(reverse("compare")).content.decode()
+
+
+def test_one_side_offers_what_it_may_be_compared_with(reader: Client, crew_run: Run) -> None:
+    first, second = ends(crew_run)
+    html = page(reader, second)
+    assert "Branches of this run" in html and "Ancestors" in html
+    (link,) = set(re.findall(rf'href="([^"]*b=[^"]*{first.checkpoint}[^"]*)"', html))
+    assert "compare-table" in reader.get(reverse("compare") + link.replace("&amp;", "&")).content.decode()
+    assert reverse("compare") in reader.get(crew_run.get_absolute_url()).content.decode()
+
+
+def test_references_are_read_as_they_are_written() -> None:
+    uid = "00000000-0000-4000-8000-000000000000"
+    for text in (uid, f"{uid}/a/b@c", f"{uid}@fork/x"):
+        assert str(reference_in(text)) == text
+    for text in (f"{uid}/", f"{uid}@", f"{uid}x", "x"):
+        assert reference_in(text) is None
+
+
+def test_flows_of_different_versions_are_compared(
+    reader: Client, imported: Callable[[str], Location]
+) -> None:
+    runs = [imported(name).runs.latest("first_at") for name in ("1.15.30/flow", "1.14.7/flow")]
+    html = page(reader, *[Reference(run.uid) for run in runs])
+    assert "Engine version" in html and "Common ancestor" not in html

@@ -1,0 +1,46 @@
+"""The line of ancestors of a checkpoint, and the nearest that several checkpoints share."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+
+from django.db.models.expressions import RawSQL
+
+from viewer.models import Checkpoint
+
+Line = list[Checkpoint]
+
+
+def line_of(checkpoint: Checkpoint) -> Line:
+    """The checkpoint and its ancestors, oldest first, without their stored copies."""
+    table = Checkpoint._meta.db_table
+    # Where parents go round in a circle, UNION takes each once.
+    statement = f"""
+        WITH RECURSIVE line(id, parent_id) AS (
+            SELECT id, parent_id FROM {table} WHERE id = %s
+            UNION SELECT above.id, above.parent_id FROM {table} above JOIN line ON above.id = line.parent_id
+        ) SELECT id FROM line
+    """  # noqa: S608
+    found = Checkpoint.objects.filter(pk__in=RawSQL(statement, [checkpoint.pk]))  # noqa: S611
+    return list(found.only("pk", "branch", "created_at", "row", "parent_id").order_by("row"))
+
+
+def common_ancestor(lines: Sequence[Line]) -> int | None:
+    """The key of the newest checkpoint in all lines; None if they share none."""
+    shared = set.intersection(*({one.pk for one in line} for line in lines)) if lines else set()
+    return next((one.pk for one in reversed(lines[0]) if one.pk in shared), None) if shared else None
+
+
+def since(line: Line, ancestor: int | None) -> Line:
+    """The part of a line from this ancestor on; the whole line without one."""
+    at = next((at for at, one in enumerate(line) if one.pk == ancestor), 0)
+    return line[at:]
+
+
+def duration_of(line: Line) -> timedelta:
+    """The time between the checkpoints of a line, without the time until a fork was started."""
+    total = timedelta()
+    for before, after in pairwise(line):
+        if before.branch == after.branch and before.created_at and after.created_at:
+            total += max(after.created_at - before.created_at, timedelta())
+    return total

@@ -1,0 +1,71 @@
+"""What a checkpoint may be compared with: offered if an address names only one side."""
+
+from dataclasses import dataclass
+
+from django.db.models import Max
+from django.utils.translation import gettext as _
+
+from viewer.comparison.references import Reference, reference_to
+from viewer.comparison.sides import Side
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.triggers import title_of
+
+# How many of each kind are offered.
+MAX_OFFERED = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One that is offered, with a heading."""
+
+    reference: Reference
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Candidates of one kind."""
+
+    label: str
+    found: tuple[Candidate, ...]
+
+
+def candidates_for(side: Side) -> list[Candidates]:
+    """Its ancestors, the branches of its run, and the newest runs with its name."""
+    groups = [
+        Candidates(_("Ancestors"), tuple(map(_of_checkpoint, _ancestors(side)))),
+        Candidates(_("Branches of this run"), tuple(map(_of_checkpoint, _heads(side)))),
+        Candidates(_("Other runs"), tuple(map(_of_run, _other_runs(side)))),
+    ]
+    return [group for group in groups if group.found]
+
+
+def _ancestors(side: Side) -> list[Checkpoint]:
+    """The parent and the checkpoint at which the branch began."""
+    line = side.line[:-1]
+    origin = [one.pk for one in line if one.branch != side.checkpoint.branch][-1:]
+    keys = {*(one.pk for one in line[-1:]), *origin}
+    return list(Checkpoint.objects.filter(pk__in=keys).select_related("run", "parent"))
+
+
+def _heads(side: Side) -> list[Checkpoint]:
+    """The newest checkpoint of each other branch, the last written first."""
+    rows = side.checkpoint.run.checkpoints.exclude(pk=side.checkpoint.pk).order_by()
+    newest = rows.values_list("branch").annotate(newest=Max("row")).order_by("-newest")[:MAX_OFFERED]
+    found = side.checkpoint.run.checkpoints.filter(row__in=[row for _branch, row in newest])
+    return list(found.select_related("run", "parent").order_by("-row"))
+
+
+def _other_runs(side: Side) -> list[Run]:
+    run = side.checkpoint.run
+    alike = Run.objects.top_level().filter(location=run.location, name=run.name).exclude(pk=run.pk)
+    return list(alike[:MAX_OFFERED])
+
+
+def _of_checkpoint(checkpoint: Checkpoint) -> Candidate:
+    return Candidate(reference_to(checkpoint), f"{checkpoint.branch}, {title_of(checkpoint)}")
+
+
+def _of_run(run: Run) -> Candidate:
+    started = f", {run.first_at:%Y-%m-%d %H:%M:%S}" if run.first_at else ""
+    return Candidate(Reference(run.uid), f"{run}{started}")

@@ -1,0 +1,89 @@
+"""One row of a comparison in full, with the differences marked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viewer.comparison.diff.alignment import Clock
+from viewer.comparison.diff.folding import Stretch, folded, merged
+from viewer.comparison.diff.structure import json_difference, json_text
+from viewer.comparison.diff.words import Piece, Pieces, difference
+from viewer.comparison.table import Cell, Row
+from viewer.engines.editable import MISSING
+
+# Characters that a page shows of all sides together, and seconds in which they are compared.
+MAX_SHOWN, SECONDS = 4_000_000, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A side's value. ``is_cut`` if it is longer than what is shown."""
+
+    cell: Cell
+    stretches: tuple[Stretch, ...] = ()
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A row in full. ``unit`` is what folds count: words of a text, or lines of JSON."""
+
+    row: Row
+    unit: str
+    columns: tuple[Column, ...]
+
+
+def detail_of(row: Row) -> Detail:
+    """The values of a row, compared with the baseline. Equal to it, they are not repeated."""
+    values = [cell.value for cell in row.cells]
+    is_text = all(isinstance(value, str) or value is MISSING for value in values)
+    unit = "words" if is_text else "lines"
+    most = MAX_SHOWN // len(values)
+    sides = _pieces(values, row.cells, is_text)
+    columns = tuple(
+        Column(cell, *_shown(pieces, unit, most)) for cell, pieces in zip(row.cells, sides, strict=True)
+    )
+    return Detail(row, unit, columns)
+
+
+def _pieces(values: Sequence[Any], cells: Sequence[Cell], is_text: bool) -> list[Pieces]:
+    """The pieces of each value; none for one that is the same as the baseline or missing."""
+    base, clock = values[0], Clock(SECONDS)
+    own: list[Pieces] = []
+    others: list[Pieces] = []
+    for value, cell in zip(values[1:], cells[1:], strict=True):
+        if value is MISSING or cell.is_same:
+            others.append([])
+        elif base is MISSING:
+            others.append([Piece(_text(value), True)])
+        else:
+            before, after = _compared(base, value, is_text, clock)
+            own.append(before)
+            others.append(after)
+    if base is MISSING:
+        return [[], *others]
+    return [merged(own) if own else [Piece(_text(base), False)], *others]
+
+
+def _compared(base: Any, value: Any, is_text: bool, clock: Clock) -> tuple[Pieces, Pieces]:
+    if is_text:
+        return difference(base, value, clock)
+    if isinstance(base, str) or isinstance(value, str):
+        return difference(_text(base), _text(value), clock)
+    return json_difference(base, value, clock)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _shown(pieces: Pieces, unit: str, most: int) -> tuple[tuple[Stretch, ...], bool]:
+    """The stretches of a value up to this many characters, and whether that cuts it."""
+    kept: Pieces = []
+    left = most
+    for piece in pieces:
+        if left <= 0:
+            break
+        kept.append(Piece(piece.text[:left], piece.changed))
+        left -= len(piece.text)
+    return tuple(folded(kept, unit)), left < 0

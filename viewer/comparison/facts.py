@@ -1,0 +1,54 @@
+"""What the rows of checkpoints say about them: run, branch, state, tokens and time."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.utils.formats import date_format, number_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+
+from viewer.comparison.ancestry import duration_of
+from viewer.comparison.sides import Key, Side
+from viewer.presentation.run.triggers import title_of
+
+R = TypeVar("R")
+MakeRow = Callable[[Key, str, Sequence[Any]], R]
+
+
+def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
+    """A row for each fact that any side has."""
+    facts: list[tuple[str, str, list[str]]] = [
+        ("run", _("Run"), [f"{side.checkpoint.run}" for side in sides]),
+        ("checkpoint", _("Checkpoint"), [title_of(side.checkpoint) for side in sides]),
+        ("duration", _("Duration"), [duration_text(duration_of(side.line)) for side in sides]),
+        ("tokens", _("Tokens so far"), [_number(side.checkpoint.tokens) for side in sides]),
+        ("created", _("Created"), [_moment(side) for side in sides]),
+        ("engine", _("Engine version"), [side.checkpoint.engine_version for side in sides]),
+    ]
+    return [row(("", name, ""), label, values) for name, label, values in facts if any(values)]
+
+
+def _moment(side: Side) -> str:
+    at = side.checkpoint.created_at
+    return date_format(localtime(at), "j M Y, H:i:s") if at else ""
+
+
+def _number(value: int) -> str:
+    return number_format(value, force_grouping=True) if value else ""
+
+
+def duration_text(duration: timedelta) -> str:
+    """A duration such as ``44 s`` or ``3 min 20 s``; empty for none."""
+    seconds = duration.total_seconds()
+    if not seconds:
+        return ""
+    if seconds < 10:
+        return _("%(seconds)s s") % {"seconds": number_format(round(seconds, 1), decimal_pos=1)}
+    if seconds < 60:
+        return _("%(seconds)s s") % {"seconds": round(seconds)}
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
+    hours, minutes = divmod(minutes, 60)
+    return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}

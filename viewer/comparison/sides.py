@@ -1,0 +1,92 @@
+"""The sides of a comparison: checkpoints with what is compared of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewer.comparison.ancestry import Line, common_ancestor, line_of, since
+from viewer.comparison.references import Reference, checkpoint_of, reference_in
+from viewer.engines import engine_of
+from viewer.engines.comparable import Part
+from viewer.importing import NotReadable, body_of, stored_body
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint
+from viewer.presentation.run.colors import branch_colours
+
+# How many checkpoints are compared at once, and how many ancestors of each are read.
+MAX_SIDES, MAX_STEPS = 24, 40
+Key = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Side:
+    """One checkpoint. ``parts`` by section, key and trait; ``problem`` if it cannot be read."""
+
+    reference: Reference
+    checkpoint: Checkpoint
+    colour: int
+    line: Line
+    parts: dict[Key, Part] = field(default_factory=dict)
+    problem: UserMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Sides, the baseline first, and their newest common ancestor. ``unknown`` are texts that name none."""
+
+    sides: list[Side]
+    unknown: list[str]
+    ancestor: Checkpoint | None = None
+
+
+def compared(texts: Sequence[str]) -> Compared:
+    """The sides that these references name, each once."""
+    sides: list[Side] = []
+    unknown: list[str] = []
+    for text in dict.fromkeys(texts[:MAX_SIDES]):
+        reference = reference_in(text)
+        checkpoint = checkpoint_of(reference) if reference else None
+        if reference is None or checkpoint is None:
+            unknown.append(text)
+        else:
+            colour = branch_colours(checkpoint.run).get(checkpoint.branch, 0)
+            sides.append(Side(reference, checkpoint, colour, line_of(checkpoint)))
+    ancestor = common_ancestor([side.line for side in sides])
+    for side in sides:
+        _read(side, ancestor)
+    rows = Checkpoint.objects.select_related("run", "parent")
+    shared = rows.filter(pk=ancestor).first() if ancestor is not None else None
+    return Compared(sides, unknown, shared)
+
+
+def _read(side: Side, ancestor: int | None) -> None:
+    """Fill in the side's parts, or why it has none."""
+    engine = engine_of(side.checkpoint.location)
+    try:
+        contents = engine.contents_of(body_of(side.checkpoint))
+    except NotReadable as error:
+        side.problem = error.message
+        return
+    steps = _steps(side, ancestor) if engine.compares_steps else []
+    for part in engine.comparable(contents, steps):
+        side.parts[_free_key(side.parts, part)] = part
+
+
+def _free_key(parts: dict[Key, Part], part: Part) -> Key:
+    """The part's key, with a number if it is not the first with it."""
+    key, number = (str(part.section), part.key, part.trait), 1
+    while key in parts:
+        number += 1
+        key = (key[0], f"{part.key} ({number})", key[2])
+    return key
+
+
+def _steps(side: Side, ancestor: int | None) -> list[Any]:
+    """The contents of the ancestors since the common one, which belongs to the branch that continues it."""
+    line = since(side.line, ancestor)[:-1]
+    if len(line) > 1 and line[0].pk == ancestor and line[0].branch != line[1].branch:
+        line = line[1:]
+    rows = Checkpoint.objects.select_related("location__project", "run", "body")
+    found = rows.in_bulk([one.pk for one in line[-MAX_STEPS:]])
+    engine = engine_of(side.checkpoint.location)
+    return [engine.contents_of(stored_body(found[one.pk])) for one in line[-MAX_STEPS:] if one.pk in found]
