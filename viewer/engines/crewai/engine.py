@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import components, triggers
+from viewer.engines.crewai import preflight, triggers
 from viewer.engines.crewai.comparable import comparable
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
@@ -65,9 +65,9 @@ class CrewAI:
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
 
-    preflight_labels = components.LABELS
-    components_in = staticmethod(components.components_in)
-    unmatched = staticmethod(components.unmatched)
+    preflight_labels = preflight.LABELS
+    components_in = staticmethod(preflight.components_in)
+    unmatched = staticmethod(preflight.unmatched)
 
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
-from viewer.engines.langgraph import editing, identifiers, preflight, projects, triggers
-from viewer.engines.langgraph import plan as planning
+from viewer.engines.langgraph import preflight, projects, triggers
 from viewer.engines.langgraph.comparable import comparable
 from viewer.engines.langgraph.contents import Contents, contents_of
+from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
+from viewer.engines.langgraph.planning import editing, plan
 from viewer.engines.langgraph.search_texts import search_texts
-from viewer.engines.langgraph.summary import info, info_lines
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
@@ -35,7 +36,7 @@ class LangGraph:
     )
 
     contents_of = staticmethod(contents_of)
-    units_of = staticmethod(planning.units_of)
+    units_of = staticmethod(plan.units_of)
     calling_units = staticmethod(identifiers.calling_nodes)
     tab_context = staticmethod(tab_context)
     compares_steps = True
@@ -66,10 +67,10 @@ class LangGraph:
     missing_code = staticmethod(editing.missing_code)
     former_values = staticmethod(editing.former_values)
     kickoff_inputs = staticmethod(editing.kickoff_inputs)
-    read_source = staticmethod(planning.read_source)
-    plan = staticmethod(planning.plan)
-    outlook = staticmethod(planning.outlook)
-    cost = staticmethod(planning.cost)
+    read_source = staticmethod(plan.read_source)
+    outlook = staticmethod(plan.outlook)
+    cost = staticmethod(plan.cost)
+    plan = staticmethod(plan.plan)
 
     find_entry_points = staticmethod(projects.find_entry_points)
     entry_point_for = staticmethod(projects.entry_point_for)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.engines.langgraph.tabs import as_text
 from viewer.engines.search_texts import SearchText, TextKind
 

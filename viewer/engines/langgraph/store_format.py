@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from viewer.engines.langgraph import identifiers
-from viewer.engines.langgraph.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
+from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import Foreign
 from viewer.stores.postgresql.address import ServerAddress
@@ -56,7 +56,7 @@ class LangGraphFormat:
         known: KnownSecrets,
     ) -> IndexedStore:
         """The tables of a checkpoint saver in a database."""
-        from viewer.engines.langgraph.threads import LangGraphStore
+        from viewer.engines.langgraph.threads.store import LangGraphStore
 
         return LangGraphStore(_tables_in(database, limits), formats, known)
 

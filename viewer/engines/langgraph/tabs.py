@@ -6,7 +6,7 @@ from typing import Any
 
 from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (

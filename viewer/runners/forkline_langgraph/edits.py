@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from forkline_langgraph.effects import Loadable
     from forkline_langgraph.running import Running
 
-# How viewer/engines/langgraph/decoding.py shows an object.
+# How viewer/engines/langgraph/format/decoding.py shows an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
 # Classes that are made of one value, and those that a method makes.
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}

@@ -116,7 +116,7 @@ def address_of(connection: sqlite3.Connection, request: Request) -> Address:
 
 
 def key_of(address: Address) -> str:
-    """The key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py has it."""
+    """The key of a checkpoint in its store, as viewer/engines/langgraph/format/identifiers.py has it."""
     return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
 
 

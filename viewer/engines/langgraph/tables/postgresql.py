@@ -7,8 +7,8 @@ only in a reader process, since it loads libpq.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from viewer.engines.langgraph.decoding import decoded_value, opaque
-from viewer.engines.langgraph.super_steps import mapping
+from viewer.engines.langgraph.format.decoding import decoded_value, opaque
+from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.langgraph.tables.protocol import (
     CHECKPOINT_COLUMNS,
     MAX_METADATA_BYTES,

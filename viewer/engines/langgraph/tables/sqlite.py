@@ -8,7 +8,7 @@ from typing import Literal
 
 import apsw
 
-from viewer.engines.langgraph.decoding import decoded_value
+from viewer.engines.langgraph.format.decoding import decoded_value
 from viewer.engines.langgraph.tables.protocol import (
     CHECKPOINT_COLUMNS,
     MAX_METADATA_BYTES,

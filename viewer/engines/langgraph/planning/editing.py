@@ -5,7 +5,7 @@ from typing import Any
 
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.super_steps import mapping
+from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.plan import Edits, Step
 from viewer.messages.message import UserMessage
 

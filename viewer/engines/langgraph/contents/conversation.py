@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
+from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
 
 # Characters of a call's arguments that a page shows.
 MAX_ARGUMENTS = 2_000

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from viewer.engines.langgraph import identifiers
-from viewer.engines.langgraph.super_steps import ERROR, INTERRUPT, fields_of, mapping, sequence
+from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph.format.super_steps import ERROR, INTERRUPT, fields_of, mapping, sequence
 from viewer.stores.model_calls import ModelCall, call_of
 
 if TYPE_CHECKING:
-    from viewer.engines.langgraph.rows import Row
+    from viewer.engines.langgraph.threads.rows import Row
 
 ANSWERS = ("AIMessage", "AIMessageChunk")
 # A model's name in a message, by provider.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from viewer.engines.langgraph.rows import Row
+from viewer.engines.langgraph.threads.rows import Row
 
 # Bytes of bodies that one indexing of a thread decodes, for what only they say.
 MAX_INDEXED_BYTES = 32 * 1024 * 1024

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from viewer.engines.langgraph import identifiers, super_steps
-from viewer.engines.langgraph.naming import named_attempts
-from viewer.engines.langgraph.super_steps import Attempt, mapping
-from viewer.engines.langgraph.usage import calls_in, seconds_of
+from viewer.engines.langgraph.format import identifiers, super_steps
+from viewer.engines.langgraph.format.naming import named_attempts
+from viewer.engines.langgraph.format.super_steps import Attempt, mapping
+from viewer.engines.langgraph.threads.usage import calls_in, seconds_of
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redact_text
 from viewer.stores.model_calls import ModelCall

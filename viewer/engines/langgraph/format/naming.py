@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from viewer.engines.langgraph import identifiers, super_steps
-from viewer.engines.langgraph.super_steps import Attempt, fields_of, mapping, sequence
+from viewer.engines.langgraph.format import identifiers, super_steps
+from viewer.engines.langgraph.format.super_steps import Attempt, fields_of, mapping, sequence
 
 
 def named_attempts(

@@ -11,11 +11,13 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from viewer.engines.langgraph import identifiers
-from viewer.engines.langgraph.bodies import MAX_INDEXED_BYTES, Bodies
-from viewer.engines.langgraph.decoding import decoded_value, opaque
-from viewer.engines.langgraph.naming import hints
-from viewer.engines.langgraph.rows import (
+from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph.format.decoding import decoded_value, opaque
+from viewer.engines.langgraph.format.naming import hints
+from viewer.engines.langgraph.format.super_steps import Attempt, mapping
+from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
+from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
+from viewer.engines.langgraph.threads.rows import (
     ENGINE,
     Indexer,
     Row,
@@ -23,9 +25,7 @@ from viewer.engines.langgraph.rows import (
     redacted_calls,
     status_of,
 )
-from viewer.engines.langgraph.super_steps import Attempt, mapping
-from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
-from viewer.engines.langgraph.usage import calls_in
+from viewer.engines.langgraph.threads.usage import calls_in
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import (

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.langgraph import super_steps
 from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.format import super_steps
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import UserMessage

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewer.engines.contents import Agent
-from viewer.engines.langgraph import super_steps
-from viewer.engines.langgraph.naming import hints, interrupt_fields, named_attempts
-from viewer.engines.langgraph.rows import ENGINE, KIND, SOURCES, parents_in
-from viewer.engines.langgraph.super_steps import Attempt, mapping, sequence
+from viewer.engines.langgraph.format import super_steps
+from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
+from viewer.engines.langgraph.format.super_steps import Attempt, mapping, sequence
+from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
 # The newest layout of checkpoints that is known.
 NEWEST_VERSION = 4

@@ -1,0 +1,1 @@
+"""What the ids, values and channels of LangGraph's checkpoints mean."""

@@ -1,0 +1,1 @@
+"""The plan of a fork, and what can be edited before it."""

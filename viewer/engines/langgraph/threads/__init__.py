@@ -1,0 +1,1 @@
+"""The index of LangGraph's threads: their checkpoints and rows, listed without bodies."""
