@@ -7,8 +7,8 @@ from typing import Any
 from viewer.engines.comparable import Part, Section, parts_of, settings_of
 from viewer.engines.langgraph.contents import Contents, Task
 from viewer.engines.langgraph.contents.conversation import Message, messages_in
-from viewer.engines.langgraph.editing import kickoff_inputs
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
+from viewer.engines.langgraph.planning.editing import kickoff_inputs
 from viewer.engines.langgraph.tabs import readable
 from viewer.messages.marking import gettext_noop as _
 
