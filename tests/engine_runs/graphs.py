@@ -6,8 +6,9 @@ import os
 import sqlite3
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,13 @@ class Graphs:
         self.store = folder / STORE
         self._jobs = 0
 
+    @cached_property
+    def version(self) -> tuple[int, ...]:
+        """The version of LangGraph."""
+        code = "import importlib.metadata as found; print(found.version('langgraph'))"
+        printed = subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=True)
+        return tuple(int(part) for part in printed.stdout.strip().split(".")[:2])
+
     def nodes(self) -> list[str]:
         """Return the nodes that ran since the last call, in alphabetical order."""
         path = self.folder / NODES
@@ -110,9 +118,13 @@ class Graphs:
         state: dict[str, Any] | None = None,
         inputs: dict[str, Any] | None = None,
         steps: Sequence[str] = (),
+        typed: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Return the request of a job, as the form or the terminal makes it. ``at`` is the position."""
+        """Return the request of a job, as the form or the terminal makes it. ``at`` is the position.
+
+        ``typed`` are answers, configurable values and context.
+        """
         chosen = {"id": "", "source": ""}
         if kind != "run":
             found = checkpoints(self.folder, thread)[at]
@@ -132,6 +144,7 @@ class Graphs:
             "folder": str(PROJECT),
             "entry_point": f"graphs:{graph}",
             "entry_points": [f"graphs:{graph}"],
+            **(typed or {}),
             "options": options | ({"thread": thread} if kind == "run" and thread else {}),
         }
 

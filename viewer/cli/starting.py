@@ -15,6 +15,7 @@ from viewer.cli.arguments.choices import choices_of
 from viewer.cli.arguments.edits import add_edit_arguments, edits_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
+from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
@@ -42,6 +43,7 @@ def add_run_arguments(parser: CommandParser) -> None:
     """Add what ``fork`` and ``resume`` have in common."""
     parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add_edit_arguments(parser)
+    add_run_settings_arguments(parser)
     add_checkpoint_arguments(parser)
     add_project_arguments(parser)
     add_accept_arguments(parser)
@@ -68,6 +70,7 @@ def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: M
         models=choices.get("models", {}),
         cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpoint_settings_of(options),
+        settings=run_settings_of(options),
         options=launch_options_of(options),
         accepted=accepted_in(options),
         answers=answers_in(options, contents),

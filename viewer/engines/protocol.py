@@ -18,6 +18,7 @@ from viewer.engines.plan import Edits, Step, Unit
 from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.root_kinds import NO_KIND, RootKind
 from viewer.engines.runner import Runner
+from viewer.engines.schema import Schema
 from viewer.engines.search_texts import SearchText
 from viewer.messages.message import UserMessage
 
@@ -187,6 +188,12 @@ class Engine(Protocol[C]):
         """A label with ``done``, ``next`` and ``total`` for a trigger about one unit, or empty."""
 
     # Edits and the plan
+
+    def schema(self, contents: C | None, report: Mapping[str, Any]) -> Schema:
+        """What a run is made of, from the report of a preflight check, else from a checkpoint.
+
+        The report is empty if there is none (see viewer/jobs/preflight/checks.py).
+        """
 
     def editable(self, contents: C) -> Editable:
         """What a person may change. Each value has the type that it has in the checkpoint."""

@@ -39,6 +39,8 @@ class RootKind:
     # What a person has to know of a fork that becomes another run, and what such a run is called.
     published_hint: str = ""
     run_label: str = "run"
+    # A run can stop at breakpoints, and its code reads configurable values and context.
+    has_run_settings: bool = False
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
     # Its runs can write to a folder of JSON files.

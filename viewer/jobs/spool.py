@@ -26,6 +26,7 @@ node_started           node (its name, below the nodes whose graphs it is in), i
 node_completed         node, id, output (its first 2,000 characters)
 node_failed            node, id, error
 node_interrupted       node, id (it waits for a person)
+breakpoint             nodes: those before which the run stopped at a breakpoint
 custom                 value (what a node has streamed, as text)
 checkpoint             id, parent, path (a file, or ``store.db#id``), branch, trigger; also thread, namespace
 published              thread, into (see ``Options``), checkpoints (written; 0 if they were there already)
@@ -137,8 +138,8 @@ class Options(TypedDict, total=False):
     ``cache_warmup``: parallel, sequential or shared_prefix.
     ``limits``: the run's own maximum of tokens, seconds and steps.
     ``as_node``: the node that the edited state is attributed to. ``replace``: the channels whose edited value
-    replaces what their reducer would add it to. ``answers``: by an interrupt's id, or under an empty one if
-    only one waits. ``thread``: the one that a new run continues.
+    replaces what their reducer would add it to. ``stop_before`` and ``stop_after``: the nodes that are
+    breakpoints, ``*`` for every one. ``thread``: the one that a new run continues.
     ``into``: where a fork is published: new-thread or thread; nowhere without it. ``new_thread`` is the id of
     the thread that an earlier fork becomes.
     """
@@ -151,7 +152,8 @@ class Options(TypedDict, total=False):
     accepted: list[str]
     as_node: str
     replace: list[str]
-    answers: dict[str, Any]
+    stop_before: list[str]
+    stop_after: list[str]
     thread: str
     into: str
     new_thread: str
@@ -169,7 +171,19 @@ class Permissions(TypedDict, total=False):
     entry_points: list[str]
 
 
-class Request(Permissions):
+class TypedValues(TypedDict, total=False):
+    """What a person typed for a run, apart from edits. Deleted from the job's row when the job has ended.
+
+    ``answers``: by an interrupt's id, or under an empty one if only one waits. ``configurable`` and
+    ``context``: what the graph's config and runtime get.
+    """
+
+    answers: dict[str, Any]
+    configurable: dict[str, Any]
+    context: dict[str, Any]
+
+
+class Request(Permissions, TypedValues):
     """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
     A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``

@@ -13,7 +13,14 @@ from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
 from viewer.launching.options import is_same_request
 from viewer.launching.preview.findings import CheckedLaunch, read_findings
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
+from viewer.launching.refusals import (
+    AlreadyStarted,
+    Code,
+    LaunchRefused,
+    Refusal,
+    project_refusals,
+    settings_refusals,
+)
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import unchecked_options
 from viewer.messages.translation import translate
@@ -36,8 +43,8 @@ class NewRunPreview(CheckedLaunch):
 def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     """Where the run would write, and what refuses it."""
     preview = NewRunPreview(request=request)
-    preview.checks = project_refusals(request.project)
     kind = request.kind
+    preview.checks = [*project_refusals(request.project), *settings_refusals(request.settings, kind)]
     if kind.prompt and not request.inputs.get(kind.prompt):
         message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
@@ -85,6 +92,7 @@ def new_run(request: NewRunRequest) -> Job:
         request.entry_point,
         request.inputs,
         options or None,
+        request.settings,
     )
     earlier = Job.objects.filter(idempotency_key=request.key).first()
     if earlier and is_same_request(earlier, asked, request.options):

@@ -7,6 +7,7 @@ from enum import StrEnum
 from django.utils.translation import gettext as _
 
 from viewer.engines.root_kinds import RootKind
+from viewer.engines.run_settings import RunSettings
 from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.translation import translate
@@ -102,6 +103,14 @@ def project_refusals(project: Project | None) -> list[Refusal]:
     except JobRefused as refused:
         return [Refusal(Code.PROJECT, translate(refused))]
     return []
+
+
+def settings_refusals(settings: RunSettings, kind: RootKind) -> list[Refusal]:
+    """Why a run of this kind cannot have these settings."""
+    if not settings or kind.has_run_settings:
+        return []
+    message = _("A %(kind)s has no breakpoints, configurable values or context.")
+    return [Refusal(Code.PLAN, message % {"kind": _(kind.label)})]
 
 
 def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:

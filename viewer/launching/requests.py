@@ -11,6 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents
 from viewer.engines.root_kinds import RootKind
+from viewer.engines.run_settings import NO_SETTINGS, RunSettings
 from viewer.jobs.spool import CheckpointSettings, Options
 from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
@@ -46,6 +47,7 @@ class LaunchRequest:
     models: Mapping[str, str] = field(default_factory=dict)
     cache_warmup: str = ""
     checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
+    settings: RunSettings = NO_SETTINGS
     options: LaunchOptions = field(default_factory=LaunchOptions)
     accepted: Accepted = field(default_factory=Accepted)
     # The matches of stored components in the project, by the stored one's id.
@@ -65,6 +67,10 @@ class LaunchRequest:
             chosen["cache_warmup"] = self.cache_warmup
         if self.checkpointing:
             chosen["checkpoints"] = self.checkpointing
+        if self.settings.stop_before:
+            chosen["stop_before"] = list(self.settings.stop_before)
+        if self.settings.stop_after:
+            chosen["stop_after"] = list(self.settings.stop_after)
         return chosen
 
 

@@ -15,7 +15,7 @@ def preview_resume(request: ResumeRequest) -> LaunchPreview:
     """The plan of the resume, what refuses it, and its warnings."""
     preview = preview_launch(request)
     checkpoint, kind = request.checkpoint, kind_of(engine_of(request.contents), request.contents.kind)
-    if kind.resumes_last_only and not checkpoint.is_head_of_run:
+    if kind.resumes_last_only and not checkpoint.is_last:
         message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
         preview.checks.append(Refusal(Code.CHECKPOINT, message))
     return preview

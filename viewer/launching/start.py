@@ -35,6 +35,7 @@ def start(preview: LaunchPreview) -> Job:
         preview.plan.steps,
         request.entry_point,
         options_of(request, preview),
+        request.settings,
     )
     earlier = Job.objects.filter(idempotency_key=request.key).first()
     if earlier and is_same_request(earlier, asked, request.options):

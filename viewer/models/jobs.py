@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from viewer.models.sweeps import Sweep
 from viewer.models.usage import Metered
 
 # The keys of a request that hold values which a person typed, by name.
-EDITS = ("inputs", "outputs", "state")
+EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers")
 
 
 logger = logging.getLogger("forkline.jobs")
@@ -85,6 +85,8 @@ class Job(Metered):
     steps_used = models.PositiveIntegerField(default=0)
     # The limit that stopped it (viewer/jobs/limits/usage.py), or empty.
     limit_hit = models.JSONField(default=dict, blank=True)
+    # The units before which it stopped at a breakpoint; resuming goes on from there.
+    stopped_before = models.JSONField(default=list, db_default=[], blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
     # Why it failed, or why checkpoints of a succeeded run could not be written.
@@ -132,6 +134,11 @@ class Job(Metered):
     def is_incomplete(self) -> bool:
         """Whether it succeeded, but some checkpoints could not be written. Its error says why."""
         return self.status == self.Status.SUCCEEDED and bool(self.error)
+
+    @property
+    def is_at_breakpoint(self) -> bool:
+        """Whether it succeeded as far as a breakpoint."""
+        return self.status == self.Status.SUCCEEDED and bool(self.stopped_before)
 
     @property
     def is_being_cancelled(self) -> bool:
@@ -228,6 +235,11 @@ class Job(Metered):
         updated = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, became_due_at=None)
         self.refresh_from_db()
         return bool(updated)
+
+    def record_breakpoint(self, units: Sequence[str]) -> None:
+        """Record the units before which it stopped."""
+        Job.objects.filter(pk=self.pk).update(stopped_before=list(units))
+        self.stopped_before = list(units)
 
     def record_usage(self, *, tokens: int, steps: int) -> None:
         """Record its usage so far."""

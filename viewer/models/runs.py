@@ -237,6 +237,11 @@ class Checkpoint(models.Model):
         return self.run.parent_id is None and self.checkpoint_id == self.run.head
 
     @property
+    def is_last(self) -> bool:
+        """Whether nothing follows it in its thread, or in the scratch store of its fork."""
+        return self.is_head_of_run or (self.is_scratch and self.is_branch_head and self.run.parent_id is None)
+
+    @property
     def source(self) -> str:
         """The name by which the engine reads it: a file's path, or ``store.db#id``."""
         if self.is_scratch:

@@ -100,7 +100,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     kind = kind_of(engine, checkpoint.entity)
     # A called run continues only within its caller.
     context["is_runnable"] = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
-    context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_head_of_run
+    context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_last
     context["published"] = published_as(checkpoint)
     context["is_sweepable"] = not kind.adds_to_state
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")

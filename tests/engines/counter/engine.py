@@ -17,6 +17,7 @@ from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.protocol import Engine
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
+from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.engines.search_texts import SearchText, TextKind
 from viewer.messages.message import UserMessage, plain_text
 
@@ -102,6 +103,10 @@ def _action(unit: Unit, edits: Edits) -> tuple[Action, Reason]:
     return (Action.AGAIN, Reason.ASKED) if unit.id in edits.again else (Action.KEPT, Reason.FINISHED)
 
 
+def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
+    return NO_SCHEMA
+
+
 def editable(contents: Contents) -> Editable:
     outputs = tuple(
         EditableOutput(unit.id, position, unit.title, "", str(unit.count), {"count": unit.count})
@@ -152,6 +157,7 @@ class Counter:
     units_of = staticmethod(units_of)
     calling_units = staticmethod(calling_units)
     plan = staticmethod(plan)
+    schema = staticmethod(schema)
     editable = staticmethod(editable)
     values_read = staticmethod(values_read)
     find_entry_points = staticmethod(find_entry_points)

@@ -91,7 +91,7 @@ def test_two_answers_to_one_interrupt_make_two_branches(graphs: Graphs) -> None:
 
 
 def test_a_thread_that_was_answered_gets_another_answer_in_a_fork(graphs: Graphs) -> None:
-    graphs.run(graphs.request("resume", "approval", "approval", answers={"": "yes"}))
+    graphs.run(graphs.request("resume", "approval", "approval", typed={"answers": {"": "yes"}}))
     waiting = len(checkpoints(graphs.folder, "approval")) - 3
     ended = graphs.run(graphs.request("fork", "approval", "approval", waiting), "no")
     assert graphs.nodes() == ["approve", "approve", "drop"]

@@ -31,13 +31,13 @@ def test_a_failure_is_reported_and_can_be_resumed(graphs: Graphs) -> None:
 
 
 def test_an_answer_continues_the_thread(graphs: Graphs) -> None:
-    ended = graphs.run(graphs.request("resume", "approval", "approval", answers={"": "yes"}))
+    ended = graphs.run(graphs.request("resume", "approval", "approval", typed={"answers": {"": "yes"}}))
     assert graphs.nodes() == ["approve", "publish"] and not ended.of("question")
     assert checkpoints(graphs.folder, "approval")[-1] == ended.of("checkpoint")[-1]["id"]
 
 
 def test_an_answer_without_a_question_is_refused(graphs: Graphs) -> None:
-    ended = graphs.run(graphs.request("fork", "fan", "fan", 1, answers={"": "yes"}))
+    ended = graphs.run(graphs.request("fork", "fan", "fan", 1, typed={"answers": {"": "yes"}}))
     assert "No interrupt waits" in ended.end["error"] and graphs.nodes() == []
 
 
@@ -103,6 +103,6 @@ def test_several_interrupts_are_answered_one_by_one(graphs: Graphs) -> None:
     assert notes == ["first got one", "second got two", "end on cats"]
     ids = [question["context"]["interrupt"] for question in ended.of("question")]
     answers = dict(zip(ids, ("three", "four"), strict=True))
-    resumed = graphs.run(graphs.request("resume", "several", "several", answers=answers))
+    resumed = graphs.run(graphs.request("resume", "several", "several", typed={"answers": answers}))
     assert json.loads(resumed.end["result"])["notes"][:2] == ["first got three", "second got four"]
     assert graphs.nodes() == ["end", "first", "second"]

@@ -93,8 +93,19 @@ def answers_of(texts: Sequence[str]) -> dict[str, Any]:
 
 def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The values of ``--input``, each with its JSON type. Raises CommandError."""
-    pairs = [_pair(text, "--input") for text in options["input"]]
-    return {name: _json_or_text(text, f"--input {name}") for name, text in pairs}
+    return named_values(options["input"], "--input", from_files=False)
+
+
+def named_values(texts: Sequence[str], option: str, *, from_files: bool = True) -> dict[str, Any]:
+    """The values of an option that is given as KEY=JSON, or as KEY=@FILE if ``from_files``.
+
+    Raises CommandError.
+    """
+    pairs = [_pair(text, option) for text in texts]
+    return {
+        name: _json_or_text(read_text(text) if from_files else text, f"{option} {name}")
+        for name, text in pairs
+    }
 
 
 def unit_named(contents: Contents, name: str) -> str:

@@ -14,6 +14,7 @@ from viewer.cli.arguments.choices import add_choice_arguments, new_choices_of
 from viewer.cli.arguments.edits import inputs_of, state_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, project_for
+from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.finding import typed_path
 from viewer.cli.output import Answer
 from viewer.cli.starting import outcome_of, refusal
@@ -49,6 +50,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--thread", default="", metavar="ID", help=_("Of LangGraph: the thread to continue; else a new one.")
     )
+    add_run_settings_arguments(parser)
     add_choice_arguments(parser)
     add_checkpoint_arguments(parser)
     add_launch_arguments(parser)
@@ -81,6 +83,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         models=choices.get("models", {}),
         cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpointing,
+        settings=run_settings_of(options),
         options=launch_options,
         accepted=accepted_in(options),
     )

@@ -69,6 +69,7 @@ class CrewAI:
     components_in = staticmethod(preflight.components_in)
     unmatched = staticmethod(preflight.unmatched)
 
+    schema = staticmethod(editing.schema)
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)
     values_read = staticmethod(editing.values_read)

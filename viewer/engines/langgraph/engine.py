@@ -10,6 +10,7 @@ from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
 from viewer.engines.langgraph.planning import editing, plan
+from viewer.engines.langgraph.schema import schema
 from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
@@ -61,6 +62,7 @@ class LangGraph:
     components_in = staticmethod(preflight.components_in)
     unmatched = staticmethod(preflight.unmatched)
 
+    schema = staticmethod(schema)
     editable = staticmethod(editing.editable)
     missing_prompt = staticmethod(editing.missing_prompt)
     values_read = staticmethod(editing.values_read)

@@ -28,6 +28,7 @@ GRAPH = RootKind(
         "This moves the head of the thread: its next turn continues from the fork. The checkpoints that it "
         "has stay as they are."
     ),
+    has_run_settings=True,
     needs_source=True,
     writes_folders=False,
     resumes_last_only=True,

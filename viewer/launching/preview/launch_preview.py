@@ -12,7 +12,13 @@ from viewer.engines.protocol import kind_of
 from viewer.launching.preview.findings import CheckedLaunch, read_findings
 from viewer.launching.preview.plan_preview import PlanPreview, preview_plan
 from viewer.launching.preview.redacted_parts import digest_of, find_redacted_parts
-from viewer.launching.refusals import Code, Refusal, checkpoint_refusals, project_refusals
+from viewer.launching.refusals import (
+    Code,
+    Refusal,
+    checkpoint_refusals,
+    project_refusals,
+    settings_refusals,
+)
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
@@ -99,7 +105,7 @@ def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
     kind = kind_of(engine_of(request.contents), request.contents.kind)
     found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
-    return [*found, *project_refusals(request.project)]
+    return [*found, *settings_refusals(request.settings, kind), *project_refusals(request.project)]
 
 
 def source_of(request: CheckpointRequest) -> Any:

@@ -1,10 +1,14 @@
 """The preflight check that the browser shows before a start."""
 
+from viewer.engines import engine_named, engine_of, engine_with
+from viewer.engines.protocol import Contents
+from viewer.engines.root_kinds import RootKind
+from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
 from viewer.launching.new_run import NewRunPreview
 from viewer.launching.preview.findings import effects_digest
 from viewer.launching.requests import CheckpointRequest
-from viewer.models import PreflightCheck, accept_effects
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, accept_effects
 
 
 def preflight_of(
@@ -41,3 +45,22 @@ def preflight_of_new_run(
         again=again,
         only_stored=not may_start,
     )
+
+
+def schema_at(
+    checkpoint: Checkpoint, contents: Contents, project: Project | None, entry_point: str
+) -> Schema:
+    """What a run from this checkpoint is made of, as far as a stored preflight check or the record says."""
+    report = {}
+    if project and entry_point:
+        report = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True).report
+    return engine_of(contents).schema(contents, report)
+
+
+def schema_of_new_run(kind: RootKind, project: Project, entry_point: str) -> Schema:
+    """What a new run is made of, as far as a stored preflight check says."""
+    if not entry_point:
+        return NO_SCHEMA
+    store_kind = Location.StoreKind.SQLITE
+    stored = preflight_new_run(project, entry_point, kind.name, store_kind, only_stored=True)
+    return engine_named(engine_with(kind)).schema(None, stored.report)

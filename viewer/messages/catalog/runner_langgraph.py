@@ -36,6 +36,9 @@ MESSAGES = {
     "langgraph.no_checkpoint_choice": _(
         "LangGraph writes a checkpoint after every step: which ones are written and kept cannot be chosen."
     ),
+    "langgraph.no_context": _(
+        "This version of LangGraph has no context. Use configurable values, or install 0.6 or newer."
+    ),
     "langgraph.no_such_channel": _("The graph has no channels named %(channels)s."),
     "langgraph.no_such_node": _("The graph has no node named %(node)s."),
     "langgraph.not_installed": _(
@@ -53,12 +56,14 @@ MESSAGES = {
         "Nothing has run: the graph would run %(found)s next, and the plan says %(planned)s. The project's "
         "code may have changed since the checkpoint was written."
     ),
+    "langgraph.reserved_configurable": _(
+        "These configurable values are set by the thread and cannot be chosen: %(names)s"
+    ),
     "langgraph.several_interrupts": _(
         "Several interrupts wait at once, and this version of LangGraph cannot distinguish their answers. "
         "Install a newer one."
     ),
     "langgraph.state_unreadable": _("The graph cannot read the checkpoint: %(kind)s: %(error)s"),
-    "langgraph.stopped_before": _("The run stopped at a breakpoint of the graph, before: %(nodes)s"),
     "langgraph.store_unreadable": _("The store %(path)s cannot be read: %(error)s"),
     "langgraph.called_by_graph": _(
         "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."

@@ -33,7 +33,7 @@ def shown_job(job: Job) -> ShownJob:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A link to continue a job that did not succeed."""
+    """A link to continue a job that did not succeed, or that is at a breakpoint."""
 
     url: str
     text: str
@@ -42,14 +42,17 @@ class NextStep:
 def next_step(job: Job) -> NextStep | None:
     """Return a link that resumes the job from its last checkpoint.
 
-    None if it succeeded or wrote no checkpoint.
+    None if nothing is left to do or it wrote no checkpoint.
     """
-    if not job.has_ended or job.status == Job.Status.SUCCEEDED:
+    if not job.has_ended or (job.status == Job.Status.SUCCEEDED and not job.stopped_before):
         return None
     written = job.events.filter(kind="checkpoint").order_by("-seq").values_list("data__id", flat=True)[:1]
     last = Checkpoint.objects.filter(location=job.location, checkpoint_id__in=list(written)).first()
     if last:
-        return NextStep(reverse("resume", args=[last.pk]), _("Resume from its last checkpoint"))
+        words = (
+            _("Resume from the breakpoint") if job.stopped_before else _("Resume from its last checkpoint")
+        )
+        return NextStep(reverse("resume", args=[last.pk]), words)
     return None
 
 

@@ -63,6 +63,11 @@ STOPPED: dict[str, str | Promise] = {
     Job.Kind.RUN: _("The run of {name} stopped at a limit"),
     Job.Kind.PUBLISH: _("Publishing {branch} stopped at a limit"),
 }
+AT_BREAKPOINT: dict[str, str | Promise] = {
+    Job.Kind.FORK: _("The fork to {branch} is waiting at a breakpoint"),
+    Job.Kind.RESUME: _("{branch} is waiting at a breakpoint"),
+    Job.Kind.RUN: _("The run of {name} is waiting at a breakpoint"),
+}
 ASKING: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} is waiting for an answer"),
     Job.Kind.RESUME: _("Resuming {branch} is waiting for an answer"),
@@ -91,6 +96,8 @@ def sentence(job: Job) -> SafeString:
         text = STOPPED[job.kind]
     elif job.is_incomplete:
         text = INCOMPLETE[job.kind]
+    elif job.is_at_breakpoint:
+        text = AT_BREAKPOINT[job.kind]
     elif job.is_waiting_for_an_answer and not job.is_being_cancelled:
         text = ASKING[job.kind]
     requested_name = job.request.get("name") or job.request.get("entry_point")
@@ -111,6 +118,8 @@ def hint(job: Job) -> str:
     if job.is_stopped:
         kept = HINTS[Status.CANCELLED] if job.has_ended else _("It is being asked to stop.")
         return f"{limit_label(job)} {kept}"
+    if job.is_at_breakpoint:
+        return str(_("Next: %(units)s. Resume it to go on.")) % {"units": ", ".join(job.stopped_before)}
     wait = wait_of(job)
     if wait:
         return str(_("Waiting %(for_what)s.")) % {"for_what": wait.text.rstrip(".")}
@@ -123,6 +132,8 @@ def status_label(job: Job) -> str:
         return str(_("stopped at a limit") if job.has_ended else _("stopping"))
     if job.is_incomplete:
         return str(_("checkpoints missing"))
+    if job.is_at_breakpoint:
+        return str(_("waiting at a breakpoint"))
     if job.is_waiting_for_an_answer and not job.is_being_cancelled:
         return str(_("waiting for an answer"))
     return str(job.get_status_display())
@@ -130,7 +141,7 @@ def status_label(job: Job) -> str:
 
 def status_class(job: Job) -> str:
     """Return the CSS class suffix of the status."""
-    if job.is_waiting_for_an_answer:
+    if job.is_waiting_for_an_answer or job.is_at_breakpoint:
         return "asking"
     return str(Status.INTERRUPTED if job.is_incomplete else job.status)
 

@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.forms.models import ModelsForm
 from viewer.forms.preflight import PreflightForm
 from viewer.importing import stored_contents
+from viewer.launching.preview.preflight import schema_at
 from viewer.launching.requests import CheckpointRequest
 from viewer.lineage.branch_names import proposed_branch
 from viewer.models import Checkpoint, Project
 from viewer.presentation.launch.checkpoints_part import checkpoints_part
 from viewer.presentation.launch.option_parts import OptionParts, option_parts
 from viewer.presentation.launch.page import LaunchPage, Started, Submission
+from viewer.presentation.launch.run_settings_part import run_settings_part
 
 # A larger checkpoint takes too long to read only for its cost.
 MAX_BYTES_FOR_COST = 4 * 1024 * 1024
@@ -66,12 +69,17 @@ class Source:
             entry_point = engine.entry_point_for(self.folder, self.entry_points, contents.kind, contents.name)
         return {"branch": proposed_branch(self.checkpoint.checkpoint_id), "entry_point": entry_point}
 
-    def options(self, models: ModelsForm, data: Any) -> OptionParts:
+    def schema(self, entry_point: str) -> Schema:
+        """What a run is made of: from the stored preflight check with this entry point, if there is one."""
+        return schema_at(self.checkpoint, self.contents, self.project, entry_point)
+
+    def options(self, models: ModelsForm, data: Any, schema: Schema = NO_SCHEMA) -> OptionParts:
         """The parts of the page for options, first shown if ``data`` is None."""
         contents = self.contents
+        kind = kind_of(engine_of(contents), contents.kind)
         events = contents.checkpoint_events
         part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
-        return option_parts(models, part, data)
+        return option_parts(models, part, data, run_settings_part(kind, schema, data))
 
     def request_values(
         self, options: OptionParts, preflight: PreflightForm, submission: Submission

@@ -159,15 +159,17 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
     edits = data if is_fork else None
     kind = kind_of(engine, contents.kind)
     target: EntryPointForm = EntryPointForm(data, source.entry_points, source.proposed)
+    schema = source.schema(target.chosen_entry_point)
     if is_fork:
-        target = ForkForm(data, source.entry_points, source.proposed, edited.as_nodes, kind.fork_targets)
+        as_nodes = edited.as_nodes and schema.units
+        target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind.fork_targets)
     inputs = state = None
     if edited.inputs is not None:
         inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))
     if edited.state is not None:
         state = values_part(ValuesForm(edits, "state", edited.state))
     outputs = OutputsForm(edits, edited.outputs)
-    options = source.options(models_form(contents, edits), data)
+    options = source.options(models_form(contents, edits), data, schema)
     views = output_views(outputs, edited.outputs)
     return ForkParts(target, inputs, state, views, outputs, options, replaces=kind.adds_to_state)
 

@@ -21,7 +21,7 @@ from viewer.launching.preview.earlier_runs import (
     entry_point_of_run,
     kickoff_inputs,
 )
-from viewer.launching.preview.preflight import preflight_of_new_run
+from viewer.launching.preview.preflight import preflight_of_new_run, schema_of_new_run
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run
@@ -29,6 +29,7 @@ from viewer.presentation.launch.checkpoints_part import checkpoints_part
 from viewer.presentation.launch.edit_parts import ValuesPart, values_part
 from viewer.presentation.launch.option_parts import OptionParts, option_parts
 from viewer.presentation.launch.page import LaunchPage, Submission
+from viewer.presentation.launch.run_settings_part import run_settings_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,5 +194,7 @@ def new_run_parts(location: Location, project: Project, chosen: Chosen, data: An
     models = no_models_form()
     if kind.can_warm_cache:
         models = new_models_form(agents_roles(found) if found else [], data)
-    options = option_parts(models, checkpoints_part(engine, project, entity, (), data), data)
+    checkpointing = checkpoints_part(engine, project, entity, (), data)
+    settings = run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data)
+    options = option_parts(models, checkpointing, data, settings)
     return NewRunParts(values_part(inputs), inputs, options, WriteTargetForm(data, project, location))

@@ -9,12 +9,14 @@ from django.forms import BoundField, Form
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from viewer.engines.run_settings import NO_SETTINGS
 from viewer.forms.limits import LimitsForm
 from viewer.forms.models import CACHE_WARMUP, ModelsForm
 from viewer.forms.schedule import LATER, StartTimeForm
 from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
 from viewer.launching.options import LaunchOptions, short_time
 from viewer.presentation.launch.checkpoints_part import CheckpointsPart
+from viewer.presentation.launch.run_settings_part import RunSettingsPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,13 @@ class OptionParts:
     checkpointing: CheckpointsPart
     timing: StartTimePart
     limits: LimitsPart
+    # None for kinds without run settings.
+    settings: RunSettingsPart | None = None
 
     @property
     def forms(self) -> Sequence[Form]:
-        return (self.models.form, self.checkpointing.form, self.timing.form, self.limits.form)
+        own = self.settings.forms if self.settings else ()
+        return (self.models.form, *own, self.checkpointing.form, self.timing.form, self.limits.form)
 
     @property
     def request_values(self) -> dict[str, Any]:
@@ -137,11 +142,17 @@ class OptionParts:
             "models": self.models.form.chosen,
             "cache_warmup": self.models.form.strategy,
             "checkpointing": self.checkpointing.form.settings,
+            "settings": self.settings.values if self.settings else NO_SETTINGS,
             "options": LaunchOptions(self.timing.at, self.limits.values),
         }
 
 
-def option_parts(models: ModelsForm, checkpointing: CheckpointsPart, data: Any) -> OptionParts:
+def option_parts(
+    models: ModelsForm,
+    checkpointing: CheckpointsPart,
+    data: Any,
+    settings: RunSettingsPart | None = None,
+) -> OptionParts:
     """The parts, first shown if ``data`` is None."""
     timing, limits = StartTimePart(StartTimeForm(data)), LimitsPart(LimitsForm(data))
-    return OptionParts(ModelsPart(models), checkpointing, timing, limits)
+    return OptionParts(ModelsPart(models), checkpointing, timing, limits, settings)

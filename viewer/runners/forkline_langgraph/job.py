@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph import scratch_store, source_store
 from forkline_langgraph.effects import Loadable
+from forkline_langgraph.run_settings import settings_of
 from forkline_langgraph.source_store import Address, Value
 from forkline_runner import effects as accepted_effects
 from forkline_runner import project
@@ -48,7 +49,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if (request.get("options") or {}).get("checkpoints"):
         raise Refused("langgraph.no_checkpoint_choice")
     try:
-        if request["kind"] == "fork":
+        if request["kind"] == "fork" or continues_copy(request):
             return _fork(request, scratch, reporter)
         return _on_own_store(request, scratch, reporter)
     finally:
@@ -80,8 +81,16 @@ def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
     return result
 
 
+def continues_copy(request: Request) -> bool:
+    """Whether a resume continues a fork's scratch store, and not the user's."""
+    return request["kind"] == "resume" and source_store.path_of(request) != Path(request["location"]["path"])
+
+
 def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Run on a copy in a scratch store: the thread in the user's store stays as it is."""
+    """Run on a copy in a scratch store: the thread in the user's store stays as it is.
+
+    A resume takes the writes of finished nodes along, so that only the others run.
+    """
     project.enter(request["folder"])
     with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
@@ -93,11 +102,17 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
             from forkline_langgraph import saver
 
             made = saver.saver_on(target, store, loadable, None, request["branch"])
-            scratch_store.fill(source, target, address, with_ancestors=stores_changes_only(graph))
+            scratch_store.fill(
+                source,
+                target,
+                address,
+                with_ancestors=stores_changes_only(graph),
+                with_writes=request["kind"] == "resume",
+            )
             made.reporter = reporter
-            running = _running(graph, made, address.thread, reporter)
-            given = _prepare(running, request, loadable)
-            return running.to_end(given)
+            running = _running(request, graph, made, address.thread, reporter)
+            prepare = _prepare if request["kind"] == "fork" else _given
+            return running.to_end(prepare(running, request, loadable))
 
 
 def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
@@ -108,7 +123,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
 
     options = request.get("options") or {}
     values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
-    as_node, answers = options.get("as_node") or None, options.get("answers") or {}
+    as_node, answers = options.get("as_node") or None, request.get("answers") or {}
     given = (
         Command(resume=interrupts.resumption(answers, interrupts.waiting_in(running.state())))
         if answers
@@ -141,7 +156,7 @@ def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
         from forkline_langgraph import saver
 
         made = saver.saver_on(connection, path, loadable, reporter, request["branch"])
-        running = _running(graph, made, thread, reporter)
+        running = _running(request, graph, made, thread, reporter)
         return running.to_end(_given(running, request, loadable))
 
 
@@ -157,8 +172,7 @@ def _given(running: Running, request: Request, loadable: Loadable) -> Any:
     if not state.next:
         raise Refused("langgraph.nothing_left")
     running.report_steps(list(state.next))
-    options = request.get("options") or {}
-    answers = options.get("answers") or {}
+    answers = request.get("answers") or {}
     if not answers:
         return None
     return Command(resume=interrupts.resumption(answers, interrupts.waiting_in(state)))
@@ -203,15 +217,17 @@ def graph_of(request: Request, thread: str) -> Any:
     """A context with the graph of the request's entry point."""
     from forkline_langgraph import entry_points
 
-    return entry_points.made_by(request["entry_point"], {"configurable": {"thread_id": thread}})
+    return entry_points.made_by(request["entry_point"], settings_of(request).config(thread))
 
 
-def _running(graph: Any, made: Any, thread: str, reporter: Reporter) -> Running:
+def _running(request: Request, graph: Any, made: Any, thread: str, reporter: Reporter) -> Running:
     from forkline_langgraph.callbacks import Calls
     from forkline_langgraph.running import Running as Made
 
-    config = {"configurable": {"thread_id": thread}, "callbacks": [Calls(reporter)]}
-    return Made(graph.copy(update={"checkpointer": made}), config, reporter)
+    settings = settings_of(request)
+    config = {**settings.config(thread), "callbacks": [Calls(reporter)]}
+    copied = graph.copy(update={"checkpointer": made})
+    return Made(copied, config, reporter, settings.stream_options(copied))
 
 
 def stores_changes_only(graph: Any) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 class Running:
     """One graph on one thread."""
 
-    def __init__(self, graph: Any, config: dict[str, Any], reporter: Reporter) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        config: dict[str, Any],
+        reporter: Reporter,
+        stream_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.graph, self.config = graph, config
+        self._stream_options = stream_options
         self._reporter = reporter
         self._progress = Progress(reporter)
         self._is_async = entry_points.is_async(graph)
@@ -36,7 +44,7 @@ class Running:
             self.graph.update_state(self.config, values, as_node=as_node)
 
     def to_end(self, given: Any) -> str:
-        """Run until nothing is left to do, or at a breakpoint of the graph. Return the result as text.
+        """Run until nothing is left to do, or to a breakpoint. Return the result as text.
 
         ``given`` is the input, a ``Command`` with answers, or None to continue.
         """
@@ -51,7 +59,7 @@ class Running:
                 break
             given = self._answered(waiting)
         if state.next:
-            self._reporter.warn("langgraph.stopped_before", nodes=", ".join(state.next))
+            self._reporter.write("breakpoint", nodes=units_of(state.next))
         return result_of(state.values)
 
     def report_steps(self, nodes: Sequence[str]) -> None:
@@ -66,7 +74,7 @@ class Running:
         return Command(resume=interrupts.ask(waiting, self._reporter.questions))
 
     def _stream(self, given: Any) -> None:
-        options = {"stream_mode": MODES, "subgraphs": True}
+        options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
         if self._is_async:
             asyncio.run(self._consume(given, options))
             return

@@ -30,18 +30,27 @@ def created(path: Path) -> sqlite3.Connection:
 
 
 def fill(
-    source: sqlite3.Connection, target: sqlite3.Connection, address: Address, *, with_ancestors: bool
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    address: Address,
+    *,
+    with_ancestors: bool,
+    with_writes: bool = False,
 ) -> None:
     """Copy a checkpoint, with what a fork of it needs. The tables exist in the target.
 
-    ``with_ancestors`` is for graphs whose channels store only what has changed.
+    ``with_ancestors`` is for graphs whose channels store only what has changed. ``with_writes`` copies what
+    finished tasks wrote as well, so that they do not run again.
     """
     writes = source_store.writes_of(source, address)
     unfinished = unfinished_tasks(writes)
     for one in (address, *source_store.inner_checkpoints(source, address, unfinished)):
         _copy_checkpoint(source, target, one)
         tasks = unfinished_tasks(source_store.writes_of(source, one))
-        _copy_writes(source, target, one, tasks, (ANSWERS, INTERRUPTS))
+        if with_writes:
+            _copy_all_writes(source, target, one)
+        else:
+            _copy_writes(source, target, one, tasks, (ANSWERS, INTERRUPTS))
         _copy_sends(source, target, one)
     if with_ancestors:
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
@@ -89,6 +98,11 @@ def _copy_writes(
             )
 
 
+def _copy_all_writes(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
+    where = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+    _copy(source, target, "writes", where, (address.thread, address.namespace, address.id))
+
+
 def _copy_sends(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
     """Copy the tasks that a checkpoint's parent has sent: versions before 0.3 read them from there."""
     parent = source_store.parent_of(source, address)
@@ -108,13 +122,7 @@ def _copy_ancestors(source: sqlite3.Connection, target: sqlite3.Connection, addr
         seen.add(parent)
         one = Address(address.thread, address.namespace, parent)
         _copy_checkpoint(source, target, one)
-        _copy(
-            source,
-            target,
-            "writes",
-            "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-            (one.thread, one.namespace, one.id),
-        )
+        _copy_all_writes(source, target, one)
         parent = source_store.parent_of(source, one)
 
 

@@ -1,11 +1,13 @@
 """Small graphs. Each node that runs adds its name to the file that NODES_FILE names."""
 
+import inspect
 import operator
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send, interrupt
 
@@ -138,10 +140,39 @@ def awaited_graph() -> StateGraph:
     return graph
 
 
+class Setting(TypedDict, total=False):
+    """What a run of the configured graph is configured with."""
+
+    tone: str
+    tries: int
+
+
+def configured_graph() -> StateGraph:
+    """``say`` notes its configurable tone and, in versions with a context, what the context has."""
+    has_context = "context_schema" in inspect.signature(StateGraph.__init__).parameters
+    graph = StateGraph(State, **({"context_schema": Setting} if has_context else {"config_schema": Setting}))
+    graph.add_node("say", say_with_context if has_context else say)
+    graph.add_node("last", node("last"))
+    graph.add_edge(START, "say")
+    graph.add_edge("say", "last")
+    return graph
+
+
+def say(state: State, config: RunnableConfig) -> State:
+    ran("say")
+    return {"notes": [f"configurable {config['configurable'].get('tone')}"]}
+
+
+def say_with_context(state: State, config: RunnableConfig, runtime: Any) -> State:
+    context = (runtime.context or {}).get("tone")
+    return {"notes": [*say(state, config)["notes"], f"context {context}"]}
+
+
 builder = fan_graph()
 fan, approval = fan_graph().compile(), approval_graph().compile()
 spread, several = spread_graph().compile(), several_graph().compile()
 nested, awaited = nested_graph().compile(), awaited_graph().compile()
+configured = configured_graph().compile()
 
 
 async def make_graph(config: dict[str, Any]) -> Any:

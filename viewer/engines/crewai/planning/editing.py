@@ -9,11 +9,17 @@ from viewer.engines.crewai.planning.placeholders import placeholder_names
 from viewer.engines.crewai.planning.stale_inputs import roles_mentioning
 from viewer.engines.editable import MISSING, Editable, EditableOutput, StoredValue
 from viewer.engines.plan import Action, Edits, Step
+from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.messages.message import UserMessage
 
 # A lone agent's one input.
 PROMPT = "messages"
 READ = (Action.KEPT, Action.PINNED)
+
+
+def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
+    """Nothing beyond what a checkpoint holds: each value has the type that it is stored with."""
+    return NO_SCHEMA
 
 
 def editable(contents: Contents) -> Editable:

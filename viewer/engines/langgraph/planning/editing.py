@@ -6,12 +6,11 @@ from typing import Any
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.schema import OWN_NODES
 from viewer.engines.plan import Edits, Step
 from viewer.messages.message import UserMessage
 
 OPAQUE = "__opaque__"
-# Nodes of the engine itself.
-_OWN_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
 
 
 def editable(contents: Contents) -> Editable:
@@ -20,7 +19,7 @@ def editable(contents: Contents) -> Editable:
         return Editable()
     state = {name: value for name, value in contents.channels.items() if not _is_opaque(value)}
     seen = mapping(contents.checkpoint.get("versions_seen"))
-    return Editable(state=state, as_nodes=tuple(node for node in seen if node not in _OWN_NODES))
+    return Editable(state=state, as_nodes=tuple(node for node in seen if node not in OWN_NODES))
 
 
 def _is_opaque(value: Any) -> bool:

@@ -31,6 +31,7 @@ def finish(state: FollowedJob) -> None:
     state.job.refresh_from_db()
     outcome = _outcome(state)
     if outcome.status == Job.Status.SUCCEEDED:
+        _record_breakpoint(state.job)
         # Before the job ends, because open pages reload at its end.
         mark_complete(state.job)
     price_job(state.job)
@@ -55,6 +56,14 @@ def _outcome(state: FollowedJob) -> Outcome:
     events = state.job.events.order_by("seq")
     failures = list(events.filter(kind="checkpoint_failed").values_list("data", flat=True))
     return with_failed_writes(outcome, events.filter(kind="checkpoint").count(), failures)
+
+
+def _record_breakpoint(job: Job) -> None:
+    """Record where the run stopped, if it did at a breakpoint."""
+    event = job.events.filter(kind="breakpoint").order_by("-seq").first()
+    units = event.data.get("nodes") if event else None
+    if isinstance(units, list) and units:
+        job.record_breakpoint([str(unit) for unit in units])
 
 
 def import_and_log(job: Job, source: str = "") -> None:
@@ -87,7 +96,7 @@ def _import_published(job: Job) -> None:
 def _import_run(job: Job) -> None:
     """Import what the job wrote: to its scratch store, or to a run of its location."""
     store = scratch_store_of(job.pk)
-    if job.kind == Job.Kind.FORK:
+    if job.kind == Job.Kind.FORK or store.exists():
         if job.run and store.exists():
             import_scratch(job.run, store, str(job.pk), job.branch)
         _import_published(job)

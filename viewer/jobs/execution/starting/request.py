@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from viewer.engines.plan import Edits, Step
+from viewer.engines.run_settings import NO_SETTINGS, RunSettings
 from viewer.importing import unredacted_source
 from viewer.jobs.execution.starting.protected_paths import protected_paths
 from viewer.jobs.spool import (
@@ -33,6 +34,7 @@ def request_for(
     steps: Sequence[Step],
     entry_point: str = "",
     options: Options | None = None,
+    settings: RunSettings = NO_SETTINGS,
 ) -> Request:
     """The request of a fork or resume, to be stored with its job. ``request_of`` completes it for the runner.
 
@@ -42,7 +44,7 @@ def request_for(
     source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
     if checkpoint.state == Checkpoint.State.PRUNED:
         source["stored"] = True
-    return Request(
+    request = Request(
         job="",
         kind="fork" if kind == Job.Kind.FORK else "resume",
         checkpoint=source,
@@ -61,6 +63,7 @@ def request_for(
         entry_point=entry_point,
         options=_with_edits(options, edits),
     )
+    return _with_typed_values(request, edits, settings)
 
 
 def _with_edits(options: Options | None, edits: Edits) -> Options:
@@ -70,9 +73,13 @@ def _with_edits(options: Options | None, edits: Edits) -> Options:
         options["as_node"] = edits.as_node
     if edits.replace:
         options["replace"] = sorted(edits.replace)
-    if edits.answers:
-        options["answers"] = dict(edits.answers)
     return options
+
+
+def _with_typed_values(request: Request, edits: Edits, settings: RunSettings) -> Request:
+    """The request with answers, configurable values and context, as far as there are any."""
+    typed = {"answers": edits.answers, "configurable": settings.configurable, "context": settings.context}
+    return cast(Request, {**request, **{name: dict(values) for name, values in typed.items() if values}})
 
 
 def request_for_run(
@@ -82,9 +89,10 @@ def request_for_run(
     entry_point: str,
     inputs: Mapping[str, Any],
     options: Options | None = None,
+    settings: RunSettings = NO_SETTINGS,
 ) -> Request:
     """The request of a new run, to be stored with its job. ``inputs`` are complete."""
-    return Request(
+    request = Request(
         job="",
         kind="run",
         checkpoint=CheckpointSource(id="", source=""),
@@ -98,8 +106,9 @@ def request_for_run(
         steps=[],
         folder="",
         entry_point=entry_point,
-        options={} if options is None else options,
+        options=Options(**(options or {})),
     )
+    return _with_typed_values(request, Edits(), settings)
 
 
 def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) -> Request:

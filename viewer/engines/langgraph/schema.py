@@ -1,0 +1,62 @@
+"""What a graph is made of: as the project's code says, else as far as a checkpoint shows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from viewer.engines.entry_points import InputName
+from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.format import super_steps
+from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.engines.schema import Entry, Schema
+
+# Nodes of the engine itself.
+OWN_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
+# The types of a JSON schema.
+TYPES: Mapping[str, type] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
+    """The schema of a preflight check's report; without one, what the checkpoint shows."""
+    if "nodes" not in report:
+        return Schema(units=_seen(contents) if contents else ())
+    return Schema(
+        entries={str(one.get("name")): _entry(one) for one in _objects(report.get("channels"))},
+        units=tuple(str(node) for node in sequence(report["nodes"])),
+        configurable=_names(report.get("configurable")),
+        context=_names(report.get("context")),
+        is_inferred=False,
+    )
+
+
+def _seen(contents: Contents) -> tuple[str, ...]:
+    """The nodes that have run or run next."""
+    seen = mapping(contents.checkpoint.get("versions_seen"))
+    following = super_steps.next_nodes(contents.checkpoint)
+    return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in OWN_NODES))
+
+
+def _entry(channel: Mapping[str, Any]) -> Entry:
+    return Entry(TYPES.get(str(channel.get("type"))), str(channel.get("reducer") or ""))
+
+
+def _names(found: Any) -> tuple[InputName, ...]:
+    return tuple(
+        InputName(
+            str(one.get("name")),
+            TYPES.get(str(one.get("type"))),
+            one.get("default"),
+            has_default="default" in one,
+        )
+        for one in _objects(found)
+    )
+
+
+def _objects(found: Any) -> Sequence[Mapping[str, Any]]:
+    return [one for one in sequence(found) if isinstance(one, dict)]

@@ -1,0 +1,25 @@
+"""How a run is made apart from its input: where it stops, and what its code is configured with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """``stop_before`` and ``stop_after`` name the units at which a run stops; ``*`` is every unit.
+
+    ``configurable`` and ``context`` are values for the project's code. They may be secrets.
+    """
+
+    stop_before: tuple[str, ...] = ()
+    stop_after: tuple[str, ...] = ()
+    configurable: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything was chosen."""
+        return bool(self.stop_before or self.stop_after or self.configurable or self.context)
+
+
+NO_SETTINGS = RunSettings()
