@@ -24,7 +24,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/lineage/drawing.py": {"graphviz", "viewer.lineage", "viewer.messages.message"},
     "viewer/lineage/unit_graph.py": {"graphviz", "viewer.lineage.drawing"},
     "viewer/projects": {"dotenv", "viewer.engines", "viewer.redaction"},
-    "viewer/engines": {"viewer.messages.message", "viewer.stores.protocol"},
+    "viewer/engines": {"viewer.messages.message", "viewer.stores.model_calls", "viewer.stores.protocol"},
     "viewer/engines/crewai": {
         "msgspec",
         "viewer.engines",
@@ -53,6 +53,8 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.message",
         "viewer.models",
         "viewer.presentation.run",
+        "viewer.prices",
+        "viewer.stores.model_calls",
     },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},

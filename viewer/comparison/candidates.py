@@ -16,10 +16,11 @@ MAX_OFFERED = 30
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One that is offered, with a heading."""
+    """One that is offered, with a heading. ``key`` is the row of a checkpoint, None of a run."""
 
     reference: Reference
     heading: str
+    key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ def _other_runs(side: Side) -> list[Run]:
 
 
 def _of_checkpoint(checkpoint: Checkpoint) -> Candidate:
-    return Candidate(reference_to(checkpoint), f"{checkpoint.branch}, {title_of(checkpoint)}")
+    heading = f"{checkpoint.branch}, {title_of(checkpoint)}"
+    return Candidate(reference_to(checkpoint), heading, checkpoint.pk)
 
 
 def _of_run(run: Run) -> Candidate:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.comparison.ancestry import duration_of
 from viewer.comparison.sides import Key, Side
 from viewer.presentation.run.triggers import title_of
+from viewer.prices import current_prices
 
 R = TypeVar("R")
 MakeRow = Callable[[Key, str, Sequence[Any]], R]
@@ -22,11 +23,30 @@ def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
         ("run", _("Run"), [f"{side.checkpoint.run}" for side in sides]),
         ("checkpoint", _("Checkpoint"), [title_of(side.checkpoint) for side in sides]),
         ("duration", _("Duration"), [duration_text(duration_of(side.line)) for side in sides]),
-        ("tokens", _("Tokens so far"), [_number(side.checkpoint.tokens) for side in sides]),
+        ("models", _("Models"), [", ".join(sorted(filter(None, _models(side)))) for side in sides]),
+        ("tokens", _("Tokens so far"), [_number(_tokens(side)) for side in sides]),
+        ("cost", _("Cost so far"), [_cost(side) for side in sides]),
         ("created", _("Created"), [_moment(side) for side in sides]),
         ("engine", _("Engine version"), [side.checkpoint.engine_version for side in sides]),
     ]
     return [row(("", name, ""), label, values) for name, label, values in facts if any(values)]
+
+
+def _models(side: Side) -> list[str]:
+    return [used.model for used in side.usage]
+
+
+def _tokens(side: Side) -> int:
+    return side.checkpoint.tokens or sum(used.tokens for used in side.usage)
+
+
+def _cost(side: Side) -> str:
+    """The price of the model calls so far, in US dollars; empty if no price is known."""
+    cost = current_prices().cost(side.usage, side.checkpoint.created_at)
+    if cost.amount is None:
+        return ""
+    shown = f"${number_format(cost.amount, decimal_pos=4)}"
+    return _("at least %(cost)s") % {"cost": shown} if cost.unpriced_calls else shown
 
 
 def _moment(side: Side) -> str:

@@ -12,6 +12,7 @@ from viewer.importing import NotReadable, body_of, stored_body
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint
 from viewer.presentation.run.colors import branch_colours
+from viewer.stores.model_calls import ModelUsage, PackedCall, usage_by_model
 
 # How many checkpoints are compared at once, and how many ancestors of each are read.
 MAX_SIDES, MAX_STEPS = 24, 40
@@ -20,13 +21,17 @@ Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Side:
-    """One checkpoint. ``parts`` by section, key and trait; ``problem`` if it cannot be read."""
+    """One checkpoint. ``parts`` by section, key and trait; ``problem`` if it cannot be read.
+
+    ``usage`` is that of the model calls so far.
+    """
 
     reference: Reference
     checkpoint: Checkpoint
     colour: int
     line: Line
     parts: dict[Key, Part] = field(default_factory=dict)
+    usage: list[ModelUsage] = field(default_factory=list)
     problem: UserMessage | None = None
 
 
@@ -67,6 +72,9 @@ def _read(side: Side, ancestor: int | None) -> None:
     except NotReadable as error:
         side.problem = error.message
         return
+    body = getattr(side.checkpoint, "body", None)
+    calls = [PackedCall(*call).call for call in body.calls] if body else engine.model_calls(contents)
+    side.usage = usage_by_model(calls)
     steps = _steps(side, ancestor) if engine.compares_steps else []
     for part in engine.comparable(contents, steps):
         side.parts[_free_key(side.parts, part)] = part

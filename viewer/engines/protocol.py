@@ -21,6 +21,7 @@ from viewer.engines.runner import Runner
 from viewer.engines.schema import Schema
 from viewer.engines.search_texts import SearchText
 from viewer.messages.message import UserMessage
+from viewer.stores.model_calls import ModelCall
 
 
 class Contents(Protocol):
@@ -148,6 +149,9 @@ class Engine(Protocol[C]):
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
+
+    def model_calls(self, contents: C) -> Sequence[ModelCall]:
+        """The model calls of the checkpoint and its ancestors; none if they are stored with its copy."""
 
     @property
     def compares_steps(self) -> bool:

@@ -20,6 +20,7 @@ from viewer.engines.runner import Runner
 from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.engines.search_texts import SearchText, TextKind
 from viewer.messages.message import UserMessage, plain_text
+from viewer.stores.model_calls import ModelCall
 
 COUNTING = RootKind(
     name="counting",
@@ -166,6 +167,9 @@ class Counter:
         return {"counts": dict(contents.counts)}
 
     compares_steps = False
+
+    def model_calls(self, contents: Contents) -> Sequence[ModelCall]:
+        return ()
 
     def comparable(self, contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
         yield from parts_of(Section.STATE, contents.state)

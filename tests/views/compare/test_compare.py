@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from viewer.comparison.references import Reference, reference_in, reference_to
-from viewer.models import Location, Run
+from viewer.models import Job, Location, Run, Sweep
 
 
 def page(client: Client, *references: object, **query: str) -> str:
@@ -96,3 +96,36 @@ def test_flows_of_different_versions_are_compared(
     runs = [imported(name).runs.latest("first_at") for name in ("1.15.30/flow", "1.14.7/flow")]
     html = page(reader, *[Reference(run.uid) for run in runs])
     assert "Engine version" in html and "Common ancestor" not in html
+
+
+def test_the_members_of_a_sweep_are_compared_with_the_branch_that_it_forked(
+    reader: Client, crew_run: Run
+) -> None:
+    main, fork = crew_run.branch_names
+    sweep = Sweep.objects.create(name="tone", checkpoint=crew_run.checkpoints.filter(branch=main).first())
+    for branch, variation in ((fork, "first output edited"), ("tone/not-yet", "still running")):
+        Job.objects.create(
+            kind=Job.Kind.FORK,
+            location=crew_run.location,
+            run=crew_run,
+            branch=branch,
+            sweep=sweep,
+            variation=variation,
+        )
+    html = reader.get(reverse("compare"), {"sweep": str(sweep.pk)}).content.decode()
+    assert "first output edited" in html and "2 branches have not ended" in html
+    assert html.count('scope="col"') == 2
+    assert f"?sweep={sweep.pk}" in reader.get(sweep.get_absolute_url()).content.decode()
+
+
+def test_another_side_can_be_added(reader: Client, crew_run: Run) -> None:
+    html = page(reader, *ends(crew_run), add="1")
+    assert "Add to the comparison:" in html
+    (query, *_more) = re.findall(r'<li><a href="(\?[^"]*)"', html)
+    html = reader.get(reverse("compare") + query.replace("&amp;", "&")).content.decode()
+    assert html.count('scope="col"') == 3 and "Remove" in html
+
+
+def test_tokens_and_cost_are_those_of_each_side(reader: Client, crew_run: Run) -> None:
+    html = page(reader, *ends(crew_run), show="all")
+    assert "Tokens so far" in html and "Cost so far" in html

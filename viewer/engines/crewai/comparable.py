@@ -8,6 +8,7 @@ from viewer.engines.comparable import Part, Section, parts_of, settings_of
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.contents.events import Event
 from viewer.messages.marking import gettext_noop as _
+from viewer.stores.model_calls import ModelCall
 
 
 def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
@@ -24,6 +25,11 @@ def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[P
             yield Part(Section.OUTPUTS, method.name, method.name, method.output)
     yield from _conversations(contents)
     yield from _calls(contents.events)
+
+
+def model_calls(contents: Contents) -> Sequence[ModelCall]:
+    """None: an import stores them with the copy."""
+    return ()
 
 
 def _settings(contents: Contents) -> Iterator[Part]:

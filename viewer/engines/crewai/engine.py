@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.crewai import preflight, triggers
-from viewer.engines.crewai.comparable import comparable
+from viewer.engines.crewai.comparable import comparable, model_calls
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
@@ -49,6 +49,7 @@ class CrewAI:
     tab_context = staticmethod(tab_context)
     compares_steps = False
     comparable = staticmethod(comparable)
+    model_calls = staticmethod(model_calls)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

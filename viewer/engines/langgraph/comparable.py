@@ -10,7 +10,9 @@ from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
 from viewer.engines.langgraph.planning.editing import kickoff_inputs
 from viewer.engines.langgraph.tabs import readable
+from viewer.engines.langgraph.usage import calls_in
 from viewer.messages.marking import gettext_noop as _
+from viewer.stores.model_calls import ModelCall
 
 # What the engine itself writes into the metadata. The rest are settings of the run.
 _OWN_METADATA = {
@@ -42,6 +44,11 @@ def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[P
     for name, messages in conversations.items():
         yield Part(Section.MESSAGES, name, name, [_plain(message) for message in messages])
     yield from _calls([message for messages in conversations.values() for message in messages])
+
+
+def model_calls(contents: Contents) -> Sequence[ModelCall]:
+    """The calls that the messages of its state record."""
+    return list(calls_in(contents.checkpoint).values())
 
 
 def _models(value: Any) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
 from viewer.engines.langgraph import preflight, projects, triggers
-from viewer.engines.langgraph.comparable import comparable
+from viewer.engines.langgraph.comparable import comparable, model_calls
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
@@ -42,6 +42,7 @@ class LangGraph:
     tab_context = staticmethod(tab_context)
     compares_steps = True
     comparable = staticmethod(comparable)
+    model_calls = staticmethod(model_calls)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)
