@@ -10,7 +10,7 @@ from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
 from viewer.engines.langgraph.planning.editing import kickoff_inputs
 from viewer.engines.langgraph.tabs import readable
-from viewer.engines.langgraph.usage import calls_in
+from viewer.engines.langgraph.threads.usage import calls_in
 from viewer.messages.marking import gettext_noop as _
 from viewer.stores.model_calls import ModelCall
 
