@@ -312,6 +312,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
         "viewer.launching",
         "viewer.lineage.drawing",
+        "viewer.live.home_feed",
         "viewer.messages.translation",
         "viewer.models",
         "viewer.presentation",

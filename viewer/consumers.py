@@ -12,7 +12,7 @@ from django.utils.translation import get_language_from_request, override
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import can_run
-from viewer.live import admission, job_feed, location_feed, tail, watch
+from viewer.live import admission, home_feed, job_feed, location_feed, tail, watch
 from viewer.models import Job, Location
 
 # Nothing more follows: the page does not reconnect.
@@ -160,6 +160,30 @@ class LocationConsumer(RowsConsumer):
 
     async def send_news(self) -> bool:
         return await self.send_next(lambda: location_feed.next_message(self.feed))
+
+
+class HomeConsumer(RowsConsumer):
+    """Notify the home page of changes anywhere. All locations are polled, in turn, while it is open."""
+
+    is_watching = False
+
+    async def is_there(self) -> bool:
+        return True
+
+    async def begin(self) -> None:
+        self.feed = home_feed.HomeFeed()
+        watch.begin_all()
+        self.is_watching = True
+        await self.join(tail.HOME)
+
+    async def disconnect(self, code: int) -> None:
+        if self.is_watching:
+            self.is_watching = False
+            watch.end_all()
+        await super().disconnect(code)
+
+    async def send_news(self) -> bool:
+        return await self.send_next(lambda: home_feed.next_message(self.feed))
 
 
 class JobConsumer(RowsConsumer):

@@ -6,6 +6,7 @@ from viewer import consumers
 
 websocket_urlpatterns = [
     path("ws/locations/<uuid:uid>/", consumers.LocationConsumer.as_asgi()),
+    path("ws/home/", consumers.HomeConsumer.as_asgi()),
     # ?after=<seq> sends the events after that one.
     path("ws/jobs/<uuid:pk>/", consumers.JobConsumer.as_asgi()),
     # Without it, an unknown URL is logged as an error.

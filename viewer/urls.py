@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from viewer.views import checkpoints, compare, inbox, jobs, locations, projects, redirects, runs
+from viewer.views import checkpoints, compare, home, inbox, jobs, locations, projects, redirects, runs
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 
 
@@ -12,7 +12,8 @@ def moved(route: str, name: str) -> URLPattern:
 
 
 location_urls = [
-    path("", locations.index, name="locations"),
+    path("", home.show, name="home"),
+    path("locations/", locations.index, name="locations"),
     path("locations/add/", locations.add, name="location-add"),
     path("locations/<uuid:uid>/", locations.show, name="location"),
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),

@@ -72,7 +72,7 @@ async def test_the_location_is_not_polled_after_its_last_page_closes(
         await socket.connect()
         await socket.receive_from()
     loop = asyncio.get_running_loop()
-    assert list(all_watches[loop].tasks) == [location.pk]
+    assert list(all_watches[loop].polls) == [location.pk]
     await sockets[0].disconnect()
     assert loop in tails
     assert loop in all_watches

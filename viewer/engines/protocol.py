@@ -87,10 +87,6 @@ class Engine(Protocol[C]):
         """The names of all tabs in their order: its own, ``overview``, ``events`` and ``raw``."""
 
     @property
-    def runs_template(self) -> str:
-        """The template of the list of a location's runs."""
-
-    @property
     def runner(self) -> Runner:
         """The program that runs its jobs."""
 
@@ -161,6 +157,12 @@ class Engine(Protocol[C]):
         """What a comparison shows, aligned with the parts of another checkpoint.
 
         ``steps`` are the contents of its ancestors, oldest first, if ``compares_steps``.
+        """
+
+    def run_inputs(self, contents: C) -> Mapping[str, Any]:
+        """What tells the run of its first checkpoint from others of its name: inputs by name.
+
+        A prompt has an empty name.
         """
 
     def info(self, contents: C) -> dict[str, Any]:

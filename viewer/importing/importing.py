@@ -7,6 +7,7 @@ from pathlib import Path
 from django.utils import timezone
 
 from viewer.engines import engine_name, store_format_named
+from viewer.importing.describing import describe_stored
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.limits import address_of
@@ -38,7 +39,11 @@ def import_location(location: Location) -> ImportSummary:
 
 
 def _update(location: Location, reader: LocationReader) -> ImportSummary:
-    return update_runs(location, reader) if is_indexed(location) else update_all(location, reader)
+    if is_indexed(location):
+        return update_runs(location, reader)
+    summary = update_all(location, reader)
+    summary.is_news |= describe_stored(location)
+    return summary
 
 
 def import_run(run: Run) -> ImportSummary:

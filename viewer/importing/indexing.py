@@ -11,6 +11,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Case, Q, When
 
+from viewer.engines import engine_of
+from viewer.importing.describing import describe_indexed
 from viewer.importing.problems import Problems
 from viewer.importing.published import adopt, with_stored_branches
 from viewer.importing.reconciling.reconcile import reconcile
@@ -28,12 +30,16 @@ from viewer.models.usage import usage_values
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import IndexedRun
+from viewer.stores.protocol import Entry, IndexedRun
 
 # The newest runs whose status is read whenever the store has changed: a pending write changes no head.
 MAX_WATCHED = 100
 # Runs whose status is read at once, and seconds of one import for those whose status is not known.
 DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
+# The same for what they are about, which takes reading two checkpoints of each.
+INPUTS_BATCH, INPUTS_SECONDS = 20, 0.25
+# The columns that the details of a run determine and a page shows.
+_SHOWN = ("status", "is_forked", "checkpoint_count")
 _NEW_RUN = ("uid", "location_id", "key", "entity", "name", "head", "last_at")
 # Known only after a thread has been indexed.
 _EMPTY = {
@@ -57,10 +63,12 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
         watched = list(location.runs.top_level()[:MAX_WATCHED].values_list("key", flat=True))
         summary.is_news |= _describe(location, reader, watched)
         if not is_complete and summary.added >= MAX_WATCHED:
+            summary.is_news |= _describe_inputs(location, reader)
             return summary
         Location.objects.filter(pk=location.pk).update(listed_fingerprint=mark)
         location.listed_fingerprint = mark
     summary.is_news |= _describe_others(location, reader)
+    summary.is_news |= _describe_inputs(location, reader)
     return summary
 
 
@@ -117,15 +125,18 @@ def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -
     """Read the status of these runs. Returns whether a page would show a difference."""
     details = {run.key: run for run in reader.details(keys)} if keys else {}
     before = location.runs.filter(key__in=keys).order_by()
-    columns = ("pk", "key", "head", "status", "is_forked", "checkpoint_count", "indexed_fingerprint")
+    columns = ("pk", "key", "head", "described_head", "indexed_fingerprint", "tokens", *_SHOWN)
     changed, starts, used = [], [], []
     is_news = False
-    for pk, key, head, *shown, indexed_fingerprint, tokens in before.values_list(*columns, "tokens"):
+    for pk, key, head, described_head, fingerprint, tokens, *shown in before.values_list(*columns):
         run = details.get(key)
         if run and run.calls and sum(call.tokens for call in run.calls) > tokens:
             used.append((*_as_stored(used_columns(run.calls)), pk))
-        now = [run.status, run.is_forked, run.count] if run else shown
-        if indexed_fingerprint:
+        now = [run.status, run.is_forked, run.count] if run else list(shown)
+        if head == described_head and not now[0] and shown[0] == Run.Status.COMPLETED:
+            # Only its newest checkpoint says so.
+            now[0] = shown[0]
+        if fingerprint:
             # Its lineage is known, which says more.
             now[1:] = shown[1:]
         is_news |= now != shown
@@ -133,10 +144,29 @@ def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -
         if run:
             starts.append((moment(run.first_at), pk))
     with transaction.atomic():
-        update_many(Run, ("described_head", "status", "is_forked", "checkpoint_count"), changed)
+        update_many(Run, ("described_head", *_SHOWN), changed)
         update_many(Run, ("first_at",), starts)
         update_many(Run, (*Run.USAGE_COLUMNS, "is_priced"), used)
     return is_news or bool(used)
+
+
+def _describe_inputs(location: Location, reader: LocationReader) -> bool:
+    """Read what runs are about that have not been described, newest first, for a while.
+
+    Returns whether a page would show a difference.
+    """
+    started, is_news = time.monotonic(), False
+    while time.monotonic() - started < INPUTS_SECONDS:
+        pks = dict(location.runs.without_inputs().values_list("key", "pk")[:INPUTS_BATCH])
+        if not pks:
+            break
+        copies = {run.key: run.copies for run in reader.details(list(pks))}
+        entries = [Entry(copy, "", 0) for some in copies.values() for copy in some]
+        read = {one.key: one.data for one in reader.read_all(entries, 1) if isinstance(one, Packed)}
+        found = {pk: [read[copy] for copy in copies.get(key, ()) if copy in read] for key, pk in pks.items()}
+        describe_indexed(engine_of(location), found)
+        is_news = True
+    return is_news
 
 
 def update_run(run: Run, reader: LocationReader) -> ImportSummary:
@@ -216,10 +246,11 @@ def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> No
             namespace=run.namespace[:500],
             head=run.head,
             described_head=run.head,
-            status=run.status,
             is_forked=Case(When(branch_count__gt=1, then=True), default=False),
             indexed_fingerprint=mark,
             seconds=run.seconds,
+            # Its checkpoints say whether it has completed.
+            **({"status": run.status} if run.status else {}),
             **_used(run),
         )
 

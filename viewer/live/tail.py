@@ -13,6 +13,7 @@ from channels.layers import get_channel_layer
 from django.db.models import Count, Max, Q
 
 from viewer.changes import changes_of_rows
+from viewer.live.home_feed import home_state
 from viewer.models import Job, JobEvent, Location
 
 logger = logging.getLogger(__name__)
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.015
 # The message to a consumer. It has no content: the consumer reads the rows.
 WAKE = {"type": "rows.changed"}
+# The group of the sockets that show the home page.
+HOME = "home"
 
 
 def job_group(pk: UUID) -> str:
@@ -118,6 +121,8 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     )
     for uid, *numbers in shown_locations.values_list("uid", "revision", "made", "ended"):
         present[location_group(uid)] = tuple(numbers)
+    if HOME in groups:
+        present[HOME] = (home_state(),)
     found |= {group for group, row in present.items() if tail.seen.get(group) != row}
     gone = {group for group in groups if group in tail.seen and group not in present}
     found |= gone

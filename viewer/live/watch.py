@@ -16,10 +16,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Watches:
-    """The number of sockets that show each location, and the task that polls it for all of them."""
+    """The number of sockets that show each location, and what polls it for all of them."""
 
     sockets: Counter[int] = field(default_factory=Counter)
-    tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    polls: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+
+
+# The key under which all locations are watched together.
+EVERYTHING = 0
 
 
 # By event loop: a web process has one.
@@ -30,30 +34,61 @@ def begin(location: Location) -> None:
     """Add a socket that shows this location."""
     watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
     watches.sockets[location.pk] += 1
-    if location.pk not in watches.tasks:
-        watches.tasks[location.pk] = asyncio.create_task(poll_repeatedly(location))
+    if location.pk not in watches.polls:
+        watches.polls[location.pk] = asyncio.create_task(poll_repeatedly(location))
+
+
+def begin_all() -> None:
+    """Add a socket that shows every location."""
+    watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
+    watches.sockets[EVERYTHING] += 1
+    if EVERYTHING not in watches.polls:
+        watches.polls[EVERYTHING] = asyncio.create_task(poll_in_turn())
 
 
 def end(location: Location) -> None:
     """Remove a socket. Polling ends with the last one."""
+    _end(location.pk)
+
+
+def end_all() -> None:
+    """Remove a socket that shows every location."""
+    _end(EVERYTHING)
+
+
+def _end(key: int) -> None:
     loop = asyncio.get_running_loop()
     watches = all_watches.get(loop)
-    if watches is None or location.pk not in watches.tasks:
+    if watches is None or key not in watches.polls:
         return
-    watches.sockets[location.pk] -= 1
-    if watches.sockets[location.pk] <= 0:
-        del watches.sockets[location.pk]
-        watches.tasks.pop(location.pk).cancel()
-    if not watches.tasks:
+    watches.sockets[key] -= 1
+    if watches.sockets[key] <= 0:
+        del watches.sockets[key]
+        watches.polls.pop(key).cancel()
+    if not watches.polls:
         del all_watches[loop]
 
 
 async def poll_repeatedly(location: Location) -> None:
     """Import what is new, wait, and repeat."""
-    poll = database_sync_to_async(import_location, thread_sensitive=False)
     while True:
-        try:
-            await poll(location)
-        except Exception:
-            logger.exception("polling %s for new checkpoints", location)
+        await _poll(location)
         await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)
+
+
+async def poll_in_turn() -> None:
+    """Import what is new at one location after another, with a pause after each, and repeat."""
+    while True:
+        locations = [location async for location in Location.objects.order_by("pk")]
+        for location in locations:
+            await _poll(location)
+            await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)
+        if not locations:
+            await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)
+
+
+async def _poll(location: Location) -> None:
+    try:
+        await database_sync_to_async(import_location, thread_sensitive=False)(location)
+    except Exception:
+        logger.exception("polling %s for new checkpoints", location)

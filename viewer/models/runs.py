@@ -28,16 +28,13 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Those that no other run called."""
         return self.filter(parent=None)
 
-    def found(self, only: str, query: str) -> RunQuerySet:
-        """Those with a status, or ``forked``, whose key or name contains a text. Unknown filters find all."""
-        found = self.filter(Q(key__icontains=query) | Q(name__icontains=query)) if query else self
-        if only == "forked":
-            return found.filter(is_forked=True)
-        return found.filter(status=only) if only in Run.Status.values else found
-
     def undescribed(self) -> RunQuerySet:
         """Those whose status has not been read since they had another newest checkpoint."""
         return self.filter(parent=None).exclude(described_head=F("head"))
+
+    def without_inputs(self) -> RunQuerySet:
+        """Those whose inputs have not been read, newest first."""
+        return self.filter(parent=None, is_described=False)
 
 
 class Run(Metered):
@@ -46,6 +43,7 @@ class Run(Metered):
     class Status(models.TextChoices):
         WAITING = "waiting", _("waiting for an answer")
         FAILED = "failed", _("failed")
+        COMPLETED = "completed", _("completed")
 
     uid = models.UUIDField(unique=True, editable=False)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="runs")
@@ -80,9 +78,14 @@ class Run(Metered):
     head = models.CharField(max_length=300, blank=True, default="", db_default="")
     described_head = models.CharField(max_length=300, blank=True, default="", db_default="")
     indexed_fingerprint = models.CharField(max_length=300, blank=True, default="", db_default="")
-    # Whether its newest checkpoint waits for an answer or failed, and whether the engine forked it.
+    # What its newest checkpoint says: it waits for an answer, failed or completed the run; empty if none of
+    # them. And whether the engine forked it.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
     is_forked = models.BooleanField(default=False, db_default=False)
+    # What tells it from other runs of its name: [name, text], shortened; a prompt has no name.
+    inputs = models.JSONField(default=list, blank=True, db_default=[])
+    # Whether the inputs have been read.
+    is_described = models.BooleanField(default=False, db_default=False)
     # Contradictions in the recorded parents, such as a cycle: a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
 
@@ -94,6 +97,7 @@ class Run(Metered):
         indexes = [
             models.Index(fields=["location", "-last_at", "-id"], name="newest_runs"),
             models.Index(fields=["location"], condition=Q(is_priced=False), name="unpriced_runs"),
+            models.Index(fields=["-last_at", "-id"], name="newest_runs_of_all"),
         ]
 
     def __str__(self) -> str:

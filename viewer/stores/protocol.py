@@ -168,7 +168,8 @@ class IndexedRun:
 
     ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
     number of its checkpoints; 0 if that is not known. ``calls`` and ``seconds`` are its model calls, and how
-    long it worked; None if they have not been read.
+    long it worked; None if they have not been read. ``copies`` are the source keys of its first and its
+    newest checkpoint, which say what the run is about; none if that is not known.
     """
 
     key: str
@@ -184,6 +185,7 @@ class IndexedRun:
     first_at: datetime | None = None
     calls: list[ModelCall] | None = None
     seconds: float | None = None
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

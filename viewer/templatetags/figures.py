@@ -9,6 +9,7 @@ from typing import Any
 
 from django import template
 from django.utils import timezone
+from django.utils.dateformat import format as formatted
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -119,6 +120,40 @@ def ago(at: datetime) -> str:
     if timezone.now() - at < timedelta(minutes=1):
         return gettext("just now")
     return gettext("%(time)s ago") % {"time": timesince(at)}
+
+
+@register.filter
+def short_moment(at: datetime) -> str:
+    """Return the time of a moment of today, else its day, with the year of another year."""
+    here, now = timezone.localtime(at), timezone.localtime()
+    if here.date() == now.date():
+        return formatted(here, "H:i")
+    return formatted(here, "j M, H:i" if here.year == now.year else "j M Y")
+
+
+@register.filter
+def short_cost(dollars: float | None) -> str:
+    """Return an amount in US dollars, such as ``$0.03``, with up to four decimals below a cent."""
+    if dollars is None:
+        return "—"
+    if 0 < dollars < 0.0001:
+        return f"< ${_rounded(0.0001, 4)}"
+    return f"${_rounded(dollars, 4 if 0 < dollars < 0.01 else 2)}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Return seconds in their two largest units, such as ``44 s``, ``2 min 10 s`` or ``3 d 4 h``."""
+    if seconds is None:
+        return "—"
+    units = ((86_400, gettext("d")), (3_600, gettext("h")), (60, gettext("min")), (1, gettext("s")))
+    seconds = round(seconds)
+    at = next((place for place, (size, _) in enumerate(units) if seconds >= size), len(units) - 1)
+    size, unit = units[at]
+    parts = [f"{seconds // size} {unit}"]
+    if at + 1 < len(units) and (rest := seconds % size // units[at + 1][0]):
+        parts.append(f"{rest} {units[at + 1][1]}")
+    return " ".join(parts)
 
 
 @register.filter

@@ -4,7 +4,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -28,8 +27,8 @@ from viewer.importing import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
+from viewer.presentation.run_list.page import run_list
 
-RUNS_A_PAGE = 100
 PROBLEMS_SHOWN = 200
 FAILED_STARTS_SHOWN = 20
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
@@ -75,17 +74,11 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show a location: its runs, problems and project."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     engine = engine_of(location)
-    only, query = request.GET.get("only", ""), request.GET.get("q", "").strip()[:200]
-    runs = location.runs.top_level().found(only, query)
     context = {
         "location": location,
-        "page": Paginator(runs, RUNS_A_PAGE).get_page(request.GET.get("page")),
-        "only": only,
-        "query": query,
-        "is_filtered": bool(only or query),
+        "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
-        "runs_template": engine.runs_template,
         "is_runnable": location.accepts_runs and any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],

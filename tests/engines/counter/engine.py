@@ -139,7 +139,6 @@ class Counter:
     name = "counter"
     title = "Counter"
     kinds = {COUNTING.name: COUNTING}
-    runs_template = "locations/_runs.html"
     tab_order = ("overview", "counts", "events", "raw")
     tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
     distribution = "counter"
@@ -177,6 +176,9 @@ class Counter:
 
     def info(self, contents: Contents) -> dict[str, Any]:
         return {"counts": dict(contents.counts), "limit": contents.limit, "state": dict(contents.state)}
+
+    def run_inputs(self, contents: Contents) -> Mapping[str, Any]:
+        return contents.state
 
     def info_lines(self, contents: Contents) -> Iterator[str]:
         yield from (f"{name}: {count} of {contents.limit}" for name, count in contents.counts.items())

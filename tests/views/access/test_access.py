@@ -57,7 +57,7 @@ def test_a_used_login_link_redirects_a_logged_in_user(db: None) -> None:
     for _click in range(2):
         assert browser.get(link)["Location"] == "/jobs/"
     elsewhere = link.replace("next=%2Fjobs%2F", "next=https%3A%2F%2Fevil.example%2F")
-    assert browser.get(elsewhere)["Location"] == reverse("locations")
+    assert browser.get(elsewhere)["Location"] == reverse("home")
 
 
 def test_a_partial_request_redirects_the_whole_page_to_the_login(client: Client, crew_run: Run) -> None:
@@ -80,7 +80,7 @@ def test_a_form_sent_after_a_logout_redirects_back_to_its_page_after_login(clien
     assert sent["Location"] == f"{reverse('login')}?next=/%3Fpage%3D2"
     for referer in ({}, {"Referer": "https://evil.example/jobs/"}):
         sent = client.post(address, headers=referer)
-        assert sent["Location"] == f"{reverse('login')}?next={reverse('locations')}"
+        assert sent["Location"] == f"{reverse('login')}?next={reverse('home')}"
 
 
 def test_a_form_without_a_csrf_token_is_rejected(db: None) -> None:

@@ -18,7 +18,17 @@ from viewer.routing import websocket_urlpatterns
 
 # Read-only pages accept no POST request.
 READ = {
-    *("location", "locations", "run", "run-rows", "run-again", "checkpoint", "checkpoint-raw", "preflight"),
+    *(
+        "home",
+        "location",
+        "locations",
+        "run",
+        "run-rows",
+        "run-again",
+        "checkpoint",
+        "checkpoint-raw",
+        "preflight",
+    ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     *("inbox-waiting", "compare"),
 }
@@ -53,7 +63,7 @@ MOVED = {
 }
 # Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
-SOCKETS = {"ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
+SOCKETS = {"ws/home/", "ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
 
 
 def patterns(resolver: URLResolver) -> Iterator[URLPattern]:

@@ -10,6 +10,7 @@ from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.crewai.planning import editing, units
+from viewer.engines.crewai.run_list import run_inputs
 from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
@@ -28,7 +29,6 @@ class CrewAI:
     kinds = KINDS
     tabs = TABS
     tab_order = ORDER
-    runs_template = "locations/_runs.html"
     distribution = "crewai"
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",
@@ -53,6 +53,7 @@ class CrewAI:
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)
+    run_inputs = staticmethod(run_inputs)
 
     trigger_labels = triggers.LABELS
     failure_suffixes = FAILED

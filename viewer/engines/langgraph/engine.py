@@ -10,6 +10,7 @@ from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
 from viewer.engines.langgraph.planning import editing, plan
+from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
 from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
@@ -27,7 +28,6 @@ class LangGraph:
     kinds = KINDS
     tabs = TABS
     tab_order = ORDER
-    runs_template = "engines/langgraph/threads/_threads.html"
     distribution = "langgraph"
     runner = Runner(
         program=RUNNERS / "langgraph_runner.py",
@@ -46,6 +46,7 @@ class LangGraph:
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)
+    run_inputs = staticmethod(run_inputs)
 
     trigger_labels = triggers.LABELS
     failure_suffixes = (triggers.FAILED,)

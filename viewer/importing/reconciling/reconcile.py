@@ -30,6 +30,7 @@ class Member:
     name: str
     units_done: int
     units_total: int
+    trigger: str
     read: Packed | None = None
     before: LineageColumns | None = None
 
@@ -146,13 +147,13 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             "created_at",
             "event_count",
         ),
-        *("entity", "name", "units_done", "units_total"),
+        *("entity", "name", "units_done", "units_total", "trigger"),
         *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head"),
     )
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
-            member = Member(*row[:12])
-            member.parent_id, member.before = member.parent_id or None, LineageColumns(*row[12:])
+            member = Member(*row[:13])
+            member.parent_id, member.before = member.parent_id or None, LineageColumns(*row[13:])
             yield member
 
 
@@ -171,6 +172,7 @@ def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Memb
         snapshot.name,
         snapshot.units_done,
         snapshot.units_total,
+        snapshot.trigger,
         read,
         before,
     )

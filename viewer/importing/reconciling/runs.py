@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewer.engines import kinds_that
+from viewer.engines import all_engines, kinds_that
 from viewer.importing.reconciling import rows
 from viewer.importing.reconciling.rows import in_slices, moment
 from viewer.importing.reconciling.usage import NOTHING_USED, recorded_usage
@@ -24,7 +24,7 @@ LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints determine, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
-    *("units_known", "all_units_known"),
+    *("units_known", "all_units_known", "status"),
     *Run.USAGE_COLUMNS,
     *("seconds", "lineage_faults"),
 )
@@ -105,9 +105,18 @@ def summarize(
         len({member.branch for member in mine}),
         lane_count,
         *units_known(mine),
+        status_after(mine[-1].trigger),
         *usage,
         [_stored_fault(fault) for fault in lineage.faults],
     ]
+
+
+def status_after(trigger: str) -> str:
+    """The status of a run whose newest checkpoint has this trigger; empty if it says none."""
+    engines = all_engines()
+    if trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
+        return Run.Status.FAILED.value
+    return Run.Status.COMPLETED.value if any(one.is_end(trigger) for one in engines) else ""
 
 
 def units_known(members: Sequence[Member]) -> tuple[int, bool]:

@@ -79,6 +79,8 @@ def redact_known_secrets(location: Location) -> None:
         _redact_bodies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
             _redact_rows(model._default_manager.filter(location=location), fields, known)
+        # They are shortened: a secret may have been cut. They are read again from the redacted copies.
+        location.runs.update(inputs=[], is_described=False)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
     location.secrets_digest = mark
 

@@ -67,7 +67,7 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """What ``stored_body`` returns. Raises NotReadable if there is no copy and its source cannot be read."""
-    return _decoded(_compressed(checkpoint))
+    return decoded_copy(_compressed(checkpoint))
 
 
 def bodies_of(
@@ -80,7 +80,7 @@ def bodies_of(
     at_source = dict[str, Checkpoint]()
     for checkpoint in checkpoints:
         if (body := getattr(checkpoint, "body", None)) is not None:
-            yield checkpoint, _decoded(bytes(body.data))
+            yield checkpoint, decoded_copy(bytes(body.data))
         else:
             at_source[checkpoint.source_key] = checkpoint
     if not at_source:
@@ -89,10 +89,10 @@ def bodies_of(
     with suppress(LocationUnreadable, OSError), open_reader(address_of(location)) as reader:
         for result in reader.read_all(entries, 1):
             if isinstance(result, Packed) and result.key in at_source:
-                yield at_source[result.key], _decoded(result.data)
+                yield at_source[result.key], decoded_copy(result.data)
 
 
-def _decoded(compressed: bytes) -> dict[str, Any]:
+def decoded_copy(compressed: bytes) -> dict[str, Any]:
     """The values of a redacted checkpoint; empty if it exceeds what is shown."""
     if zstandard.frame_content_size(compressed) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}

@@ -123,6 +123,7 @@ class LangGraphStore:
                 is_forked=count > steps,
                 count=count,
                 first_at=identifiers.created_at(oldest),
+                copies=tuple(self._shown_key(thread, one) for one in dict.fromkeys((oldest, head)) if one),
             )
             newest = Key(thread, "", head)
             left -= self._tables.size_of(newest) or 0
@@ -131,6 +132,11 @@ class LangGraphStore:
                 run = replace(run, calls=redacted_calls(calls.values(), self.known))
             found.append(run)
         return found
+
+    def _shown_key(self, thread: str, checkpoint: str) -> str:
+        """The redacted source key of a checkpoint of a thread."""
+        shown = (identifiers.shown_id(one, self.known) for one in (thread, checkpoint))
+        return identifiers.source_key(next(shown), "", next(shown))
 
     def _details(self, thread: str, head: str) -> IndexedRun:
         writes = self._tables.head_writes(thread, head)

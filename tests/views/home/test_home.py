@@ -1,0 +1,153 @@
+"""The home page: what needs a person, what runs, what failed, and the table of all runs."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from tests.views.forking import CREW, stored
+from viewer.messages.message import plain_text
+from viewer.models import Checkpoint, Job, Location, Question, Run
+
+HOME = "/"
+AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+
+
+def text_of(client: Client, address: str = HOME) -> str:
+    return client.get(address).content.decode()
+
+
+def make_run(location: Location, number: int, **columns: Any) -> Run:
+    at = AT + timedelta(minutes=number)
+    values: dict[str, Any] = {"name": "article", "first_at": at, "last_at": at, "entity": "crew"}
+    return Run.objects.create(location=location, key=f"run {number}", **values | columns)
+
+
+def make_job(location: Location, **columns: Any) -> Job:
+    values: dict[str, Any] = {"kind": Job.Kind.FORK, "location": location, "branch": "what-if"}
+    return Job.objects.create(**values | columns)
+
+
+def names_in_order(page: str, names: list[str]) -> list[str]:
+    return sorted(names, key=lambda name: page.index(f">{name}<"))
+
+
+def test_without_locations_the_page_offers_to_add_one(runner: Client, reader: Client) -> None:
+    assert "No locations yet" in text_of(runner)
+
+
+def test_a_question_is_listed_with_a_link_to_its_answer(runner: Client, location: Location) -> None:
+    job = make_job(location, run=make_run(location, 1), status=Job.Status.RUNNING)
+    question = Question.objects.create(job=job, number=1, kind="human_input", prompt="Publish the draft?")
+    page = text_of(runner)
+    assert "Publish the draft?" in page and question.get_absolute_url() in page
+    assert "waiting for you" in page
+
+
+def test_a_failed_job_is_listed_until_it_is_repeated(runner: Client, location: Location) -> None:
+    checkpoint = stored(location, CREW)
+    same: dict[str, Any] = {"run": checkpoint.run, "checkpoint": checkpoint, "project": location.project}
+    make_job(location, **same, status=Job.Status.FAILED, error=plain_text("The model answered 429."))
+    page = text_of(runner)
+    assert "The model answered 429." in page and "?retry=" in page
+    make_job(location, **same, status=Job.Status.SUCCEEDED)
+    assert "The model answered 429." not in text_of(runner)
+
+
+def test_a_failed_run_names_the_unit_that_failed(runner: Client, location: Location) -> None:
+    checkpoint = stored(location, CREW)
+    Checkpoint.objects.update(trigger="task_failed", subject="Draft the article", is_branch_head=True)
+    Run.objects.update(status=Run.Status.FAILED)
+    page = text_of(runner)
+    assert "Draft the article" in page and checkpoint.branch in page
+
+
+def test_rows_show_the_inputs_that_differ_among_runs_of_a_name(runner: Client, location: Location) -> None:
+    make_run(location, 1, inputs=[["year", "2026"], ["topic", "tea"]])
+    make_run(location, 2, inputs=[["year", "2026"], ["topic", "milk"]])
+    make_run(location, 3, name="interview", inputs=[["", "Who uses this?"]])
+    page = text_of(runner)
+    assert "topic: tea" in page and "topic: milk" in page and "“Who uses this?”" in page
+    assert ">year: 2026" not in page
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("", ["c", "b", "a"]),
+        ("updated", ["a", "b", "c"]),
+        ("-tokens", ["a", "c", "b"]),
+        ("duration", ["b", "a", "c"]),
+        ("run", ["a", "b", "c"]),
+        ("-location", ["c", "b", "a"]),
+        ("status", ["b", "c", "a"]),
+        ("nonsense", ["c", "b", "a"]),
+    ],
+)
+def test_headings_sort_the_runs(runner: Client, location: Location, sort: str, order: list[str]) -> None:
+    make_run(location, 1, name="a", tokens=300, seconds=20, status=Run.Status.COMPLETED)
+    make_run(location, 2, name="b", tokens=100, seconds=10, status=Run.Status.FAILED)
+    make_run(location, 3, name="c", tokens=200)
+    page = text_of(runner, f"{reverse('home')}?sort={sort}")
+    assert names_in_order(page[page.index("run-table") :], ["a", "b", "c"]) == order
+
+
+@pytest.mark.parametrize(
+    ("only", "shown"),
+    [
+        ("", {"waits", "runs", "fails", "completes"}),
+        ("waiting", {"waits"}),
+        ("running", {"runs"}),
+        ("failed", {"fails"}),
+        ("completed", {"completes"}),
+        ("forked", {"completes"}),
+    ],
+)
+def test_filters_show_only_runs_of_a_status(
+    runner: Client, location: Location, only: str, shown: set[str]
+) -> None:
+    make_run(location, 1, name="waits", status=Run.Status.WAITING)
+    run = make_run(location, 2, name="runs")
+    make_run(location, 3, name="fails", status=Run.Status.FAILED)
+    make_run(location, 4, name="completes", status=Run.Status.COMPLETED, branch_count=2)
+    make_job(location, run=run, status=Job.Status.RUNNING)
+    response = runner.get(HOME, {"only": only})
+    assert {row.run.name for row in response.context["runs"].rows} == shown
+
+
+def test_the_page_takes_as_many_queries_for_many_runs(runner: Client, location: Location) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert runner.get(HOME).status_code == 200
+        return len(captured)
+
+    for number in range(3):
+        make_run(location, number, inputs=[["topic", str(number)]])
+    few = queries()
+    for number in range(3, 60):
+        make_run(location, number, inputs=[["topic", str(number)]])
+    assert queries() == few
+
+
+def test_pages_keep_the_filter_and_the_order(runner: Client, location: Location) -> None:
+    for number in range(60):
+        make_run(location, number)
+    page = text_of(runner, f"{HOME}?sort=started&q=run")
+    assert "of 60" in page and "?sort=started&amp;q=run&amp;page=2" in page
+
+
+def test_imported_runs_are_described(runner: Client, imported: Callable[[str], Location]) -> None:
+    run = imported("1.15.30/json").runs.get()
+    assert run.inputs == [["topic", "AI"], ["year", "2026"]] and run.is_described
+
+
+def test_the_refreshed_part_is_the_contents_only(runner: Client, location: Location) -> None:
+    part = runner.get(HOME, headers={"HX-Request": "true", "HX-Target": "home-contents"}).content.decode()
+    assert part.strip().startswith('<div id="home-contents"')

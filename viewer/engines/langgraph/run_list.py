@@ -1,0 +1,27 @@
+"""What a list of runs shows of a checkpoint's contents."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.contents.conversation import messages_in
+from viewer.engines.langgraph.format.super_steps import mapping, sequence
+
+
+def run_inputs(contents: Contents) -> Mapping[str, Any]:
+    """What the thread was first given: what its user said, or the graph's inputs."""
+    start = mapping(mapping(contents.checkpoint.get("channel_values")).get("__start__"))
+    given = start or contents.channels
+    for value in given.values():
+        said = _said(value)
+        if said:
+            return {"": said}
+    return start
+
+
+def _said(value: Any) -> str:
+    """What the user said first in a conversation; empty for anything else."""
+    spoken = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
+    # LangChain also accepts pairs of a role and a text.
+    pairs = [one for one in map(sequence, sequence(value)) if len(one) == 2 and one[0] in ("user", "human")]
+    return spoken or next((str(text) for _role, text in pairs), "")

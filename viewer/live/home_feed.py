@@ -1,0 +1,52 @@
+"""Updates for an open home page: that something changed anywhere. The page then fetches its contents."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, Sum
+from django.template.loader import render_to_string
+
+from viewer.models import Job, Location, Question
+
+
+@dataclass(frozen=True, slots=True)
+class HomeState:
+    """Numbers of which one differs whenever the home page would."""
+
+    revision: int
+    jobs: int
+    under_way: int
+    ended: int
+    questions: int
+
+    @property
+    def mark(self) -> str:
+        """Everything but the revision of the locations, as one text."""
+        return f"{self.jobs}-{self.under_way}-{self.ended}-{self.questions}"
+
+
+def home_state() -> HomeState:
+    """Return the present state."""
+    revision = Location.objects.aggregate(total=Sum("revision"))["total"] or 0
+    jobs = Job.objects.aggregate(
+        all=Count("pk"),
+        under_way=Count("pk", filter=Q(status__in=[Job.Status.STARTING, Job.Status.RUNNING])),
+        ended=Count("pk", filter=Q(status__in=Job.ENDED)),
+    )
+    waiting = Question.objects.waiting().count()
+    return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting)
+
+
+@dataclass(slots=True)
+class HomeFeed:
+    """What one page knows: the last state that was sent."""
+
+    sent_state: HomeState | None = None
+
+
+def next_message(feed: HomeFeed) -> str | None:
+    """Return the next HTML fragment for the page; None if it is up to date."""
+    state = home_state()
+    if state == feed.sent_state:
+        return None
+    feed.sent_state = state
+    return render_to_string("live/_home_revision.html", {"state": state, "oob": True})

@@ -1,0 +1,101 @@
+"""What the home page shows above the runs: what waits for a person, what runs, and what failed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from viewer.models import Checkpoint, Job, Question, Run
+from viewer.presentation.jobs.job_view import ShownJob, retry_url, shown_job
+from viewer.presentation.jobs.waiting import Wait, waiting
+from viewer.presentation.run_list.filters import asking_runs, running_runs
+
+# Entries of each part. The rest is one link away.
+MAX_SHOWN = 3
+# The newest jobs among which a retry is looked for.
+MAX_JOBS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run or job that failed and was not retried.
+
+    ``checkpoint`` is the one that says so, if any does; ``retry_url`` is empty if nothing can be repeated.
+    """
+
+    run: Run | None
+    job: Job | None
+    checkpoint: Checkpoint | None
+    retry_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What needs a person, what runs, and what failed, each with the number of all of them."""
+
+    questions: list[Question]
+    missed: list[Wait]
+    waiting_runs: list[Run]
+    need_count: int
+    jobs: list[ShownJob]
+    queued_count: int
+    running_count: int
+    failures: list[Failure]
+    failure_count: int
+
+
+def attention() -> Attention:
+    """Return what the three parts show."""
+    asked = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
+    missed = [wait for wait in waiting() if wait.kind == "person"]
+    paused = Run.objects.top_level().filter(status=Run.Status.WAITING).exclude(pk__in=asking_runs())
+    paused = paused.exclude(pk__in=running_runs())
+    under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
+    running = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
+    failures, failure_count = _failures()
+    return Attention(
+        questions=list(asked[:MAX_SHOWN]),
+        missed=missed[:MAX_SHOWN],
+        waiting_runs=list(paused.select_related("location")[:MAX_SHOWN]),
+        need_count=asked.count() + len(missed) + paused.count(),
+        jobs=[shown_job(job) for job in running[:MAX_SHOWN]],
+        queued_count=Job.objects.queued().count() - len(missed),
+        running_count=running.count(),
+        failures=failures,
+        failure_count=failure_count,
+    )
+
+
+def _failures() -> tuple[list[Failure], int]:
+    """Return the newest failures and the number of all, the newest first."""
+    jobs = _failed_jobs()
+    by_run = {job.run_id: job for job in reversed(jobs) if job.run_id}
+    failed = Run.objects.top_level().filter(status=Run.Status.FAILED).exclude(pk__in=running_runs())
+    runs = list(failed.select_related("location")[:MAX_SHOWN])
+    last = _last_checkpoints(runs)
+    found = [(run.last_at, _failure_of(run, by_run.get(run.pk), last.get(run.pk))) for run in runs]
+    failed_pks = set(failed.order_by().values_list("pk", flat=True))
+    others = [job for job in jobs if job.run_id not in failed_pks]
+    found += [(job.ended_at, Failure(job.run, job, None, retry_url(job))) for job in others[:MAX_SHOWN]]
+    found.sort(key=lambda pair: pair[0].timestamp() if pair[0] else 0, reverse=True)
+    return [failure for _at, failure in found[:MAX_SHOWN]], len(failed_pks) + len(others)
+
+
+def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> Failure:
+    return Failure(run, job, checkpoint, retry_url(job) if job else "")
+
+
+def _failed_jobs() -> list[Job]:
+    """Return the failed jobs after which no other repeated theirs, the newest first."""
+    newest = Job.objects.select_related("run", "location", "checkpoint", "project").order_by("-created_at")
+    repeated, found = set(), []
+    for job in newest[:MAX_JOBS]:
+        same = (job.location_id, job.kind, job.checkpoint_id, str(job.request.get("entry_point") or ""))
+        if same not in repeated and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
+            found.append(job)
+        repeated.add(same)
+    return found
+
+
+def _last_checkpoints(runs: Iterable[Run]) -> dict[int, Checkpoint]:
+    """Return the newest checkpoint of each run, by the key of the run."""
+    heads = Checkpoint.objects.filter(run__in=[run.pk for run in runs], is_branch_head=True)
+    return {head.run_id: head for head in heads.select_related("run").order_by("row")}

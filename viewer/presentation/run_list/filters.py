@@ -1,0 +1,126 @@
+"""Which runs a list shows, and in which order. The address of the page holds both."""
+
+from dataclasses import dataclass
+
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.expressions import OrderBy
+from django.db.models.functions import Coalesce, Lower
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models import Job, Question, Run
+
+NEWEST_FIRST = "-updated"
+MAX_QUERY = 200
+
+# By the value in the address. ``forked`` is no status, but filters as one.
+STATUSES: dict[str, str | Promise] = {
+    "": _("All"),
+    "waiting": _("Waiting"),
+    "running": _("Running"),
+    "failed": _("Failed"),
+    "completed": _("Completed"),
+    "forked": _("Forked"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table. ``starts_high`` if the first click sorts the largest or newest to the top."""
+
+    key: str
+    label: str | Promise
+    order: str | Case | Lower
+    starts_high: bool = True
+    is_number: bool = True
+
+
+def _status_order() -> Case:
+    """What needs a person first, then what runs."""
+    ranks = [Run.Status.WAITING, Run.Status.FAILED, "", Run.Status.COMPLETED]
+    return Case(
+        When(pk__in=asking_runs(), then=Value(0)),
+        When(pk__in=running_runs(), then=Value(1)),
+        *(When(status=status, then=Value(2 + rank)) for rank, status in enumerate(ranks)),
+        default=Value(9),
+    )
+
+
+def columns() -> list[Column]:
+    """Return the columns, from left to right."""
+    return [
+        Column("status", _("Status"), _status_order(), starts_high=False, is_number=False),
+        Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
+        Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
+        Column("started", _("Started"), "first_at"),
+        Column("updated", _("Updated"), "last_at"),
+        Column("duration", _("Duration"), "seconds"),
+        Column("tokens", _("Tokens"), "tokens"),
+        Column("cost", _("Cost"), "cost"),
+        Column("model", _("Model"), "model", starts_high=False, is_number=False),
+        Column("branches", _("Branches"), "branch_count"),
+        Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What the address of a list asks for. Unknown values are left out."""
+
+    only: str = ""
+    query: str = ""
+    sort: str = NEWEST_FIRST
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it leaves out runs."""
+        return bool(self.only or self.query)
+
+    def apply(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        """Return those of these runs that it asks for, in its order."""
+        if self.query:
+            runs = runs.filter(Q(key__icontains=self.query) | Q(name__icontains=self.query))
+        return self._with_status(runs).order_by(*self._order())
+
+    def _with_status(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        match self.only:
+            case "waiting":
+                return runs.filter(Q(status=Run.Status.WAITING) | Q(pk__in=asking_runs()))
+            case "running":
+                return runs.filter(pk__in=running_runs()).exclude(pk__in=asking_runs())
+            case "failed" | "completed":
+                return runs.filter(status=self.only).exclude(pk__in=running_runs())
+            case "forked":
+                return runs.filter(Q(is_forked=True) | Q(branch_count__gt=1))
+        return runs
+
+    def _order(self) -> list[str | OrderBy]:
+        """Its column, with unknown values last, then the newest runs."""
+        name, is_high = self.sort.removeprefix("-"), self.sort.startswith("-")
+        order = next(column.order for column in columns() if column.key == name)
+        expression = F(order) if isinstance(order, str) else order
+        by = expression.desc(nulls_last=True) if is_high else expression.asc(nulls_last=True)
+        return [by, "-pk"] if name == "updated" else [by, F("last_at").desc(nulls_last=True), "-pk"]
+
+
+def filter_in(address: QueryDict) -> RunFilter:
+    """Return the filter of an address."""
+    only, sort, query = (str(address.get(name, "")) for name in ("only", "sort", "q"))
+    known = {column.key for column in columns()}
+    return RunFilter(
+        only=only if only in STATUSES else "",
+        query=query.strip()[:MAX_QUERY],
+        sort=sort if sort.removeprefix("-") in known else NEWEST_FIRST,
+    )
+
+
+def running_runs() -> QuerySet[Job, int]:
+    """Return the keys of the runs that a job writes at this moment."""
+    return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
+
+
+def asking_runs() -> QuerySet[Question, int]:
+    """Return the keys of the runs that ask a question."""
+    waiting = Question.objects.waiting().filter(job__run__isnull=False)
+    return waiting.order_by().values_list("job__run", flat=True)

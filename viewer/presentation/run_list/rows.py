@@ -1,0 +1,92 @@
+"""The rows of a list of runs: their status, and what tells runs of one name apart."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models import Run
+from viewer.presentation.run_list.filters import asking_runs, running_runs
+
+# Inputs of one row, and the newest runs whose inputs are compared.
+MAX_INPUTS, MAX_COMPARED = 3, 2_000
+
+LABELS: dict[str, str | Promise] = {
+    "asking": _("waiting for you"),
+    "waiting": _("waiting for an answer"),
+    "running": _("running"),
+    "failed": _("failed"),
+    "completed": _("completed"),
+    "unfinished": _("not finished"),
+    # A run that is only listed: nothing of it waits or has failed.
+    "idle": _("idle"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """An input in a row. A prompt has no name."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run of the list. ``inputs`` are those that tell it from others of its name first."""
+
+    run: Run
+    status: str
+    inputs: tuple[RunInput, ...]
+
+    @property
+    def status_label(self) -> str:
+        return str(LABELS[self.status])
+
+    @property
+    def all_inputs(self) -> str:
+        """Every input on one line each."""
+        return "\n".join(f"{name}: {text}" if name else text for name, text in self.run.inputs)
+
+
+def rows_of(runs: Sequence[Run]) -> list[RunRow]:
+    """Return the row of each run. Takes three queries, however many runs there are."""
+    running, asking = set(running_runs()), set(asking_runs())
+    differing = _differing_inputs(runs)
+    return [
+        RunRow(run, status_of(run, running, asking), _inputs(run, differing[run.location_id, run.name]))
+        for run in runs
+    ]
+
+
+def status_of(run: Run, running: set[int], asking: set[int]) -> str:
+    """Return the status of a run, as a key of LABELS."""
+    if run.pk in asking:
+        return "asking"
+    if run.pk in running:
+        return "running"
+    return run.status or ("idle" if run.head and not run.indexed_fingerprint else "unfinished")
+
+
+def _differing_inputs(runs: Sequence[Run]) -> dict[tuple[int, str], set[str]]:
+    """Return the names of inputs that differ among the runs of a name, by location and name."""
+    locations, names = {run.location_id for run in runs}, {run.name for run in runs if run.name}
+    others = Run.objects.top_level().filter(location__in=locations, name__in=names)
+    values: dict[tuple[int, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    found = others.order_by("-last_at", "-pk").values_list("location", "name", "inputs")[:MAX_COMPARED]
+    for location, run_name, inputs in found:
+        for name, text in inputs:
+            values[location, run_name][name].add(text)
+    differing: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for key, inputs in values.items():
+        differing[key] = {name for name, texts in inputs.items() if len(texts) > 1}
+    return differing
+
+
+def _inputs(run: Run, differing: set[str]) -> tuple[RunInput, ...]:
+    """Return the inputs of a row: those that differ, else the first ones."""
+    inputs = [RunInput(name, text) for name, text in run.inputs]
+    telling = [one for one in inputs if one.name in differing]
+    return tuple((telling or inputs)[:MAX_INPUTS])

@@ -1,0 +1,31 @@
+"""The home page: what needs a person, what runs, what failed, and every run."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from viewer.access.permissions import viewer_allowed
+from viewer.forms.location import LocationForm, allowed_folders
+from viewer.importing import addable_databases, prepare_import
+from viewer.live.home_feed import home_state
+from viewer.models import Location, Run
+from viewer.presentation.home import attention
+from viewer.presentation.run_list.page import run_list
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest) -> HttpResponse:
+    """Show the page, or return only its contents to a page that refreshes."""
+    prepare_import()
+    locations = list(Location.objects.with_counts())
+    context = {
+        "attention": attention(),
+        "locations": locations,
+        "runs": run_list(Run.objects.top_level(), request.GET, shows_location=True),
+        "state": home_state(),
+    }
+    if not locations:
+        context |= {"form": LocationForm(), "roots": allowed_folders(), "databases": addable_databases()}
+    part = request.headers.get("HX-Target") == "home-contents"
+    return render(request, f"home/{'_contents' if part else 'page'}.html", context)
