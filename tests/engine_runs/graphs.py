@@ -42,6 +42,8 @@ def environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "NODES_FILE": str(folder / NODES),
         "PYTHONDONTWRITEBYTECODE": "1",
+        # As the project's langgraph.json has it.
+        "TOPIC_PREFIX": "the ",
     }
 
 
@@ -103,10 +105,14 @@ class Graphs:
 
     def nodes(self) -> list[str]:
         """Return the nodes that ran since the last call, in alphabetical order."""
-        path = self.folder / NODES
-        ran = sorted(path.read_text().split()) if path.exists() else []
-        path.unlink(missing_ok=True)
+        ran = sorted(self.order())
+        (self.folder / NODES).unlink(missing_ok=True)
         return ran
+
+    def order(self) -> list[str]:
+        """Return the nodes that ran since the last call of ``nodes``, in their order."""
+        path = self.folder / NODES
+        return path.read_text().split() if path.exists() else []
 
     def request(
         self,
@@ -123,8 +129,10 @@ class Graphs:
     ) -> dict[str, Any]:
         """Return the request of a job, as the form or the terminal makes it. ``at`` is the position.
 
-        ``typed`` are answers, configurable values and context.
+        ``graph`` is one of the module graphs, or an entry point. ``typed`` are answers, configurable values
+        and context.
         """
+        entry_point = graph if ":" in graph else f"graphs:{graph}"
         chosen = {"id": "", "source": ""}
         if kind != "run":
             found = checkpoints(self.folder, thread)[at]
@@ -142,8 +150,8 @@ class Graphs:
             "state": state,
             "steps": [{"task": step, "action": "runs"} for step in steps],
             "folder": str(PROJECT),
-            "entry_point": f"graphs:{graph}",
-            "entry_points": [f"graphs:{graph}"],
+            "entry_point": entry_point,
+            "entry_points": [entry_point],
             **(typed or {}),
             "options": options | ({"thread": thread} if kind == "run" and thread else {}),
         }

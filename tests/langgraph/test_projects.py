@@ -10,8 +10,11 @@ from django.urls import reverse
 
 from tests.engine_runs.graphs import PROJECT
 from viewer.engines.entry_points import InputName
-from viewer.engines.langgraph.projects import find_entry_points, input_names, is_entry_point
+from viewer.engines.langgraph.project_source.configuration import source_folders
+from viewer.engines.langgraph.project_source.entry_points import find_entry_points, is_entry_point
+from viewer.engines.langgraph.project_source.inputs import input_names
 from viewer.models import Location
+from viewer.projects.environment_file import read_values, secrets_at
 from viewer.projects.proposing import propose_project
 
 SUPPORT = Path(__file__).resolve().parents[2] / "demo/support"
@@ -81,3 +84,68 @@ def test_the_project_page_names_the_engine_of_its_location(
     (tmp_path / "langgraph.json").write_text('{"graphs": {}}')
     page = admin_client.get(reverse("project", args=[threads("lg12").uid]))
     assert "LangGraph 1.2.3" in page.content.decode() and "CrewAI" not in page.content.decode()
+
+
+def test_the_environment_is_what_the_configuration_names(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=1\n")
+    (tmp_path / "keys.env").write_text("B=2\n")
+    location = tmp_path / "data" / "threads.db"
+    for env, expected in (
+        (None, ".env"),
+        ("./keys.env", "keys.env"),
+        ("./missing.env", ".env"),
+        ({"KEY": "value"}, "langgraph.json"),
+        ({}, ".env"),
+        (["x"], ".env"),
+    ):
+        (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {}, "env": env}))
+        proposed = propose_project(location, "langgraph")
+        assert proposed.environment_file and proposed.environment_file.name == expected, env
+
+
+def test_variables_in_the_configuration_are_for_the_runner_and_secret(tmp_path: Path) -> None:
+    file = tmp_path / "langgraph.json"
+    key = "sk-canary0123456789abcdefghij"
+    file.write_text(json.dumps({"env": {"OPENAI_API_KEY": key, "RETRIES": 3, "NESTED": {"x": 1}}}))
+    assert read_values(str(file)) == {"OPENAI_API_KEY": key, "RETRIES": "3"}
+    assert secrets_at(str(file)) == (key,)
+    file.write_text('{"env": ".env"}')
+    assert read_values(str(file)) == {}
+
+
+def test_folders_among_the_dependencies_are_sources(tmp_path: Path) -> None:
+    for folder in ("project/src", "project/agents/src", "shared"):
+        (tmp_path / folder).mkdir(parents=True)
+    project = tmp_path / "project"
+    named = [".", "./src", "./agents", "../shared", "langchain_openai", "./missing", 3, "\0"]
+    (project / "langgraph.json").write_text(json.dumps({"dependencies": named}))
+    found = [path.relative_to(tmp_path) for path in source_folders(project)]
+    assert [str(path) for path in found] == ["project/agents", "project/agents/src", "shared"]
+
+
+def test_the_project_page_proposes_the_graphs_and_their_environment(
+    threads: Callable[[str], Location], admin_client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text("graph = 1")
+    configuration = {"graphs": {"one": "./agent.py:graph"}, "env": {"API_KEY": "canary-value-0123456789"}}
+    (tmp_path / "langgraph.json").write_text(json.dumps(configuration))
+    page = admin_client.get(reverse("project", args=[threads("lg12").uid])).content.decode()
+    assert 'value="agent:graph"' in page and str(tmp_path / "langgraph.json") in page
+    assert "canary-value" not in page
+
+
+def test_the_inputs_of_functions_and_agents() -> None:
+    def names(entry_point: str) -> tuple[InputName, ...]:
+        return input_names(PROJECT, entry_point, "graph")
+
+    assert names("functions:write") == (InputName("input", str),)
+    assert names("functions:ordered") == (InputName("number", int), InputName("title", str))
+    assert names("agents:agent") == (InputName("messages", list),)
+
+
+def test_a_state_of_messages_has_that_input(tmp_path: Path) -> None:
+    source = "class State(MessagesState):\n    topic: str\ngraph = StateGraph(State).compile()\n"
+    (tmp_path / "agent.py").write_text(source)
+    assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["messages", "topic"]
+    (tmp_path / "agent.py").write_text("graph = StateGraph(MessagesState).compile()")
+    assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["messages"]

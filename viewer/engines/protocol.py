@@ -236,6 +236,12 @@ class Engine(Protocol[C]):
 
     # Projects
 
+    def environment_file(self, folder: Path) -> Path | None:
+        """The environment file that the project's own configuration names, if any. It may be missing."""
+
+    def source_folders(self, folder: Path) -> tuple[Path, ...]:
+        """The folders that the project's configuration adds to the import path, after its own."""
+
     def find_entry_points(self, folder: Path) -> tuple[EntryPoint, ...]:
         """The entry points of a project's source."""
 

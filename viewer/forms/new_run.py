@@ -50,7 +50,9 @@ class InputsForm(ValuesForm):
     ) -> None:
         self.earlier = earlier
         self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind}
-        super().__init__(data, "input", _initial(kind, names, earlier), can_add=kind.can_add_inputs)
+        # Where the source names none, they are added by name.
+        can_add = kind.can_add_inputs or (kind.has_state and not names)
+        super().__init__(data, "input", _initial(kind, names, earlier), can_add=can_add)
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
         return InputField(self.group, number, name, stored, self.kinds.get(name))

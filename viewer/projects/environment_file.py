@@ -1,5 +1,6 @@
 """A project's environment file: its values, and which of them are secrets wherever they appear."""
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from dotenv import dotenv_values
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.names.shapes import has_known_format, is_mixed, is_placeholder, is_words
 
+MAX_JSON_BYTES = 512 * 1024
 # Minimum lengths of a secret, and of one that is a word: ordinary text contains shorter ones.
 MIN_SECRET, MIN_WORD = 5, 8
 # Minimum length of a secret whose name does not indicate one.
@@ -17,10 +19,26 @@ MIN_UNNAMED = 8
 
 
 def read_values(path: str) -> dict[str, str]:
-    """Return the variables that the file sets; none without a path. Raises OSError or ValueError."""
+    """Return the variables that the file sets; none without a path. Raises OSError or ValueError.
+
+    A JSON file sets those of its object ``env``.
+    """
     if not path:
         return {}
+    if path.endswith(".json"):
+        return _values_in_json(Path(path))
     return {name: value for name, value in dotenv_values(path).items() if value is not None}
+
+
+def _values_in_json(path: Path) -> dict[str, str]:
+    """The variables in a project's configuration, as texts."""
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise ValueError("the file is too long")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    values = found.get("env") if isinstance(found, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    return {name: str(value) for name, value in values.items() if isinstance(value, str | int | float)}
 
 
 def secrets_at(path: str) -> tuple[str, ...]:

@@ -29,13 +29,18 @@ def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProje
     """Return the project around a location, for a person to confirm. Only reads files."""
     project = project_folder(location_path)
     folder = import_folder(project, location_path.absolute())
-    files = [path / ".env" for path in (folder, project)]
     return ProposedProject(
         folder=folder,
         interpreter=find_interpreter(project),
-        environment_file=next(filter(_is_file, files), None),
+        environment_file=find_environment_file(folder, engine) or find_environment_file(project, engine),
         entry_points=engine_named(engine).find_entry_points(folder),
     )
+
+
+def find_environment_file(folder: Path, engine: str = DEFAULT) -> Path | None:
+    """Return the environment file that the project's configuration names, else its ``.env``, if any."""
+    named = engine_named(engine).environment_file(folder)
+    return next((path for path in (named, folder / ".env") if path is not None and _is_file(path)), None)
 
 
 def project_folder(location_path: Path) -> Path:

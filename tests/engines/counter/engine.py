@@ -80,6 +80,14 @@ def units_of(contents: Contents) -> list[Unit]:
     ]
 
 
+def environment_file(folder: Path) -> Path | None:
+    return None
+
+
+def source_folders(folder: Path) -> tuple[Path, ...]:
+    return ()
+
+
 def calling_units(namespace: str) -> tuple[str, ...]:
     return ()
 
@@ -156,6 +164,8 @@ class Counter:
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units_of)
     calling_units = staticmethod(calling_units)
+    environment_file = staticmethod(environment_file)
+    source_folders = staticmethod(source_folders)
     plan = staticmethod(plan)
     schema = staticmethod(schema)
     editable = staticmethod(editable)

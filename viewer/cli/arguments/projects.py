@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import all_engines, engine_of
 from viewer.engines.protocol import Contents
 from viewer.models import Location, Project
-from viewer.projects.proposing import find_interpreter, propose_project
+from viewer.projects.proposing import find_environment_file, find_interpreter, propose_project
 
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 
@@ -109,8 +109,8 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
     file = _absolute(options["env_file"])
     if file is None and own and is_same:
         file = Path(own.environment_file) if own.environment_file else None
-    elif file is None and (folder / ".env").is_file():
-        file = folder / ".env"
+    elif file is None:
+        file = find_environment_file(folder, location.engine)
     return {"folder": str(folder), "interpreter": str(python), "environment_file": str(file or "")}
 
 

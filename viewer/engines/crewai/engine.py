@@ -83,6 +83,8 @@ class CrewAI:
     outlook = staticmethod(units.outlook)
     cost = staticmethod(units.cost)
 
+    environment_file = staticmethod(entry_points.environment_file)
+    source_folders = staticmethod(entry_points.source_folders)
     find_entry_points = staticmethod(entry_points.find_entry_points)
     entry_point_for = staticmethod(entry_points.entry_point_for)
     entry_point_kinds = staticmethod(entry_points.entry_point_kinds)

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
-from viewer.engines.langgraph import preflight, projects, triggers
+from viewer.engines.langgraph import preflight, triggers
 from viewer.engines.langgraph.comparable import comparable, model_calls
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
 from viewer.engines.langgraph.planning import editing, plan
+from viewer.engines.langgraph.project_source import configuration, entry_points, inputs
 from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
 from viewer.engines.langgraph.search_texts import search_texts
@@ -58,7 +59,7 @@ class LangGraph:
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups: dict[str, GroupTraits] = {}
-    checkpoint_events = staticmethod(projects.checkpoint_events)
+    checkpoint_events = staticmethod(entry_points.checkpoint_events)
 
     preflight_labels = preflight.LABELS
     components_in = staticmethod(preflight.components_in)
@@ -76,13 +77,15 @@ class LangGraph:
     cost = staticmethod(plan.cost)
     plan = staticmethod(plan.plan)
 
-    find_entry_points = staticmethod(projects.find_entry_points)
-    entry_point_for = staticmethod(projects.entry_point_for)
-    entry_point_kinds = staticmethod(projects.entry_point_kinds)
-    entry_point_title = staticmethod(projects.title_of)
-    entry_point_labels = projects.LABELS
-    is_entry_point = staticmethod(projects.is_entry_point)
-    input_names = staticmethod(projects.input_names)
+    environment_file = staticmethod(configuration.environment_file)
+    source_folders = staticmethod(configuration.source_folders)
+    find_entry_points = staticmethod(entry_points.find_entry_points)
+    entry_point_for = staticmethod(entry_points.entry_point_for)
+    entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
+    entry_point_title = staticmethod(entry_points.title_of)
+    entry_point_labels = entry_points.LABELS
+    is_entry_point = staticmethod(entry_points.is_entry_point)
+    input_names = staticmethod(inputs.input_names)
 
 
 ENGINE: Engine[Contents] = LangGraph()

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from viewer.engines import ENGINES
+from viewer.engines import ENGINES, all_engines
 from viewer.jobs.execution.starting.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
@@ -38,11 +38,19 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         *_marks([Path(project.interpreter), *_installed(Path(project.interpreter))]),
         *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
         *_marks(path for name in ENGINES for path in _runner_source(runner_program(name))),
-        *_source_marks(Path(project.folder), set(Location.objects.values_list("path", flat=True))),
     ]
+    without = set(Location.objects.values_list("path", flat=True))
+    for folder in _source_folders(Path(project.folder)):
+        parts += _source_marks(folder, without)
     if checkpoint:
         parts += [str(checkpoint.pk), checkpoint.source, checkpoint.fingerprint, checkpoint.state]
     return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:40]
+
+
+def _source_folders(folder: Path) -> list[Path]:
+    """The project's folder, and those outside it that its configuration adds to the import path."""
+    added = [one for engine in all_engines() for one in engine.source_folders(folder)]
+    return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
 
 
 def _marks(paths: Iterator[Path] | list[Path]) -> Iterator[str]:

@@ -14,10 +14,6 @@ MESSAGES = {
         "Several nodes ran in the step before this checkpoint, so it is unclear which of them the change "
         "stands for. Choose one with “As node”: %(nodes)s"
     ),
-    "langgraph.async_context_manager": _(
-        "The entry point is an async context manager, which cannot be opened here. Name one that returns the "
-        "graph."
-    ),
     "langgraph.checkpoint_deleted": _(
         "The checkpoint %(checkpoint)s is not in the store any more. Import the location again."
     ),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from forkline_langgraph import event_loop
 from forkline_runner import project
 from forkline_runner.refusal import Refused
 
@@ -16,10 +16,11 @@ from forkline_runner.refusal import Refused
 def made_by(entry_point: str, config: dict[str, Any]) -> Iterator[Any]:
     """The compiled graph that an entry point is or returns, open for the block. Raises Refused.
 
-    A factory is given the run's config if it takes one; one that is a context manager is left at the end.
+    A factory is given the run's config if it takes one; a context manager is left at the end.
     """
     found = project.load(entry_point)
     with contextlib.ExitStack() as stack:
+        stack.callback(event_loop.close)
         try:
             graph = _compiled(_called(found, config, stack))
         except Refused:
@@ -49,12 +50,12 @@ def _called(found: Any, config: dict[str, Any], stack: contextlib.ExitStack) -> 
     takes = [one for one in inspect.signature(found).parameters.values() if one.default is one.empty]
     made = found(config) if takes else found()
     if inspect.isawaitable(made):
-        return asyncio.run(_result(made))
+        made = event_loop.run(_result(made))
+    if is_graph(made):
+        return made
     if hasattr(made, "__aenter__"):
-        raise Refused("langgraph.async_context_manager")
-    if hasattr(made, "__enter__") and not is_graph(made):
-        return stack.enter_context(made)
-    return made
+        return stack.enter_context(event_loop.opened(made))
+    return stack.enter_context(made) if hasattr(made, "__enter__") else made
 
 
 async def _result(made: Any) -> Any:
@@ -66,8 +67,13 @@ def _compiled(found: Any) -> Any:
 
 
 def is_async(graph: Any) -> bool:
-    """Whether a node of the graph, or of a graph inside it, can only run in an event loop."""
-    return any(_is_async(step) for node in graph.nodes.values() for step in _steps(node))
+    """Whether the graph has to run in the event loop.
+
+    It was made there, or a node of it, or of a graph inside it, can only run in one.
+    """
+    return event_loop.is_used() or any(
+        _is_async(step) for node in graph.nodes.values() for step in _steps(node)
+    )
 
 
 def _steps(node: Any) -> Iterator[Any]:
@@ -79,5 +85,11 @@ def _steps(node: Any) -> Iterator[Any]:
 def _is_async(step: Any) -> bool:
     if is_graph(step):
         return is_async(step)
+    if any(_is_async_tool(one) for one in (getattr(step, "tools_by_name", None) or {}).values()):
+        return True
     has_async = getattr(step, "afunc", None) is not None
     return has_async and getattr(step, "func", None) is None
+
+
+def _is_async_tool(tool: Any) -> bool:
+    return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None

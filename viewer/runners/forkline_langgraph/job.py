@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import scratch_store, source_store
+from forkline_langgraph import project_folders, scratch_store, source_store
 from forkline_langgraph.effects import Loadable
 from forkline_langgraph.run_settings import settings_of
 from forkline_langgraph.source_store import Address, Value
@@ -91,7 +91,7 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
 
     A resume takes the writes of finished nodes along, so that only the others run.
     """
-    project.enter(request["folder"])
+    project_folders.enter(request["folder"])
     with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
         if address.namespace:
@@ -147,7 +147,7 @@ def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Continue a thread of the user's store, or start one there."""
     path = Path(request["location"]["path"])
     thread, values = _thread(request, scratch)
-    project.enter(request["folder"])
+    project_folders.enter(request["folder"])
     loadable = checked(request, values)
     with (
         closing(sqlite3.connect(path, check_same_thread=False)) as connection,
@@ -164,10 +164,11 @@ def _given(running: Running, request: Request, loadable: Loadable) -> Any:
     """What a thread of the user's store continues with: a new run's input, answers, or nothing."""
     from langgraph.types import Command
 
-    from forkline_langgraph import edits, interrupts
+    from forkline_langgraph import edits, inputs, interrupts
 
     if request["kind"] == "run":
-        return {name: edits.typed(value, loadable) for name, value in request["inputs"].items()}
+        values = {name: edits.typed(value, loadable) for name, value in request["inputs"].items()}
+        return inputs.input_of(running.graph, values)
     state = running.state()
     if not state.next:
         raise Refused("langgraph.nothing_left")

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import job, scratch_store, source_store
+from forkline_langgraph import job, project_folders, scratch_store, source_store
 from forkline_langgraph.compiled_graph import compiled_graph
 from forkline_langgraph.effects import Loadable
 from forkline_langgraph.source_store import Address
@@ -66,7 +66,7 @@ def check(request: Request, scratch: Path, reporter: Reporter) -> str:
 def _check(report: Report, request: Request, scratch: Path) -> None:
     if not request["entry_point"]:
         raise Refused("langgraph.needs_entry_point")
-    project.enter(request["folder"])
+    project_folders.enter(request["folder"])
     if not request["checkpoint"]["source"]:
         _check_graph(report, request, scratch, None, Loadable(request))
         return

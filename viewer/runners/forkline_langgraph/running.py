@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command
 
-from forkline_langgraph import entry_points, interrupts
+from forkline_langgraph import entry_points, event_loop, interrupts
 from forkline_langgraph.events import MODES, Progress, shown
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Running:
     def update(self, values: Any, as_node: str | None) -> None:
         """Write a checkpoint with changed values, as if ``as_node`` had returned them."""
         if self._is_async:
-            asyncio.run(self.graph.aupdate_state(self.config, values, as_node=as_node))
+            event_loop.run(self.graph.aupdate_state(self.config, values, as_node=as_node))
         else:
             self.graph.update_state(self.config, values, as_node=as_node)
 
@@ -76,7 +75,7 @@ class Running:
     def _stream(self, given: Any) -> None:
         options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
         if self._is_async:
-            asyncio.run(self._consume(given, options))
+            event_loop.run(self._consume(given, options))
             return
         for part in self.graph.stream(given, self.config, **options):
             self._progress.report(*part)

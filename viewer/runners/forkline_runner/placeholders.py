@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +34,23 @@ def forbid() -> None:
     sys.addaudithook(_audit)
 
 
+@contextmanager
+def allowed() -> Iterator[None]:
+    """Let this thread read environment files in the block, in a preflight check too."""
+    _reading.is_allowed = True
+    try:
+        yield
+    finally:
+        _reading.is_allowed = False
+
+
 def _replace_values(reader: Any) -> None:
     """Have python-dotenv, which pydantic uses too, return placeholders for all values."""
     parse = reader.parse
 
     def placeholders(self: Any) -> Iterator[tuple[str, str | None]]:
-        _reading.is_allowed = True
-        try:
+        with allowed():
             pairs = list(parse(self))
-        finally:
-            _reading.is_allowed = False
         for name, value in pairs:
             yield name, value and os.environ.get(name, PLACEHOLDER)
 

@@ -43,6 +43,16 @@ LABELS = EntryPointLabels(
 MADE = {"Crew": "crew", "Agent": "agent"}
 
 
+def environment_file(folder: Path) -> Path | None:
+    """None: no configuration of CrewAI names one."""
+    return None
+
+
+def source_folders(folder: Path) -> tuple[Path, ...]:
+    """No folders: a project of CrewAI is imported from its own."""
+    return ()
+
+
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     """Every flow, crew and agent of the folder's source, the project's own kind and packages first."""
     modules = [parsed for path in _source_files(folder) if (parsed := _read_module(folder, path))]

@@ -6,6 +6,7 @@ from typing import Any
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.project_source.inputs import INPUT
 from viewer.engines.langgraph.schema import OWN_NODES
 from viewer.engines.plan import Edits, Step
 from viewer.messages.message import UserMessage
@@ -58,6 +59,7 @@ def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
 
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
-    """What a run was started with, from its first checkpoint."""
-    values = mapping(contents.checkpoint.get("channel_values")).get("__start__")
-    return mapping(values)
+    """What a run was started with, from its first checkpoint. An input that is no object has one field."""
+    values = mapping(contents.checkpoint.get("channel_values"))
+    given = values.get("__start__")
+    return mapping(given) if given is None or isinstance(given, dict) else {INPUT: given}

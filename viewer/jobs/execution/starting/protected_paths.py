@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from viewer.engines import all_engines
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Project
 
@@ -39,7 +40,7 @@ def code_folders(project: Project) -> list[Path]:
     """The folders from which the project's code is imported: its own, ``src``, its entry points' packages."""
     folder = Path(project.folder)
     roots = [root for root in (folder, folder / "src") if root.is_dir()]
-    found = list(roots)
+    found = [*roots, *(one for engine in all_engines() for one in engine.source_folders(folder))]
     for entry_point in project.entry_points:
         # A declared entry point is a file in one of the roots.
         packages = entry_point.partition(":")[0].split(".")[:-1] if ":" in entry_point else []

@@ -1,0 +1,3 @@
+"""Imported from a folder that ``dependencies`` of langgraph.json names."""
+
+GREETING = "hello"

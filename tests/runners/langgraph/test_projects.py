@@ -1,0 +1,77 @@
+"""What ``langgraph.json`` may name as a graph: each kind runs, on the thread that was asked for."""
+
+import json
+
+import pytest
+
+from tests.engine_runs.graphs import Graphs, checkpoints
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.mark.parametrize("maker", ["sync_made", "with_config", "async_made"])
+def test_a_factory_makes_the_graph(graphs: Graphs, maker: str) -> None:
+    ended = graphs.run(graphs.request("run", f"makers:{maker}", inputs={"topic": "mice"}))
+    assert ended.end["status"] == "succeeded", ended.end
+    assert graphs.nodes() == ["end", "left", "right", "start"]
+
+
+def test_a_context_manager_is_open_while_its_graph_runs(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("run", "makers:opened", inputs={"topic": "mice"}))
+    assert ended.end["status"] == "succeeded", ended.end
+    assert graphs.order()[0] == "opened" and graphs.order()[-1] == "closed"
+
+
+def test_an_async_context_manager_is_open_while_its_graph_runs(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("run", "makers:async_opened", inputs={"topic": "mice"}))
+    assert ended.end["status"] == "succeeded", ended.end
+    # From a folder of the dependencies, with a variable of the environment.
+    assert json.loads(ended.end["result"])["notes"][0] == "hello the mice"
+    assert graphs.order() == ["use", "last", "closed"]
+
+
+def test_a_fork_of_what_an_async_context_manager_made_leaves_the_store_alone(graphs: Graphs) -> None:
+    graphs.run(graphs.request("run", "makers:async_opened", "open", inputs={"topic": "mice"}))
+    before = checkpoints(graphs.folder, "open")
+    ended = graphs.run(graphs.request("fork", "makers:async_opened", "open", 1, state={"topic": "dogs"}))
+    assert json.loads(ended.end["result"])["notes"][0] == "hello the dogs"
+    assert checkpoints(graphs.folder, "open") == before
+
+
+def test_the_input_of_a_function_need_not_be_an_object(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("run", "functions:write", inputs={"input": "cats"}))
+    assert ended.end["status"] == "succeeded", ended.end
+    assert ended.end["result"] == "published draft on cats"
+    assert graphs.nodes() == ["draft", "publish"]
+
+
+def test_the_input_of_a_function_may_be_an_object(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("run", "functions:ordered", inputs={"number": 7, "title": "lamp"}))
+    assert ended.end["result"] == "7 lamp"
+
+
+def test_a_function_that_failed_resumes_without_repeating_its_tasks(graphs: Graphs) -> None:
+    (graphs.folder / "fail-publish").touch()
+    graphs.run(graphs.request("run", "functions:write", "paper", inputs={"input": "cats"}))
+    assert graphs.nodes() == ["draft", "publish"]
+    (graphs.folder / "fail-publish").unlink()
+    ended = graphs.run(graphs.request("resume", "functions:write", "paper"))
+    assert ended.end["result"] == "published draft on cats" and graphs.nodes() == ["publish"]
+
+
+def test_a_function_that_asks_is_forked_with_both_answers(graphs: Graphs) -> None:
+    run = graphs.request("run", "functions:reviewed", "review", inputs={"input": "cats"})
+    first = graphs.run(run, "yes")
+    assert [one["prompt"] for one in first.of("question")] == ["Publish draft on cats?"]
+    assert json.loads(first.end["result"]) == {"text": "published draft on cats", "answer": "yes"}
+    ended = graphs.run(graphs.request("fork", "functions:reviewed", "review", 0), "no")
+    assert json.loads(ended.end["result"]) == {"text": "", "answer": "no"}
+    assert graphs.nodes() == ["draft"]
+
+
+def test_an_agent_with_a_tool_runs_and_is_forked_after_the_tools_call(graphs: Graphs) -> None:
+    ended = graphs.run(graphs.request("run", "agents:agent", "chat", inputs={"messages": ["Oslo"]}))
+    assert ended.end["result"] == "It is sunny in Oslo." and graphs.nodes() == ["model", "model", "weather"]
+    assert [one["tool"] for one in ended.of("tool_completed")] == ["weather"]
+    forked = graphs.run(graphs.request("fork", "agents:agent", "chat", 2))
+    assert forked.end["result"] == "It is sunny in Oslo." and graphs.nodes() == ["model", "weather"]

@@ -1,0 +1,140 @@
+"""What a graph is given as its input, read from its source as text. Nothing is imported."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from viewer.engines.entry_points import InputName
+from viewer.engines.langgraph.project_source.configuration import read_text, source_folders
+
+# The types of annotations that a form has fields for.
+KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+
+# The engine's own states, whose fields are messages.
+MESSAGE_STATES = {"MessagesState", "AgentState"}
+# What makes an agent, whose state holds messages without naming a class.
+AGENTS = {"create_agent", "create_react_agent", "create_supervisor", "create_swarm"}
+# The field of an input that is no object. viewer/runners/forkline_langgraph/inputs.py passes on its value.
+INPUT = "input"
+
+
+def input_names(folder: Path, entry_point: str, kind: str) -> tuple[InputName, ...]:
+    """The fields of the entry point's input; empty if unclear.
+
+    They are those of the state that its module builds a graph on. If it is a function of the functional API,
+    they are those of its parameter, or the parameter itself.
+    """
+    module, _colon, name = entry_point.partition(":")
+    trees = _trees(folder, module)
+    tree = trees.get(module)
+    if tree is None:
+        return ()
+    if (function := _functional(tree, name)) is not None:
+        return _of_parameter(folder, trees, module, function)
+    for state in _states_in(tree):
+        fields = _fields_of(folder, trees, module, state)
+        if fields:
+            return tuple(InputName(field, KINDS.get(annotation)) for field, annotation in fields)
+    return (InputName("messages", list),) if _makes_agent(tree) else ()
+
+
+def _functional(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function of this name that ``@entrypoint`` decorates."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+            if any(_last_name(one) == "entrypoint" for one in called):
+                return node
+    return None
+
+
+def _of_parameter(
+    folder: Path,
+    trees: dict[str, ast.Module | None],
+    module: str,
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> tuple[InputName, ...]:
+    """The fields of a function's first parameter; the parameter itself if its type has none."""
+    annotation = next((one.annotation for one in function.args.args), None)
+    if isinstance(annotation, ast.Name) and (fields := _fields_of(folder, trees, module, annotation.id)):
+        return tuple(InputName(field, KINDS.get(found)) for field, found in fields)
+    return (InputName(INPUT, KINDS.get(_type_name(annotation)) if annotation else None),)
+
+
+def _makes_agent(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Call) and _last_name(node.func) in AGENTS for node in ast.walk(tree))
+
+
+def _last_name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def _states_in(tree: ast.Module) -> Iterator[str]:
+    """The names of the classes that the module's graphs have as their state."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func).rpartition(".")[2]
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        state = given.get("input_schema") or given.get("input") or given.get("state_schema")
+        if called == "StateGraph" and state is None and node.args:
+            state = node.args[0]
+        if isinstance(state, ast.Name) and (called == "StateGraph" or "state_schema" in given):
+            yield state.id
+
+
+def _fields_of(
+    folder: Path, trees: dict[str, ast.Module | None], module: str, name: str, depth: int = 0
+) -> list[tuple[str, str]]:
+    """The annotated fields of a class, with the names of their types, those of its bases first."""
+    if name in MESSAGE_STATES:
+        return [("messages", "list")]
+    tree = trees.setdefault(module, _tree(folder, module))
+    if tree is None or depth > 4:
+        return []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            fields: list[tuple[str, str]] = []
+            for base in node.bases:
+                if isinstance(base, ast.Name):
+                    fields += _fields_of(folder, trees, module, base.id, depth + 1)
+            return [*fields, *_annotated(node)]
+        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+            original = next(one.name for one in node.names if (one.asname or one.name) == name)
+            above = module.split(".")[: -node.level] if node.level else []
+            source = ".".join(part for part in (*above, node.module or "") if part)
+            return _fields_of(folder, trees, source, original, depth + 1)
+    return []
+
+
+def _annotated(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, _type_name(statement.annotation)
+
+
+def _type_name(annotation: ast.expr) -> str:
+    """The name of the outermost type: ``list`` for ``Annotated[list[str], add]``."""
+    if isinstance(annotation, ast.Subscript):
+        outer = ast.unparse(annotation.value).rpartition(".")[2]
+        if outer in ("Annotated", "NotRequired", "Required", "Optional"):
+            inner = annotation.slice
+            return _type_name(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
+        return outer.casefold()
+    return ast.unparse(annotation)
+
+
+def _trees(folder: Path, module: str) -> dict[str, ast.Module | None]:
+    return {module: _tree(folder, module)}
+
+
+def _tree(folder: Path, module: str) -> ast.Module | None:
+    parts = module.split(".")
+    for root in (folder, folder / "src", *source_folders(folder)):
+        for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
+            if text := read_text(path):
+                try:
+                    return ast.parse(text)
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    return None
+    return None
