@@ -106,7 +106,9 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs.spool",
         "viewer.launching",
         "viewer.models",
+        "viewer.presentation.run",
         "viewer.redaction",
+        "viewer.search",
         "viewer.stores.postgresql.address",
     },
     "viewer/jobs/queue": DJANGO

@@ -2,7 +2,18 @@
 
 from django.urls import URLPattern, path
 
-from viewer.views import checkpoints, compare, home, inbox, jobs, locations, projects, redirects, runs
+from viewer.views import (
+    checkpoints,
+    compare,
+    home,
+    inbox,
+    jobs,
+    locations,
+    projects,
+    redirects,
+    runs,
+    search,
+)
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 
 
@@ -72,6 +83,13 @@ inbox_urls = [
     path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
 ]
 
+search_urls = [
+    # The query is the whole search (viewer/search/filters.py).
+    path("search/", search.index, name="search"),
+    path("search/saved/", search.save, name="search-save"),
+    path("search/saved/<int:pk>/remove/", search.remove, name="search-remove"),
+]
+
 # Addresses of version 0.1.0. Links to them are in terminals, notes and bookmarks.
 moved_urls = [
     moved("locations/<uuid:uid>/forget/", "location-remove"),
@@ -84,4 +102,13 @@ moved_urls = [
     moved("questions/count/", "inbox-count"),
 ]
 
-urlpatterns = location_urls + run_urls + checkpoint_urls + compare_urls + job_urls + inbox_urls + moved_urls
+urlpatterns = (
+    location_urls
+    + run_urls
+    + checkpoint_urls
+    + compare_urls
+    + job_urls
+    + inbox_urls
+    + search_urls
+    + moved_urls
+)

@@ -6,7 +6,10 @@ from importlib import import_module
 from viewer.cli.output import Subcommand
 
 # Each module has HELP, add_arguments(parser) and answer(options).
-NAMES = ("list", "info", "fork", "resume", "publish", "sweep", "run", "answer", "backup", "restore", "doctor")
+NAMES = (
+    *("list", "info", "search", "fork", "resume", "publish", "sweep", "run", "answer"),
+    *("backup", "restore", "doctor"),
+)
 # Former names that still work.
 ALIASES = {"vary": "sweep"}
 

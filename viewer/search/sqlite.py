@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import OperationalError, connection
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
@@ -51,7 +52,10 @@ class SqliteIndex:
     ) -> list[tuple[int, Excerpt]]:
         if not words:
             return []
-        subquery, values = _exists(entries)
+        try:
+            subquery, values = _exists(entries)
+        except EmptyResultSet:
+            return []
         highest = _HIGHEST if before is None else before
         rows = _rows(
             _FIND.format(entries=subquery),
@@ -62,7 +66,10 @@ class SqliteIndex:
     def count(self, words: Words, entries: QuerySet[SearchEntry], most: int) -> int:
         if not words:
             return 0
-        subquery, values = _exists(entries)
+        try:
+            subquery, values = _exists(entries)
+        except EmptyResultSet:
+            return 0
         ((count,),) = _rows(_COUNT.format(entries=subquery), [expression(words), *values, most])
         return int(count)
 
@@ -86,7 +93,10 @@ def _quoted(text: str) -> str:
 
 
 def _exists(entries: QuerySet[SearchEntry]) -> tuple[str, tuple[Any, ...]]:
-    """A subquery that has a row if the entry of a matching text is among these."""
+    """A subquery that has a row if the entry of a matching text is among these.
+
+    Raises EmptyResultSet if there can be none.
+    """
     matched = entries.filter(pk=RawSQL("viewer_searchtext.rowid", ())).order_by()
     sql, values = matched.values("pk").query.sql_with_params()
     return sql, tuple(values)

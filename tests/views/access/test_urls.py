@@ -13,7 +13,8 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 from django_tasks_db.models import DBTaskResult
 
 from tests.views.forking import CREW, stored
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, Sweep
+from viewer.access.login_links import teammate
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, Sweep
 from viewer.routing import websocket_urlpatterns
 
 # Read-only pages accept no POST request.
@@ -30,10 +31,10 @@ READ = {
         "preflight",
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
-    *("inbox-waiting", "compare"),
+    *("inbox-waiting", "compare", "search"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
-FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh"}
+FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh", "search-save", "search-remove"}
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep"}
 # Addresses that only accept forms.
@@ -50,6 +51,7 @@ SENT = {
         "new-sweep-plan",
     ),
     "new-run-plan",
+    *("search-save", "search-remove"),
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
 # Login and logout, which show and change no data.
@@ -92,6 +94,7 @@ def addresses_at(location: Location) -> dict[str, str]:
     )
     Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
     look = PreflightCheck.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
+    saved = SavedSearch.objects.create(user=teammate("ada"), name="tea", query="q=tea")
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,
@@ -99,6 +102,7 @@ def addresses_at(location: Location) -> dict[str, str]:
         ("pk", "checkpoint"): checkpoint.pk,
         ("pk", "job"): job.pk,
         ("pk", "preflight"): look.pk,
+        ("pk", "search"): saved.pk,
     }
     found = {}
     for name, pattern in ALL.items():

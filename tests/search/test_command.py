@@ -1,0 +1,53 @@
+"""Search at the terminal."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from viewer.models import Location
+
+pytestmark = pytest.mark.django_db
+
+
+def printed(*arguments: str) -> str:
+    output = StringIO()
+    call_command("checkpoints", "search", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(printed(*arguments, "--json"))
+    return found
+
+
+def test_a_search_indexes_what_is_new_and_marks_its_matches(crew_location: Location) -> None:
+    lines = printed("expert", "--kind", "prompt")
+    assert "[Expert]" in lines and f"{crew_location.path}#" in lines
+    assert "not indexed" not in lines
+
+
+def test_the_document_names_checkpoints_and_places(crew_location: Location) -> None:
+    found = document("expert", "--kind", "prompt", "--most", "1")
+    (one,) = found["results"]
+    assert found["is_fully_indexed"] and found["count"] >= 1
+    assert one["location"] == crew_location.path and one["kind"] == "prompt"
+    assert one["address"].endswith("tab=overview") and "Expert" in one["excerpt"]
+
+
+def test_options_filter(crew_location: Location) -> None:
+    assert document("--entity", "crew")["count"] == 6
+    assert document("--location", crew_location.path, "--since", "2020-01-01")["count"] == 6
+    assert document("--engine-version", "0.0")["results"] == []
+    assert document("write", "--without", "write")["results"] == []
+    assert "Nothing found." in printed("no such text")
+
+
+def test_a_search_needs_something_to_search_for(db: None) -> None:
+    with pytest.raises(CommandError, match="Name a word"):
+        printed()
+    with pytest.raises(CommandError, match="is not on the list"):
+        printed("tea", "--location", "/nowhere")

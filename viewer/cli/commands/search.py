@@ -1,0 +1,123 @@
+"""``manage.py checkpoints search``."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Answer
+from viewer.cli.rows import checkpoint_document
+from viewer.messages.translation import translate
+from viewer.models import Location, SearchEntry
+from viewer.search import SearchTooSlow
+from viewer.search.filters import FAILED, PRUNED, WAITING, Filters, filters_from
+from viewer.search.indexing import index_some, progress
+from viewer.search.results import Result, Results, search
+
+HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")
+# Seconds for which new checkpoints are indexed before the search, if no worker does so.
+INDEXING_SECONDS = 5.0
+MAX_RESULTS = 1_000
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help=_('Words that have to appear. "A phrase" is one argument in quotes. The last word may go on.'),
+    )
+    parser.add_argument("--location", default="", metavar="LOCATION", help=_("Only this location."))
+    parser.add_argument("--without", action="append", default=[], help=_("A word that must not appear."))
+    parser.add_argument("--kind", choices=SearchEntry.Kind.values, default="", help=_("Only such texts."))
+    parser.add_argument("--status", choices=(FAILED, WAITING, PRUNED), default="", help=_("Of checkpoints."))
+    for name, text in _texts().items():
+        parser.add_argument(f"--{name}", default="", help=text)
+    parser.add_argument("--edited", action="store_const", const="1", default="", help=_("First after edits."))
+    parser.add_argument(
+        "--unattended", action="store_const", const="1", default="", help=_("Failed and never re-run.")
+    )
+    parser.add_argument("--most", type=int, default=30, help=_("How many results to print (default: 30)."))
+
+
+def _texts() -> dict[str, str]:
+    """The options that take a text, with their help."""
+    return {
+        "entity": _("The type of the root entity."),
+        "agent": _("The role of an agent."),
+        "unit": _("The title or name of a unit of work."),
+        "model": _("A model."),
+        "branch": _("A branch."),
+        "trigger": _("The event at which the checkpoint was written."),
+        "since": _("The first day, as YYYY-MM-DD."),
+        "until": _("The last day, as YYYY-MM-DD."),
+        "tokens": _("The fewest tokens of a checkpoint."),
+        "cost": _("The lowest cost of a run in US dollars."),
+        "engine-version": _("The version of the engine."),
+    }
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """The results, after new checkpoints were indexed for a while. Raises CommandError."""
+    filters = _filters(options)
+    if not filters:
+        raise CommandError(_("Name a word or an option to search for."))
+    index_some(INDEXING_SECONDS)
+    most = min(max(options["most"], 1), MAX_RESULTS)
+    try:
+        found = search(filters, Location.objects.all(), most=most)
+    except SearchTooSlow as error:
+        raise CommandError(translate(error)) from None
+    behind = progress()
+    document = {
+        "count": found.count,
+        "is_more_than_counted": found.is_more_than_counted,
+        "is_fully_indexed": behind is None,
+        "results": [_document(result) for result in found.results],
+    }
+    return Answer(document, list(_lines(found, is_complete=behind is None)))
+
+
+def _filters(options: Mapping[str, Any]) -> Filters:
+    """Raises CommandError for a location that was not added."""
+    quoted = [f'"{word}"' if " " in word else word for word in options["words"]]
+    words = " ".join([*(f'-"{word}"' for word in options["without"]), *quoted])
+    values = {**options, "q": words, "version": options["engine_version"]}
+    if path := options["location"]:
+        location = Location.objects.filter(path=path).first()
+        if location is None:
+            raise CommandError(_("%(path)s is not on the list of locations.") % {"path": path})
+        values["location"] = str(location.uid)
+    return filters_from(values)
+
+
+def _document(result: Result) -> dict[str, Any]:
+    entry, row = result.entry, result.checkpoint
+    return {
+        "location": row.location.path,
+        "run": row.run.key,
+        "checkpoint": checkpoint_document(row),
+        "kind": entry.kind if entry else None,
+        "unit": entry.unit if entry else None,
+        "agent": entry.agent if entry else None,
+        "model": entry.model if entry else None,
+        "more_checkpoints": entry.more if entry else None,
+        "excerpt": "".join(text for text, _is_match in result.excerpt),
+        "address": result.address,
+    }
+
+
+def _lines(found: Results, *, is_complete: bool) -> Iterable[str]:
+    for result in found.results:
+        row, entry = result.checkpoint, result.entry
+        kind = f"  {entry.get_kind_display()}" if entry else ""
+        yield f"{row.location.path}#{row.checkpoint_id}  {row.run}{kind}"
+        if result.excerpt:
+            marked = "".join(f"[{text}]" if is_match else text for text, is_match in result.excerpt)
+            yield f"  {' '.join(marked.split())}"
+    if not found.results:
+        yield _("Nothing found.")
+    if not is_complete:
+        yield _("Some checkpoints are not indexed yet. Search again in a while.")

@@ -1,0 +1,196 @@
+"""What a search is narrowed down to: plain values of an address or a command, as conditions on rows."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime, time, timedelta
+from urllib.parse import urlencode
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+
+from viewer.engines import all_engines
+from viewer.models import Checkpoint, Job, SearchEntry
+from viewer.search.words import MAX_QUERY
+
+# Characters of a value, and digits of a number.
+MAX_VALUE, MAX_DIGITS = 300, 15
+FAILED, WAITING, PRUNED = "failed", "waiting", "pruned"
+# Filters that are conditions on an entry rather than its checkpoint.
+_OF_ENTRIES = ("kind", "agent", "unit", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """A search. Every value is a text as it was typed; an empty one does not filter.
+
+    ``q`` are the words, ``since`` and ``until`` days, ``tokens`` and ``cost`` minimums of the run's
+    checkpoint and of the run, ``edited`` and ``unattended`` are "1" or empty.
+    """
+
+    q: str = ""
+    location: str = ""
+    kind: str = ""
+    entity: str = ""
+    agent: str = ""
+    unit: str = ""
+    model: str = ""
+    branch: str = ""
+    trigger: str = ""
+    status: str = ""
+    since: str = ""
+    until: str = ""
+    tokens: str = ""
+    cost: str = ""
+    version: str = ""
+    # The checkpoint begins with edits; it is a failure from which nobody has continued.
+    edited: str = ""
+    unattended: str = ""
+
+    @property
+    def query(self) -> str:
+        """The query of its address."""
+        return urlencode({name: value for name, value in asdict(self).items() if value})
+
+    @property
+    def count(self) -> int:
+        """How many filters there are besides the words."""
+        return sum(bool(value) for name, value in asdict(self).items() if name != "q")
+
+    def __bool__(self) -> bool:
+        return bool(self.query)
+
+
+def filters_from(values: Mapping[str, str]) -> Filters:
+    """The filters among these values. Unknown names are ignored."""
+    found = {field.name: str(values.get(field.name, "")).strip() for field in fields(Filters)}
+    cut = {name: value[: MAX_QUERY if name == "q" else MAX_VALUE] for name, value in found.items()}
+    clean = {name: value.replace("\0", "").encode("utf-8", "replace").decode() for name, value in cut.items()}
+    return Filters(**clean)
+
+
+def entries_matching(filters: Filters) -> QuerySet[SearchEntry]:
+    """The entries to which the filters apply, apart from the words."""
+    conditions = _conditions(filters, "checkpoint__") & _entry_conditions(filters)
+    # Joins the checkpoint even without a condition on it: an entry may outlive it.
+    return SearchEntry.objects.filter(conditions, checkpoint__row__gte=0)
+
+
+def checkpoints_matching(filters: Filters) -> QuerySet[Checkpoint]:
+    """The checkpoints to which the filters apply, apart from the words."""
+    found = Checkpoint.objects.filter(_conditions(filters, ""))
+    if any(getattr(filters, name) for name in _OF_ENTRIES):
+        entries = SearchEntry.objects.filter(_entry_conditions(filters), checkpoint=OuterRef("pk"))
+        found = found.filter(Exists(entries))
+    return found
+
+
+def _entry_conditions(filters: Filters) -> Q:
+    wanted = Q()
+    for name in _OF_ENTRIES:
+        if value := getattr(filters, name):
+            wanted &= Q(**{name: value})
+    return wanted
+
+
+def _conditions(filters: Filters, prefix: str) -> Q:
+    """The conditions on a checkpoint, which ``prefix`` leads to."""
+    equal = {
+        "entity": filters.entity,
+        "branch": filters.branch,
+        "trigger": filters.trigger,
+        "engine_version": filters.version,
+    }
+    wanted = Q(**{f"{prefix}{name}": value for name, value in equal.items() if value})
+    if filters.location:
+        uid = _uid(filters.location)
+        wanted &= Q(**{f"{prefix}location__uid": uid}) if uid else Q(pk__in=())
+    if (tokens := _number(filters.tokens)) is not None:
+        wanted &= Q(**{f"{prefix}tokens__gte": int(tokens)})
+    if (cost := _number(filters.cost)) is not None:
+        wanted &= Q(**{f"{prefix}run__cost__gte": cost})
+    wanted &= _dates(filters, prefix)
+    wanted &= _status(filters.status, prefix)
+    if filters.edited:
+        wanted &= _edited(prefix)
+    return wanted & _unattended(prefix) if filters.unattended else wanted
+
+
+def _dates(filters: Filters, prefix: str) -> Q:
+    """From the first moment of the one day to the last of the other, in the time zone of the page."""
+    wanted = Q()
+    if (since := _day(filters.since)) is not None:
+        wanted &= Q(**{f"{prefix}created_at__gte": _midnight(since)})
+    if (until := _day(filters.until)) is not None:
+        wanted &= Q(**{f"{prefix}created_at__lt": _midnight(until + timedelta(days=1))})
+    return wanted
+
+
+def _status(status: str, prefix: str) -> Q:
+    if status == FAILED:
+        return _failed(prefix)
+    if status == WAITING:
+        return Q(**{f"{prefix}run__status": "waiting", f"{prefix}checkpoint_id": F(f"{prefix}run__head")})
+    return Q(**{f"{prefix}state": Checkpoint.State.PRUNED}) if status == PRUNED else Q()
+
+
+def _failed(prefix: str) -> Q:
+    suffixes = {suffix for engine in all_engines() for suffix in engine.failure_suffixes}
+    wanted = Q(pk__in=())
+    for suffix in sorted(suffixes):
+        wanted |= Q(**{f"{prefix}trigger__endswith": suffix})
+    return wanted
+
+
+def _unattended(prefix: str) -> Q:
+    """A failure after which no checkpoint follows, of which no later attempt and no job was started."""
+    later = Checkpoint.objects.filter(
+        parent=OuterRef(f"{prefix}parent"), row__gt=OuterRef(f"{prefix}row"), run=OuterRef(f"{prefix}run")
+    )
+    jobs = Job.objects.filter(checkpoint=OuterRef(f"{prefix}parent"))
+    jobs = jobs.filter(created_at__gt=OuterRef(f"{prefix}created_at"))
+    return (
+        _failed(prefix)
+        & ~Exists(Checkpoint.objects.filter(parent=OuterRef(f"{prefix}pk")))
+        & ~Exists(later)
+        & ~Exists(Job.objects.filter(checkpoint=OuterRef(f"{prefix}pk")))
+        & ~Exists(jobs)
+    )
+
+
+def _edited(prefix: str) -> Q:
+    """The first checkpoint that a fork with edits wrote."""
+    edits = Q()
+    for name in ("request__inputs", "request__outputs", "request__state", "request__options__models"):
+        edits |= Q(**{f"{name}__isnull": False}) & ~Q(**{name: {}}) & ~Q(**{name: None})
+    jobs = Job.objects.filter(
+        edits, checkpoint=OuterRef(f"{prefix}parent"), request__branch=OuterRef(f"{prefix}branch")
+    )
+    return Q(Exists(jobs))
+
+
+def _uid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float | None:
+    """A number of at least 0; None for any other text."""
+    whole, _point, fraction = text.partition(".")
+    digits = whole + fraction
+    return float(text) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
+
+
+def _day(text: str) -> date | None:
+    try:
+        found = parse_date(text)
+    except ValueError:
+        return None
+    return found if found is not None and 1 < found.year < 9999 else None
+
+
+def _midnight(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time.min))

@@ -1,0 +1,91 @@
+"""Run a search: the matching texts, or without words the matching checkpoints."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import F, QuerySet
+
+from viewer.models import Checkpoint, Location, SearchedLocation, SearchEntry
+from viewer.search import Excerpt, search_index
+from viewer.search.filters import Filters, checkpoints_matching, entries_matching
+from viewer.search.words import words_in
+
+RESULTS_A_PAGE = 30
+# Matches are counted up to here.
+MAX_COUNTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A checkpoint, and the text in it that matches, if words were searched for."""
+
+    checkpoint: Checkpoint
+    entry: SearchEntry | None = None
+    excerpt: Excerpt = ()
+
+    @property
+    def address(self) -> str:
+        """The address of the place: the tab of the checkpoint that shows the text."""
+        place = self.checkpoint.get_absolute_url()
+        return f"{place}&{self.entry.place}" if self.entry else place
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One page of results, newest first. ``before`` is where the next page begins, None on the last.
+
+    ``count`` is that of all pages, at most ``MAX_COUNTED``.
+    """
+
+    results: Sequence[Result] = ()
+    count: int = 0
+    before: int | None = None
+
+    @property
+    def is_more_than_counted(self) -> bool:
+        return self.count >= MAX_COUNTED
+
+
+def search(
+    filters: Filters,
+    locations: QuerySet[Location],
+    before: int | None = None,
+    most: int = RESULTS_A_PAGE,
+) -> Results:
+    """One page of what matches in these locations. Raises SearchTooSlow."""
+    if words_in(filters.q):
+        return _texts(filters, locations, before, most)
+    if not filters or filters.q:
+        return Results()
+    rows = checkpoints_matching(filters).filter(location__in=locations).order_by("-pk")
+    count = len(rows.values_list("pk")[:MAX_COUNTED])
+    page = rows if before is None else rows.filter(pk__lt=before)
+    found = list(page.select_related("run", "location", "parent")[: most + 1])
+    last = found[most - 1].pk if len(found) > most else None
+    return Results([Result(row) for row in found[:most]], count, last)
+
+
+def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, most: int) -> Results:
+    index, words = search_index(), words_in(filters.q)
+    entries = entries_matching(filters).filter(location__in=_searchable(locations))
+    count = index.count(words, entries, MAX_COUNTED)
+    matches = index.find(words, entries, most + 1, before)
+    last = matches[most - 1][0] if len(matches) > most else None
+    chosen = dict(matches[:most])
+    rows = SearchEntry.objects.in_bulk(list(chosen))
+    related = Checkpoint.objects.select_related("run", "location", "parent")
+    checkpoints = related.in_bulk([row.checkpoint_id for row in rows.values()])
+    results = [
+        Result(checkpoint, entry, excerpt)
+        for pk, excerpt in chosen.items()
+        if (entry := rows.get(pk)) and (checkpoint := checkpoints.get(entry.checkpoint_id))
+    ]
+    return Results(results, count, last)
+
+
+def _searchable(locations: QuerySet[Location]) -> list[int]:
+    """Those locations whose entries hold no secret that has become known since."""
+    searched = SearchedLocation.objects.filter(
+        location__in=locations, secrets_digest=F("location__secrets_digest")
+    )
+    return list(searched.values_list("pk", flat=True))

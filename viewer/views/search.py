@@ -1,0 +1,79 @@
+"""Search: the texts and checkpoints of all locations, and saved searches."""
+
+from urllib.parse import parse_qsl
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.access.permissions import viewer_allowed
+from viewer.forms.search import SavedSearchForm, SearchForm
+from viewer.models import Location, SavedSearch
+from viewer.search import SearchTooSlow
+from viewer.search.filters import filters_from
+from viewer.search.indexing import progress
+from viewer.search.results import Results, search
+
+# Searches that one person can save.
+MAX_SAVED = 100
+
+
+@viewer_allowed
+@require_GET
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the results of the address's search, or only those to htmx."""
+    filters = filters_from(request.GET.dict())
+    is_part = request.headers.get("HX-Target", "").endswith("search-results")
+    if not is_part and "" in request.GET.values():
+        # The address of a submitted form, without its empty fields.
+        return redirect(f"{reverse('search')}?{filters.query}")
+    before = request.GET.get("before", "")
+    context = {"filters": filters, "results": Results(), "progress": progress()}
+    try:
+        position = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
+        context |= {"results": search(filters, Location.objects.all(), position), "before": position}
+    except SearchTooSlow as error:
+        context["too_slow"] = error.message
+    if is_part:
+        response = render(request, "search/_results.html", context)
+        response["HX-Replace-Url"] = f"{reverse('search')}?{filters.query}"
+    else:
+        saved = SavedSearch.objects.filter(user=request.user.pk)
+        context |= {"form": SearchForm(filters), "saved": saved}
+        response = render(request, "search/page.html", context)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+@viewer_allowed
+@require_POST
+def save(request: HttpRequest) -> HttpResponse:
+    """Save a search under a name. The same name replaces the search."""
+    form = SavedSearchForm(request.POST)
+    own = SavedSearch.objects.filter(user=request.user.pk)
+    if not form.is_valid():
+        messages.error(request, _("A saved search needs a name of at most 100 characters."))
+        return redirect("search")
+    name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
+    if own.count() >= MAX_SAVED and not own.filter(name=name).exists():
+        messages.error(request, _("You have too many saved searches. Remove one first."))
+    else:
+        own.update_or_create(
+            name=name, defaults={"query": query}, create_defaults={"query": query, "user_id": request.user.pk}
+        )
+        messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
+    return redirect(f"{reverse('search')}?{query}")
+
+
+@viewer_allowed
+@require_POST
+def remove(request: HttpRequest, pk: int) -> HttpResponse:
+    """Remove one of the user's own saved searches."""
+    found = get_object_or_404(SavedSearch, pk=pk, user=request.user.pk)
+    found.delete()
+    messages.success(request, _("Removed the search “%(name)s”.") % {"name": found.name})
+    return redirect("search")
