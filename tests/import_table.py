@@ -236,6 +236,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/cli": DJANGO
     | {
         "viewer.cli.safe_lines",
+        "viewer.comparison",
         "viewer.data_folder",
         "viewer.engines",
         "viewer.importing",

@@ -1,10 +1,10 @@
 """One row of a comparison in full, with the differences marked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viewer.comparison.diff.alignment import Clock
+from viewer.comparison.diff.alignment import Block, Clock, align
 from viewer.comparison.diff.folding import Stretch, folded, merged
 from viewer.comparison.diff.structure import json_difference, json_text
 from viewer.comparison.diff.words import Piece, Pieces, difference
@@ -13,6 +13,8 @@ from viewer.engines.editable import MISSING
 
 # Characters that a page shows of all sides together, and seconds in which they are compared.
 MAX_SHOWN, SECONDS = 4_000_000, 2.0
+# Equal lines around a change at the terminal.
+CONTEXT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +89,30 @@ def _shown(pieces: Pieces, unit: str, most: int) -> tuple[tuple[Stretch, ...], b
         kept.append(Piece(piece.text[:left], piece.changed))
         left -= len(piece.text)
     return tuple(folded(kept, unit)), left < 0
+
+
+def changed_lines(before: Any, after: Any) -> Iterator[str]:
+    """The lines of two values that differ, with ``-`` before the old and ``+`` before the new ones.
+
+    Equal lines are left out, except those around a change.
+    """
+    old, new = ([] if value is MISSING else _text(value).split("\n") for value in (before, after))
+    blocks = align(old, new, Clock(SECONDS)) or [Block(False, slice(0, len(old)), slice(0, len(new)))]
+    for at, (is_equal, olds, news) in enumerate(blocks):
+        if is_equal:
+            yield from _context(old[olds], is_first=at == 0, is_last=at == len(blocks) - 1)
+        else:
+            yield from (f"- {line}" for line in old[olds])
+            yield from (f"+ {line}" for line in new[news])
+
+
+def _context(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[str]:
+    """Equal lines, with those in the middle counted."""
+    head, tail = (0 if is_first else CONTEXT), (0 if is_last else CONTEXT)
+    hidden = len(lines) - head - tail
+    if hidden <= 1:
+        yield from (f"  {line}" for line in lines)
+        return
+    yield from (f"  {line}" for line in lines[:head])
+    yield f"  … {hidden}"
+    yield from (f"  {line}" for line in lines[len(lines) - tail :])

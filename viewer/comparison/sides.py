@@ -46,7 +46,7 @@ class Compared:
 
 def compared(texts: Sequence[str]) -> Compared:
     """The sides that these references name, each once."""
-    sides: list[Side] = []
+    found: list[tuple[Reference, Checkpoint]] = []
     unknown: list[str] = []
     for text in dict.fromkeys(texts[:MAX_SIDES]):
         reference = reference_in(text)
@@ -54,14 +54,24 @@ def compared(texts: Sequence[str]) -> Compared:
         if reference is None or checkpoint is None:
             unknown.append(text)
         else:
-            colour = branch_colours(checkpoint.run).get(checkpoint.branch, 0)
-            sides.append(Side(reference, checkpoint, colour, line_of(checkpoint)))
+            found.append((reference, checkpoint))
+    return compared_checkpoints(found, unknown)
+
+
+def compared_checkpoints(
+    found: Sequence[tuple[Reference, Checkpoint]], unknown: Sequence[str] = ()
+) -> Compared:
+    """The sides of these checkpoints, the baseline first."""
+    sides = [
+        Side(reference, row, branch_colours(row.run).get(row.branch, 0), line_of(row))
+        for reference, row in found
+    ]
     ancestor = common_ancestor([side.line for side in sides])
     for side in sides:
         _read(side, ancestor)
     rows = Checkpoint.objects.select_related("run", "parent")
     shared = rows.filter(pk=ancestor).first() if ancestor is not None else None
-    return Compared(sides, unknown, shared)
+    return Compared(sides, list(unknown), shared)
 
 
 def _read(side: Side, ancestor: int | None) -> None:

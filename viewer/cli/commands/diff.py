@@ -1,0 +1,78 @@
+"""``manage.py checkpoints diff``."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from viewer.cli.finding import checkpoint_at
+from viewer.cli.output import Answer
+from viewer.cli.rows import checkpoint_document
+from viewer.comparison.detail import changed_lines
+from viewer.comparison.labels import SECTIONS
+from viewer.comparison.references import reference_to
+from viewer.comparison.sides import Side, compared_checkpoints
+from viewer.comparison.table import Row, table_of
+from viewer.engines.editable import MISSING
+from viewer.messages.translation import translate
+
+HELP = gettext_lazy(
+    "Compare two checkpoints. Exits with 0 if they hold the same, with 1 if not, with 2 on an error."
+)
+# As of diff(1).
+FAILED = 2
+
+
+def add_arguments(parser: CommandParser) -> None:
+    for name in ("a", "b"):
+        parser.add_argument(
+            name,
+            metavar=name.upper(),
+            help=_("A checkpoint as LOCATION#ID, or a checkpoint's file. A is the baseline."),
+        )
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """What differs between the contents of both, after an import of their locations. Raises CommandError."""
+    try:
+        found = [checkpoint_at(options[name]) for name in ("a", "b")]
+    except CommandError as error:
+        error.returncode = FAILED
+        raise
+    compared = compared_checkpoints([(reference_to(one), one) for one in found])
+    for side in compared.sides:
+        if side.problem:
+            raise CommandError(translate(side.problem), returncode=FAILED)
+    rows = [row for group in table_of(compared.sides, shows_same=True) for row in group.rows if row.section]
+    differing = [row for row in rows if row.differs]
+    document = {
+        **dict(zip("ab", map(_side_document, compared.sides), strict=True)),
+        "common_ancestor": compared.ancestor.checkpoint_id if compared.ancestor else None,
+        "differs": bool(differing),
+        "rows": [_row_document(row) for row in rows],
+    }
+    return Answer(document, list(_lines(rows)), status=int(bool(differing)))
+
+
+def _side_document(side: Side) -> dict[str, Any]:
+    return checkpoint_document(side.checkpoint)
+
+
+def _row_document(row: Row) -> dict[str, Any]:
+    """A row; the values of a row that is the same are not repeated, and missing ones are left out."""
+    document = {"section": row.section, "name": row.name, "same": not row.differs}
+    if row.differs:
+        values = zip("ab", row.cells, strict=True)
+        document |= {name: cell.value for name, cell in values if cell.value is not MISSING}
+    return document
+
+
+def _lines(rows: list[Row]) -> Iterator[str]:
+    for row in rows:
+        if row.differs:
+            yield f"{SECTIONS[row.section]}: {row.name}"
+            yield from (f"  {line}" for line in changed_lines(*(cell.value for cell in row.cells)))
+    same = sum(not row.differs for row in rows)
+    yield ngettext("%(count)d value is the same.", "%(count)d values are the same.", same) % {"count": same}
