@@ -58,6 +58,8 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
+    "viewer/presentation/spans": DJANGO
+    | {"viewer.engines", "viewer.importing", "viewer.models", "viewer.presentation.run", "viewer.prices"},
     "viewer/presentation/launch": DJANGO
     | {
         "viewer.comparison.diff",
@@ -322,6 +324,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.jobs",
         "viewer.presentation.launch",
         "viewer.presentation.run",
+        "viewer.presentation.spans",
         "viewer.projects",
         "viewer.search",
     },

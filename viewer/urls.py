@@ -13,6 +13,7 @@ from viewer.views import (
     redirects,
     runs,
     search,
+    timeline,
 )
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 
@@ -41,6 +42,8 @@ run_urls = [
     # ?at=<checkpoint id>&tab=<tab> is the selection.
     path("runs/<uuid:uid>/", runs.show, name="run"),
     path("runs/<uuid:uid>/rows/", runs.rows, name="run-rows"),
+    # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
+    path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
     path("runs/<uuid:uid>/again/", new_runs.again, name="run-again"),
 ]
 
@@ -69,6 +72,7 @@ job_urls = [
     path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
     path("jobs/limits/", jobs.day_limits, name="day-limits"),
     path("jobs/<uuid:pk>/", jobs.show, name="job"),
+    path("jobs/<uuid:pk>/timeline/", timeline.of_job, name="job-timeline"),
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
     path("sweeps/<uuid:uid>/", sweeps.show, name="sweep"),

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -16,6 +17,7 @@ from viewer import engines
 from viewer.engines import engine_named, packages
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
+from viewer.engines.spans import SpanSource
 from viewer.redaction.json.document import decoded
 from viewer.stores import store_at
 from viewer.stores.errors import Unreadable
@@ -102,6 +104,8 @@ def test_reading_a_hostile_copy_raises_nothing(sample: Sample, body: dict[str, A
     list(sample.engine.info_lines(read))
     sample.engine.outlook(read)
     list(sample.engine.search_texts(read))
+    sample.engine.spans([SpanSource("c", datetime.now(UTC), read)])
+    assert sample.engine.spans([]) == []
 
 
 def test_a_stored_copy_gives_the_contents_of_its_snapshot(sample: Sample) -> None:

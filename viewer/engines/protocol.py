@@ -20,6 +20,7 @@ from viewer.engines.root_kinds import NO_KIND, RootKind
 from viewer.engines.runner import Runner
 from viewer.engines.schema import Schema
 from viewer.engines.search_texts import SearchText
+from viewer.engines.spans import Sources, Span
 from viewer.messages.message import UserMessage
 from viewer.stores.model_calls import ModelCall
 
@@ -173,6 +174,18 @@ class Engine(Protocol[C]):
 
     def search_texts(self, contents: C) -> Iterator[SearchText]:
         """The texts that the search finds, the same ones for the same contents."""
+
+    # Where its time went
+
+    @property
+    def has_all_spans_in_head(self) -> bool:
+        """Whether the newest checkpoint of a branch records the spans of the whole branch."""
+
+    def spans(self, sources: Sources) -> list[Span]:
+        """The spans that these checkpoints of a branch record, or that its newest one alone does.
+
+        Raises nothing, whatever they hold.
+        """
 
     # What made it write a checkpoint
 

@@ -34,6 +34,9 @@ class Cost:
         return Cost(sum(known) if known else None, self.unpriced_calls + other.unpriced_calls)
 
 
+UNKNOWN = Cost(None)
+
+
 @dataclass(frozen=True, slots=True)
 class PriceList:
     """All prices that are known at present."""
@@ -65,7 +68,7 @@ class PriceList:
 
     def cost(self, usage: Iterable[ModelUsage], at: datetime | None = None) -> Cost:
         """What calls cost, added up by model."""
-        total = Cost(None)
+        total = UNKNOWN
         for used in usage:
             amount = self.price(used.model, used.tokens_in, used.tokens_out, used.cached, at)
             # Calls that used nothing have no price to be missed.

@@ -22,6 +22,9 @@ class ModelCall(NamedTuple):
     model: str = ""
 
 
+NO_CALL = ModelCall(0)
+
+
 class PackedCall(NamedTuple):
     """A call as it is stored: the position of its event in the record, and the call's own fields.
 

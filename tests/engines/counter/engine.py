@@ -19,6 +19,7 @@ from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
 from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.engines.search_texts import SearchText, TextKind
+from viewer.engines.spans import Sources, Span
 from viewer.messages.message import UserMessage, plain_text
 from viewer.stores.model_calls import ModelCall
 
@@ -153,6 +154,12 @@ class Counter:
     runner = Runner(Path(__file__).with_name("runner.py"), "counter_prewarm", {"COUNTER_QUIET": "yes"})
     event_groups: Mapping[str, Any] = {}
     unit_subjects = ("count",)
+    has_all_spans_in_head = True
+
+    @staticmethod
+    def spans(sources: Sources) -> list[Span]:
+        return []
+
     event_labels = {"count_started": "Counts %(count)s", "count_completed": "Counted %(count)s"}
     event_details: Mapping[str, str] = {}
     trigger_labels = {"step": "step counted", "step_failed": "step failed"}

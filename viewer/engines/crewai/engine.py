@@ -14,6 +14,7 @@ from viewer.engines.crewai.run_list import run_inputs
 from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
+from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
@@ -50,6 +51,8 @@ class CrewAI:
     compares_steps = False
     comparable = staticmethod(comparable)
     model_calls = staticmethod(model_calls)
+    has_all_spans_in_head = True
+    spans = staticmethod(spans)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

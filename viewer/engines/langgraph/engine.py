@@ -14,6 +14,7 @@ from viewer.engines.langgraph.project_source import configuration, entry_points,
 from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
 from viewer.engines.langgraph.search_texts import search_texts
+from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
@@ -44,6 +45,8 @@ class LangGraph:
     compares_steps = True
     comparable = staticmethod(comparable)
     model_calls = staticmethod(model_calls)
+    has_all_spans_in_head = False
+    spans = staticmethod(spans)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from viewer.engines.crewai.contents.shapes import listed, mapping, moment, text, whole
+from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
 
 # Internal events of the engine, which say nothing about the run.
 INTERNAL_KINDS = frozenset(
@@ -48,6 +49,10 @@ class Event:
     is_internal: bool
     # The model that was called, if any.
     model: str = ""
+    # The events that caused and began it, and a model call with its tokens.
+    parent: str = ""
+    started: str = ""
+    call: ModelCall = NO_CALL
 
     @property
     def is_failure(self) -> bool:
@@ -88,6 +93,9 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         messages=tuple(_messages(event.get("messages"))),
         is_internal=kind in INTERNAL_KINDS or flow == EXECUTOR_FLOW,
         model=text(event.get("model")),
+        parent=text(event.get("parent_event_id")),
+        started=text(event.get("started_event_id")),
+        call=call_of(mapping(event.get("usage")), text(event.get("model"))),
     )
 
 

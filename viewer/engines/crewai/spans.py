@@ -1,0 +1,116 @@
+"""The spans of a CrewAI run, from the event record of a checkpoint."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.contents.events import FAILED, Event
+from viewer.engines.crewai.summary import RESTORES
+from viewer.engines.spans import Sources, Span, SpanKind, SpanMessage, SpanStatus
+from viewer.engines.titles import short_title
+from viewer.messages.marking import gettext_noop as _
+
+_UNITS = ("task_started", "method_execution_started", "lite_agent_execution_started")
+_KINDS: Mapping[str, SpanKind] = {
+    **dict.fromkeys(_UNITS, "unit"),
+    "llm_call_started": "model",
+    "tool_usage_started": "tool",
+    "human_feedback_requested": "wait",
+}
+_ENDINGS = ("_completed", "_finished", "_paused", "_received", *FAILED)
+GAPS = {"checkpoint_restore_started": _("until the resume"), "checkpoint_fork_started": _("until the fork")}
+
+
+@dataclass(slots=True)
+class _Record:
+    """The events of a record, and those that have started something that has not ended yet."""
+
+    by_id: dict[str, Event]
+    open: dict[str, Event] = field(default_factory=dict)
+    # By the id of the event that began a span: the event that ended it.
+    ends: dict[str, Event] = field(default_factory=dict)
+
+
+def spans(sources: Sources) -> list[Span]:
+    """The spans that the newest of these checkpoints records, by their start."""
+    if not sources or not isinstance(contents := sources[-1].contents, Contents):
+        return []
+    events = [event for event in contents.events if event.at is not None]
+    record = _Record({event.id: event for event in events})
+    for event in events:
+        if event.kind in _KINDS and not _is_internal(event):
+            record.open[event.id] = event
+        elif event.kind.endswith(_ENDINGS) and (begun := _begun(event, record)):
+            record.ends[begun.id] = event
+            del record.open[begun.id]
+    found = [
+        _span(event, number, record)
+        for number, event in enumerate(events)
+        if event.kind in _KINDS and not _is_internal(event)
+    ]
+    return sorted([*found, *_gaps(events)], key=lambda span: span.start)
+
+
+def _is_internal(event: Event) -> bool:
+    """Whether it is an event of a flow that the engine runs for itself. An agent's calls are not."""
+    return event.kind in _UNITS and event.is_internal
+
+
+def _begun(event: Event, record: _Record) -> Event | None:
+    """The open event that this one ends: the one that it names, else the last of its kind and subject."""
+    if event.started:
+        return record.open.get(event.started)
+    stem = next(event.kind.removesuffix(ending) for ending in _ENDINGS if event.kind.endswith(ending))
+    same = [
+        one
+        for one in record.open.values()
+        if one.kind.startswith(stem) and (one.task_id, one.subject) == (event.task_id, event.subject)
+    ]
+    return same[-1] if same else None
+
+
+def _span(event: Event, number: int, record: _Record) -> Span:
+    assert event.at is not None, "Events without a time are left out."
+    kind, end = _KINDS[event.kind], record.ends.get(event.id)
+    parent = _unit_above(event, record)
+    status: SpanStatus = "open" if end is None else "failed" if end.is_failure else "done"
+    return Span(
+        id=event.id,
+        kind=kind,
+        label=event.call.model if kind == "model" else short_title(event.subject),
+        start=event.at,
+        end=end.at if end else None,
+        parent=parent.id if parent else "",
+        status=status,
+        agent=event.agent or (end.agent if end else "") or _agent_above(event, record),
+        call=end.call if end and kind == "model" else event.call,
+        prompt=tuple(SpanMessage(one.role, one.content) for one in event.messages),
+        answer=end.text if end and status == "done" else event.text if kind == "tool" else "",
+        error=end.text if end and status == "failed" else "",
+        events_before=number,
+    )
+
+
+def _above(event: Event, record: _Record) -> Iterator[Event]:
+    """The events that caused an event, the nearest first."""
+    seen = {event.id}
+    while (event := record.by_id.get(event.parent, event)).id not in seen:
+        seen.add(event.id)
+        yield event
+
+
+def _unit_above(event: Event, record: _Record) -> Event | None:
+    units = (one for one in _above(event, record) if one.kind in _UNITS and not _is_internal(one))
+    return next(units, None)
+
+
+def _agent_above(event: Event, record: _Record) -> str:
+    return next((one.agent for one in _above(event, record) if one.agent), "")
+
+
+def _gaps(events: list[Event]) -> Iterator[Span]:
+    """The time before each resume and fork."""
+    for before, event in pairwise(events):
+        if event.kind in RESTORES and before.at and event.at:
+            yield Span(event.id, "gap", GAPS[event.kind], before.at, event.at)

@@ -1,0 +1,146 @@
+"""The spans of a branch of a thread, from its checkpoints and what their tasks wrote.
+
+LangGraph records when a super-step ended, and neither when a node began nor when it called a model. So a node
+takes the time of its step, and the calls of a node share it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from viewer.engines.langgraph.contents import Contents, Task
+from viewer.engines.langgraph.contents.conversation import Message, messages_in
+from viewer.engines.langgraph.format.super_steps import fields_of, mapping
+from viewer.engines.langgraph.threads.usage import ANSWERS, call_in_message
+from viewer.engines.spans import Sources, Span, SpanMessage, SpanSource, SpanStatus
+from viewer.messages.marking import gettext_noop as _
+
+GAPS = {
+    "input": _("until the next turn"),
+    "update": _("until the state was changed"),
+    "fork": _("until the fork"),
+}
+WAITS = _("waiting for a person")
+
+
+def spans(sources: Sources) -> list[Span]:
+    """The spans of these checkpoints, by their start. The last one may have tasks that have not finished."""
+    known = [one for one in sources if one.created_at is not None and isinstance(one.contents, Contents)]
+    found: list[Span] = []
+    for before, after in pairwise(known):
+        found += _step(before, after)
+    if known:
+        found += _unfinished(known[-1])
+    return sorted(found, key=lambda span: span.start)
+
+
+def _step(before: SpanSource, after: SpanSource) -> Iterator[Span]:
+    """The spans between two checkpoints."""
+    start, end = before.created_at, after.created_at
+    assert start and end, "Checkpoints without a time are left out."
+    if (label := GAPS.get(after.contents.source)) is not None:
+        yield Span(f"gap-{after.checkpoint_id}", "gap", label, start, end)
+        return
+    for task in before.contents.tasks:
+        if task.status != "done" or task.node.startswith("__"):
+            continue
+        unit = Span(
+            f"{before.checkpoint_id}-{task.id}",
+            "unit",
+            task.node or task.id,
+            start,
+            end,
+            checkpoint=before.checkpoint_id,
+            is_estimated=True,
+        )
+        yield unit
+        if task.interrupts:
+            yield Span(f"{unit.id}-wait", "wait", WAITS, start, end, unit.id, is_estimated=True)
+        else:
+            yield from _calls(unit, task, before.contents)
+
+
+def _unfinished(last: SpanSource) -> Iterator[Span]:
+    """The tasks of the newest checkpoint that failed or wait."""
+    assert last.created_at, "Checkpoints without a time are left out."
+    for task in last.contents.tasks:
+        if task.status == "done" or task.node.startswith("__"):
+            continue
+        unit = Span(
+            f"{last.checkpoint_id}-{task.id}",
+            "unit",
+            task.node or task.id,
+            last.created_at,
+            status="failed" if task.status == "failed" else "open",
+            error=task.error,
+            checkpoint=last.checkpoint_id,
+            is_estimated=True,
+        )
+        yield unit
+        if task.status == "waiting":
+            yield Span(f"{unit.id}-wait", "wait", WAITS, last.created_at, parent=unit.id, status="open")
+
+
+def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
+    """The model calls and tools whose results a task has written, which share the time of its node."""
+    prompt = _conversation(before)
+    found: list[Span] = []
+    for write in task.writes:
+        raw = write.value if isinstance(write.value, list) else [write.value]
+        for number, one in enumerate(raw):
+            message = next(iter(messages_in([one])), None)
+            if message is None:
+                continue
+            span_id = f"{unit.id}-{write.channel}-{number}"
+            if message.role == "assistant":
+                found.append(_model_call(span_id, unit, message, one, prompt))
+            elif message.role == "tool":
+                found.append(_tool(span_id, unit, message))
+            prompt = (*prompt, SpanMessage(message.role, message.text))
+    return _shared(unit, found)
+
+
+def _model_call(
+    span_id: str, unit: Span, message: Message, raw: Any, prompt: tuple[SpanMessage, ...]
+) -> Span:
+    call = call_in_message(mapping(fields_of(raw, *ANSWERS)))
+    asked = "\n".join(f"{one.name}({one.arguments})" for one in message.calls)
+    answer = "\n".join(part for part in (message.text, asked) if part)
+    span = replace(unit, id=span_id, kind="model", label="", parent=unit.id, prompt=prompt, answer=answer)
+    return replace(span, label=call.model, call=call) if call else span
+
+
+def _tool(span_id: str, unit: Span, message: Message) -> Span:
+    status: SpanStatus = "failed" if message.is_error else "done"
+    answer, error = ("", message.text) if message.is_error else (message.text, "")
+    return replace(
+        unit,
+        id=span_id,
+        kind="tool",
+        label=message.name,
+        parent=unit.id,
+        status=status,
+        answer=answer,
+        error=error,
+    )
+
+
+def _shared(unit: Span, calls: list[Span]) -> Iterator[Span]:
+    """The calls, one after the other in equal parts of the node's time."""
+    if unit.end is None:
+        return
+    part = (unit.end - unit.start) / max(1, len(calls))
+    start: datetime = unit.start
+    for call in calls:
+        yield replace(call, start=start, end=start + part)
+        start += part
+
+
+def _conversation(contents: Contents) -> tuple[SpanMessage, ...]:
+    """The messages of the state, as a node of a conversation receives them."""
+    for value in contents.channels.values():
+        if messages := messages_in(value):
+            return tuple(SpanMessage(one.role, one.text) for one in messages)
+    return ()

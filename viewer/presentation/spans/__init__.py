@@ -1,0 +1,1 @@
+"""The timeline of a run or a job: where its time, its tokens and its money went."""

@@ -1,0 +1,116 @@
+"""What the page of a timeline shows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viewer.engines.spans import Span
+from viewer.presentation.spans.axis import Axis
+from viewer.presentation.spans.tracks import Track, tracks_of
+from viewer.presentation.spans.usage import UsageRow, total_of, usage_by
+from viewer.prices import PriceList, current_prices
+
+# The part of the axis that may be shown at least, in percent.
+MIN_WINDOW = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """The windows that the zoom links lead to, in percent of the axis; None where that changes nothing."""
+
+    nearer: tuple[float, float] | None
+    farther: tuple[float, float] | None
+    earlier: tuple[float, float] | None
+    later: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineView:
+    """A timeline with its summaries. ``selected`` is the span of the address, if it is there."""
+
+    spans: Sequence[Span]
+    tracks: Sequence[Track]
+    axis: Axis
+    selected: Span | None
+    track: Track | None
+    by_agent: Sequence[UsageRow]
+    by_model: Sequence[UsageRow]
+    total: UsageRow
+    zoom: Zoom
+    price_fault: str
+
+    @property
+    def is_estimated(self) -> bool:
+        return any(span.is_estimated for span in self.spans)
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether a model call names its agent."""
+        return any(span.agent for span in self.spans if span.kind == "model")
+
+    @property
+    def is_zoomed(self) -> bool:
+        return self.axis.window != (0.0, 100.0)
+
+
+def timeline_of(
+    spans: Sequence[Span],
+    selected: str = "",
+    window: tuple[float, float] = (0.0, 100.0),
+    prices: PriceList | None = None,
+) -> TimelineView:
+    """The timeline of these spans. ``selected`` is the id of one; ``window`` the part that is shown."""
+    prices = prices or current_prices()
+    axis = Axis(spans, window)
+    tracks = tracks_of(spans, axis, prices)
+    whole = Axis(spans)
+    for track in tracks:
+        track.window = _around(track, whole)
+    chosen = next((span for span in spans if span.id == selected), None)
+    return TimelineView(
+        spans=spans,
+        tracks=tracks,
+        axis=axis,
+        selected=chosen,
+        track=next((one for one in tracks if chosen and chosen in (one.unit, *one.spans)), None),
+        by_agent=usage_by(spans, prices, lambda span: span.agent),
+        by_model=usage_by(spans, prices, lambda span: span.call.model or span.label),
+        total=total_of(spans, prices),
+        zoom=zoom_of(window),
+        price_fault=prices.fault,
+    )
+
+
+def window_in(first: str, last: str) -> tuple[float, float]:
+    """The window of an address, in percent of the axis; the whole axis if it names none."""
+    try:
+        start, end = float(first or 0), float(last or 100)
+    except ValueError:
+        return 0.0, 100.0
+    # Also refuses what is no number.
+    return (start, end) if start >= 0 and start + MIN_WINDOW <= end <= 100 else (0.0, 100.0)
+
+
+def zoom_of(window: tuple[float, float]) -> Zoom:
+    """The windows around this one."""
+    first, last = window
+    width, middle = last - first, (first + last) / 2
+    before, after = max(0.0, first - width / 2), min(100.0, last + width / 2)
+    return Zoom(
+        nearer=_window(middle - width / 4, middle + width / 4) if width / 2 >= MIN_WINDOW else None,
+        farther=_window(middle - width, middle + width) if width < 100 else None,
+        earlier=_window(before, before + width) if first > 0 else None,
+        later=_window(after - width, after) if last < 100 else None,
+    )
+
+
+def _window(first: float, last: float) -> tuple[float, float]:
+    return round(max(0.0, first), 2), round(min(100.0, last), 2)
+
+
+def _around(track: Track, axis: Axis) -> tuple[float, float]:
+    """The window in which a track fills most of the axis."""
+    spans = [track.unit] if track.unit else track.spans
+    first = min(axis.x(span.start) for span in spans)
+    last = max(axis.x(span.end or span.start) for span in spans)
+    margin = max((last - first) * 0.05, MIN_WINDOW)
+    return _window(first - margin, last + margin)

@@ -1,0 +1,55 @@
+"""The timeline of a run or a job."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from viewer.access.permissions import viewer_allowed
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
+from viewer.importing import import_run
+from viewer.models import Job, Run
+from viewer.presentation.run.branches import branches_of
+from viewer.presentation.spans.sources import BranchSpans, branch_spans, job_spans
+from viewer.presentation.spans.timeline import TimelineView, timeline_of, window_in
+
+
+@viewer_allowed
+@require_GET
+def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the timeline of a branch of a run."""
+    run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    import_run(run)
+    found = branch_spans(run, request.GET.get("branch", ""))
+    view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
+    context = {"run": run, "location": run.location, "timeline": view, "found": found}
+    context |= {"branches": branches_of(run), "branch": found.branch, **_fork(run, found, view)}
+    return render(request, "timeline/run.html", context)
+
+
+@viewer_allowed
+@require_GET
+def of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Show the timeline of a job."""
+    job = get_object_or_404(Job.objects.select_related("location", "run"), pk=pk)
+    view = timeline_of(job_spans(job), request.GET.get("span", ""), _window(request))
+    return render(request, "timeline/job.html", {"job": job, "location": job.location, "timeline": view})
+
+
+def _window(request: HttpRequest) -> tuple[float, float]:
+    return window_in(request.GET.get("from", ""), request.GET.get("to", ""))
+
+
+def _fork(run: Run, found: BranchSpans, view: TimelineView) -> dict[str, Any]:
+    """The checkpoint before the unit of the selected span, from which that unit can be forked."""
+    unit = view.track.unit if view.track else None
+    before = found.checkpoint_before(unit) if unit else None
+    if before is None:
+        return {}
+    kind = kind_of(engine_of(run.location), before.entity)
+    # A called run continues only within its caller.
+    is_runnable = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
+    return {"before": before, "unit_label": kind.unit_label, "is_runnable": is_runnable}
