@@ -95,6 +95,6 @@ def test_each_question_is_printed_on_one_line(tmp_path: Path, capsys: pytest.Cap
     call_command("import_checkpoints", str(copy_of("1.15.30/json", tmp_path)))
     row = Checkpoint.objects.all()[0]
     job = Job.objects.create(kind=Job.Kind.FORK, location=row.location, checkpoint=row, status="running")
-    Question.objects.create(job=job, number=1, kind="flow_input", prompt=f"Which?\r{FORGED}\u2028{FORGED}")
+    Question.objects.create(job=job, number=1, kind="text_input", prompt=f"Which?\r{FORGED}\u2028{FORGED}")
     lines = printed(capsys, "checkpoints", "answer")
     assert [line for line in lines if line] == [f"{job.pk} 1  Which? {FORGED} {FORGED}"]

@@ -32,7 +32,7 @@ def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
 ) -> None:
     path = tmp_path / "runs/press.db"
     inputs = ("--input", 'topic="bees"', "--input", "year=1999", "--input", 'tags=["a", 1]')
-    chosen = ("--events", "task_started, task_completed", "--most", "3")
+    chosen = ("--events", "task_started, task_completed", "--max-checkpoints", "3")
     models = ("--model", "Writer=o3", "--cache-warmup", "parallel")
     printed = run(capsys, path, *CREW, *inputs, *chosen, *models)
     job = Job.objects.get()
@@ -42,7 +42,7 @@ def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
     assert job.request["inputs"] == {"topic": "bees", "year": 1999, "tags": ["a", 1]}
     events = ["task_started", "task_completed"]
     assert job.request["options"] == {
-        "checkpoints": {"events": events, "most": 3},
+        "checkpoints": {"events": events, "max_checkpoints": 3},
         "models": {"Writer": "o3"},
         "cache_warmup": "parallel",
         "accepted": [],
@@ -89,7 +89,7 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
         ((*AGENT, "--input", "topic=1"), "has one input"),
         ((*CREW, "--input", "year=[nineteen"), "must be JSON"),
         ((*FLOW, "--model", "o3"), "for a crew only"),
-        ((*CREW, "--most", "0"), "--most must be"),
+        ((*CREW, "--max-checkpoints", "0"), "--max-checkpoints must be"),
         ((*CREW, "--events", ","), "--events needs a name"),
     ],
 )

@@ -11,7 +11,7 @@ GROUPS = (*USUAL, EventGroup("llm", ("llm_call_started", "llm_stream_chunk")))
 
 
 def read(most: str = "", *chosen: str) -> CheckpointsPart:
-    sent = MultiValueDict({"checkpoint_most": [most], "checkpoint_events": list(chosen)})
+    sent = MultiValueDict({"max_checkpoints": [most], "checkpoint_events": list(chosen)})
     return part_of_groups(engine_named("crewai"), GROUPS, "crew", ("task_completed",), sent)
 
 
@@ -24,7 +24,7 @@ def test_without_a_choice_the_former_settings_stay() -> None:
 
 def test_chosen_events_and_a_number_are_in_the_request() -> None:
     chosen = read("3", "task_started", "task_completed", "task_started")
-    assert chosen.form.settings == {"events": ["task_started", "task_completed"], "most": 3}
+    assert chosen.form.settings == {"events": ["task_started", "task_completed"], "max_checkpoints": 3}
     assert chosen.summary == "task started, task completed, keep the latest 3"
     assert not chosen.form.errors
 
@@ -33,7 +33,7 @@ def test_an_unknown_event_and_an_invalid_number_are_refused() -> None:
     for most in ("0", "-1", "three", "1.5", "9" * 30, "²"):
         chosen = read(most, "task_dreamt")
         ids = [chosen.form[name].id_for_label for name in chosen.form.errors]
-        assert ids == ["checkpoint-events", "checkpoint-most"], most
+        assert ids == ["checkpoint-events", "max-checkpoints"], most
         assert "task_dreamt" in chosen.events.errors[0]
     assert not read("", "*").form.errors
 

@@ -198,7 +198,7 @@ def test_job_events_are_redacted_and_so_are_those_of_earlier_jobs(folder: Path, 
         request={"inputs": {"a": VALUE}},
     )
     JobEvent.objects.create(job=job, seq=1, kind="text", at=timezone.now(), data={"text": f"so {VALUE}"})
-    Question.objects.create(job=job, number=1, kind="flow_input", prompt=VALUE, answer=VALUE)
+    Question.objects.create(job=job, number=1, kind="text_input", prompt=VALUE, answer=VALUE)
     redact_jobs_again(project)
     rows = [*Job.objects.all(), *JobEvent.objects.all(), *Question.objects.all(), *Project.objects.all()]
     text = str(serializers.serialize("json", rows))

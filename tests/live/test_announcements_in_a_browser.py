@@ -19,7 +19,7 @@ def asks(job: Job, seq: int = 1) -> Question:
     JobEvent.objects.create(
         job=job, seq=seq, kind="task_started", at=timezone.now(), data={"task": "a", "position": 1}
     )
-    question = Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which one?")
+    question = Question.objects.create(job=job, number=1, kind="text_input", prompt="Which one?")
     data = {"number": 1, "prompt": "Which one?"}
     JobEvent.objects.create(job=job, seq=seq + 1, kind="question", at=timezone.now(), data=data)
     return question
@@ -77,7 +77,7 @@ def test_a_question_and_a_failure_are_announced_immediately_and_once(
 ) -> None:
     page.goto(job.get_absolute_url())
     page.evaluate(SAID)
-    job.questions.create(number=1, kind="flow_input", prompt="Tea or milk?")
+    job.questions.create(number=1, kind="text_input", prompt="Tea or milk?")
     happen(job, 1, "question", number=1, prompt="Tea or milk?")
     page.wait_for_function("() => window.said.length === 1")
     texts = said(page)[0]
@@ -123,7 +123,7 @@ def test_the_page_after_a_start_announces_it_and_has_focus(page: Page, job: Job)
 
 def test_focus_stays_at_an_answered_question(page: Page, job: Job) -> None:
     for number in (1, 2):
-        job.questions.create(number=number, kind="flow_input", prompt=f"Question {number}?")
+        job.questions.create(number=number, kind="text_input", prompt=f"Question {number}?")
     page.goto(job.get_absolute_url())
     form = page.locator(f"#question-{job.pk}-1")
     form.get_by_label("Your answer").fill("tea")

@@ -15,7 +15,14 @@ PLAN = [
         "action": "kept",
         "reason": "finished",
     },
-    {"unit": "b", "position": 2, "title": "Draft", "agent": "Writer", "action": "again", "reason": "asked"},
+    {
+        "unit": "b",
+        "position": 2,
+        "title": "Draft",
+        "agent": "Writer",
+        "action": "again",
+        "reason": "requested",
+    },
     {
         "unit": "c",
         "position": 3,
@@ -88,7 +95,7 @@ def test_no_step_of_an_ended_run_is_running(
 
 def test_the_reason_of_a_step_is_shown_until_it_starts() -> None:
     progress = after(("task_started", {"task": "b"}))
-    assert [step.shown_reason for step in progress.steps] == ["finished", "asked", "unfinished"]
+    assert [step.shown_reason for step in progress.steps] == ["finished", "requested", "unfinished"]
     advance(progress, 2, "task_started", {"task": "c"})
     assert progress.steps[2].shown_reason == ""
 

@@ -42,6 +42,8 @@ RENAMED_COLUMNS = {
     },
     "viewer_problem": {"key": "source_key"},
 }
+# Emptied where the source can be read again, which adds the usage of models.
+REREAD = {("viewer_checkpoint", "fingerprint")}
 # Messages: their English text is now a code with values.
 MESSAGES = {"error", "unreadable", "reason"}
 # Renamed values, by table and column.
@@ -49,12 +51,22 @@ RENAMED_VALUES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("viewer_jobevent", "kind"): lambda kind: {"look": "preflight", "preloaded": "cache_warmed"}.get(
         kind, kind
     ),
-    ("viewer_jobevent", "data"): lambda data: data.replace('"parts"', '"components"'),
-    ("viewer_look", "report"): lambda report: report.replace('"parts"', '"components"'),
-    ("viewer_job", "request"): lambda request: request.replace('"preload"', '"cache_warmup"').replace(
-        '"provider"', '"store_kind"'
+    ("viewer_jobevent", "data"): lambda data: (
+        data.replace('"parts"', '"components"')
+        .replace('"most"', '"max_amount"')
+        .replace('"flow_input"', '"text_input"')
     ),
-    ("viewer_job", "stopped_by"): lambda limit: limit.replace('"variations"', '"sweep"'),
+    ("viewer_question", "kind"): lambda kind: "text_input" if kind == "flow_input" else kind,
+    ("viewer_job", "plan"): lambda plan: plan.replace('"asked"', '"requested"'),
+    ("viewer_look", "report"): lambda report: report.replace('"parts"', '"components"'),
+    ("viewer_job", "request"): lambda request: (
+        request.replace('"preload"', '"cache_warmup"')
+        .replace('"provider"', '"store_kind"')
+        .replace('"most"', '"max_checkpoints"')
+    ),
+    ("viewer_job", "stopped_by"): lambda limit: limit.replace('"variations"', '"sweep"').replace(
+        '"most"', '"max_amount"'
+    ),
 }
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -134,6 +146,8 @@ def changed_columns(table: str, old: Mapping[str, Any], new: Mapping[str, Any]) 
     changed = {}
     for column, value in old.items():
         if column in MESSAGES or column.removesuffix("_words") in MESSAGES:
+            continue
+        if (table, column) in REREAD and not new[column]:
             continue
         present = new[RENAMED_COLUMNS.get(table, {}).get(column, column)]
         if as_json(RENAMED_VALUES.get((table, column), as_json)(value)) != as_json(present):

@@ -29,7 +29,7 @@ class Reason(StrEnum):
     HELD = "held"
     READS_EDITED = "reads_edited"
     BEHIND_RERUN = "behind_rerun"
-    ASKED = "asked"
+    REQUESTED = "requested"
     STALE_INPUT = "stale_input"
     TRIGGERED = "triggered"
     MAY_REPEAT = "may_repeat"

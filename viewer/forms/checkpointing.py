@@ -13,7 +13,7 @@ from viewer.jobs.spool import CheckpointSettings
 from viewer.launching.option_values import parse_kept_checkpoints
 
 EVENTS = "checkpoint_events"
-MOST = "checkpoint_most"
+MAX_CHECKPOINTS = "max_checkpoints"
 EVERY = "*"
 
 
@@ -40,11 +40,11 @@ class CheckpointsForm(forms.Form):
         label=gettext_lazy("Checkpoints at"),
         widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
     )
-    checkpoint_most = forms.CharField(
+    max_checkpoints = forms.CharField(
         required=False,
         initial="",
         label=gettext_lazy("Keep latest"),
-        widget=forms.TextInput(attrs={"id": "checkpoint-most"}),
+        widget=forms.TextInput(attrs={"id": "max-checkpoints"}),
     )
 
     def __init__(self, data: Any, known: Iterable[str], engine: str) -> None:
@@ -54,8 +54,8 @@ class CheckpointsForm(forms.Form):
         events.choices = [(name, name) for name in (EVERY, *known)]
         events.engine = engine
 
-    def clean_checkpoint_most(self) -> int | None:
-        text = self.cleaned_data[MOST]
+    def clean_max_checkpoints(self) -> int | None:
+        text = self.cleaned_data[MAX_CHECKPOINTS]
         if not text:
             return None
         return parsed(lambda: parse_kept_checkpoints(text))
@@ -66,6 +66,6 @@ class CheckpointsForm(forms.Form):
         values, chosen = valid_values(self), CheckpointSettings()
         if values.get(EVENTS):
             chosen["events"] = values[EVENTS]
-        if values.get(MOST) is not None:
-            chosen["most"] = values[MOST]
+        if values.get(MAX_CHECKPOINTS) is not None:
+            chosen["max_checkpoints"] = values[MAX_CHECKPOINTS]
         return chosen

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
-from viewer.forms.checkpointing import EVENTS, MOST
+from viewer.forms.checkpointing import EVENTS, MAX_CHECKPOINTS
 from viewer.forms.fork import OutputsForm, ValuesForm, output_name
 from viewer.forms.limits import limit_texts
 from viewer.forms.models import CACHE_WARMUP, ModelsForm, name_of
@@ -38,7 +38,7 @@ def retry_of_fork(
             sent[output_name(unit)] = text
     sent |= {"branch": free_branch(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
     data = _data(job, sent | _options(job, models))
-    data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "asked"])
+    data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
     data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
     return Retry(job, data, edits_not_kept(job))
 
@@ -74,8 +74,8 @@ def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     chosen = options.get("models") or {}
     sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
     sent[CACHE_WARMUP] = options.get("cache_warmup", "")
-    most = (options.get("checkpoints") or {}).get("most")
-    return sent | ({MOST: str(most)} if most else {}) | limit_texts(job.limits)
+    latest = (options.get("checkpoints") or {}).get("max_checkpoints")
+    return sent | ({MAX_CHECKPOINTS: str(latest)} if latest else {}) | limit_texts(job.limits)
 
 
 def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:

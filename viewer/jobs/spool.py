@@ -35,7 +35,7 @@ warning                message (see viewer/messages/message.py)
 question               number (from 1), kind, prompt, context (see Question in models)
 answered               number
 withdrawn              number (the run went on without an answer)
-limit                  whose, measure, most: the limit that stopped the run (viewer/jobs/limits/usage.py)
+limit                  whose, measure, max_amount: what stopped the run (viewer/jobs/limits/usage.py)
 cache_warmed           agents (their roles), strategy, tokens
 preflight              report: the findings of a preflight check (viewer/jobs/preflight/checks.py)
 ended                  status (succeeded, failed, cancelled), result, error (a message), traceback
@@ -74,9 +74,10 @@ MAX_EVENT_BYTES = 256 * 1024
 MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
 # The end of the year 9999: a clock may be wrong.
 MAX_SECONDS = 253402300799
-# A runner of the version before may still be writing: its kinds are read by their present names. Migration
-# 0011 renames those that are stored.
+# A runner of an earlier version may still be writing: its names are read as the present ones. Migrations 0011
+# and 0022 rename those that are stored.
 RENAMED_KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
+RENAMED_QUESTIONS = {"flow_input": "text_input"}
 
 
 class CheckpointReference(TypedDict):
@@ -120,11 +121,11 @@ class StepRequest(TypedDict):
 class CheckpointSettings(TypedDict, total=False):
     """How a run writes checkpoints. Missing keys: as the project or the checkpoint has it.
 
-    ``most`` is how many of the checkpoints that this run writes are kept; others are never deleted.
+    ``max_checkpoints`` is how many of those that this run writes are kept; others are never deleted.
     """
 
     events: list[str]
-    most: int
+    max_checkpoints: int
 
 
 class Options(TypedDict, total=False):
@@ -291,8 +292,17 @@ def event_from(line: bytes) -> SpoolEvent | None:
                 seq=int(event["seq"]),
                 at=float(event["at"]),
                 kind=RENAMED_KINDS.get(kind, kind),
-                data=event["data"],
+                data=_renamed(kind, event["data"]),
             )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return None
+
+
+def _renamed(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """The data by the present names of its fields."""
+    if kind == "question" and data.get("kind") in RENAMED_QUESTIONS:
+        return data | {"kind": RENAMED_QUESTIONS[data["kind"]]}
+    if kind == "limit" and "most" in data:
+        return {"max_amount" if name == "most" else name: value for name, value in data.items()}
+    return data

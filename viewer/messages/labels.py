@@ -38,7 +38,7 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.HELD: _("you hold its output; it does not run again"),
     Reason.READS_EDITED: _("reads what you changed"),
     Reason.BEHIND_RERUN: _("comes after a unit that runs again"),
-    Reason.ASKED: _("you asked for it"),
+    Reason.REQUESTED: _("you asked for it"),
     Reason.STALE_INPUT: _("its output was produced with an input that changed"),
     Reason.TRIGGERED: _("a finished unit triggers it again"),
     Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),

@@ -30,7 +30,7 @@ class Question(models.Model):
     class Kind(models.TextChoices):
         HUMAN_INPUT = "human_input", _("output review")
         HUMAN_FEEDBACK = "human_feedback", _("feedback")
-        TEXT_INPUT = "flow_input", _("input")
+        TEXT_INPUT = "text_input", _("input")
         PROGRAM_INPUT = "program_input", _("input for the project's code")
         INTERRUPT = "interrupt", _("interrupt of a graph")
 

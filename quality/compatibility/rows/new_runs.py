@@ -12,7 +12,7 @@ INPUTS = {"topic": "bees", "year": 1999, "tags": ["x", 2]}
 def crew(sandbox: Sandbox) -> None:
     location = sandbox.recorded("simple")
     before = marks(location)
-    events = {"events": ["task_started", "task_completed"], "most": 2}
+    events = {"events": ["task_started", "task_completed"], "max_checkpoints": 2}
     run = sandbox.run(new_run_request(location, "crew", "press_parts:plain", INPUTS, events))
     succeeded(run)
     same("tasks called", tasks_called(sandbox.model), ["Collect", "Check", "Write", "Title"])

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 EVENT_TEXTS = (
     *("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments", "text"),
-    *("prompt", "words", "whose", "measure", "most", "description", "engine", "engine_version", "id"),
+    *("prompt", "words", "whose", "measure", "max_amount", "description", "engine", "engine_version", "id"),
 )
 
 
@@ -41,7 +41,7 @@ def job_values(checkpoint: "Checkpoint", texts: Texts, number: int) -> dict[str,
         "project": checkpoint.location.project,
         "status": "failed",
         "plan": [{"unit": "1", "position": 1, "action": "runs", **step}],
-        "limit_hit": {name: text(name) for name in ("whose", "measure", "most")},
+        "limit_hit": {name: text(name) for name in ("whose", "measure", "max_amount")},
         "request": {"entry_point": text("entry point"), "options": {"models": {text("role"): text("model")}}},
         **{name: text(name) for name in ("result", "error", "traceback")},
         "log_end": text("log"),
@@ -84,7 +84,7 @@ def make_questions(job: "Job", texts: Texts, numbers: Sequence[int]) -> None:
         Question.objects.create(
             job=job,
             number=index + 1,
-            kind=("human_input", "human_feedback", "flow_input")[index % 3],
+            kind=("human_input", "human_feedback", "text_input")[index % 3],
             prompt=texts.text("prompt", number),
             context=context,
             **(answered if index % 3 == 2 else {}),

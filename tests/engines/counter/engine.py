@@ -110,7 +110,7 @@ def _action(unit: Unit, edits: Edits) -> tuple[Action, Reason]:
         return Action.RUNS, Reason.UNFINISHED
     if unit.id in edits.outputs:
         return Action.EDITED, Reason.EDITED
-    return (Action.AGAIN, Reason.ASKED) if unit.id in edits.again else (Action.KEPT, Reason.FINISHED)
+    return (Action.AGAIN, Reason.REQUESTED) if unit.id in edits.again else (Action.KEPT, Reason.FINISHED)
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:

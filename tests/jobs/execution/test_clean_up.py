@@ -44,7 +44,7 @@ def test_the_users_input_is_deleted_if_the_job_cannot_start(make_job: MakeJob, p
 def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
     job = make_job()
     job.folder.mkdir(parents=True)
-    question = Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+    question = Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     early = Question.objects.get(pk=question.pk)
     assert early.record_answer(CANARY, None)
     job.end(Job.Status.CANCELLED)

@@ -76,7 +76,7 @@ def test_the_limit_that_stopped_a_run_is_translated_with_its_numbers(
     job = make_job("succeeds.py")
     Job.objects.filter(pk=job.pk).update(
         status="cancelled",
-        limit_hit={"whose": "project", "measure": "seconds", "most": 4000},
+        limit_hit={"whose": "project", "measure": "seconds", "max_amount": 4000},
         started_at=timezone.now(),
         ended_at=timezone.now(),
     )

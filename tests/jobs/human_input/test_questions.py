@@ -160,7 +160,7 @@ def test_withdrawing_one_question_leaves_the_others_open(tmp_path: Path) -> None
 
     def ask(asker: str) -> None:
         try:
-            ends.append(f"{asker} {questions.ask('flow_input', 'Which?', asker=asker)}")
+            ends.append(f"{asker} {questions.ask('text_input', 'Which?', asker=asker)}")
         except Withdrawn:
             ends.append(f"{asker} gone on")
 
@@ -194,7 +194,7 @@ def test_overlapping_waits_count_once(make_job: MakeJob) -> None:
     for number, (begins, ends) in enumerate(spans, 1):
         asked_at, answered_at = (now - timedelta(seconds=seconds) for seconds in (begins, ends))
         Question.objects.create(
-            job=job, number=number, kind="flow_input", prompt="?", asked_at=asked_at, answered_at=answered_at
+            job=job, number=number, kind="text_input", prompt="?", asked_at=asked_at, answered_at=answered_at
         )
     assert job.seconds_waiting == pytest.approx(70)
 

@@ -89,7 +89,7 @@ def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob)
     with pytest.raises(CommandError, match="There is no such pending question"):
         call_command("checkpoints", "answer", str(job.pk), "--text", "yes")
     for number in (1, 2):
-        Question.objects.create(job=job, number=number, kind="flow_input", prompt="\x1b[2JWhich?")
+        Question.objects.create(job=job, number=number, kind="text_input", prompt="\x1b[2JWhich?")
     with pytest.raises(CommandError, match="Several"):
         call_command("checkpoints", "answer", str(job.pk), "--text", "yes")
     call_command("checkpoints", "answer", str(job.pk), "2", "--text", "yes")
@@ -99,6 +99,6 @@ def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob)
 def test_a_question_cannot_command_the_terminal(
     make_job: MakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Question.objects.create(job=make_job(), number=1, kind="flow_input", prompt="\x1b[2JWhich?")
+    Question.objects.create(job=make_job(), number=1, kind="text_input", prompt="\x1b[2JWhich?")
     call_command("checkpoints", "answer")
     assert "\x1b" not in capsys.readouterr().out

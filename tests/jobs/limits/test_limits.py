@@ -215,7 +215,7 @@ def test_raising_a_limit_lets_the_run_continue(make_job: MakeJob, project: Proje
 def test_a_cancellation_before_the_limit_counts_as_cancelled(make_job: MakeJob) -> None:
     job = make_job("works_on.py")
     Job.objects.filter(pk=job.pk).update(status="running", cancel_requested_at=timezone.now())
-    assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
+    assert not job.stop({"whose": "job", "measure": "steps", "max_amount": 1})
     assert job.limit_hit == {}
 
 
@@ -228,17 +228,20 @@ def test_limits_are_enforced_without_a_worker(make_job: MakeJob) -> None:
 def test_a_stopped_job_keeps_its_first_limit(make_job: MakeJob) -> None:
     job = make_job("works_on.py")
     Job.objects.filter(pk=job.pk).update(status="running")
-    assert job.stop({"whose": "day", "measure": "tokens", "most": 1})
-    assert not job.stop({"whose": "job", "measure": "steps", "most": 1})
+    assert job.stop({"whose": "day", "measure": "tokens", "max_amount": 1})
+    assert not job.stop({"whose": "job", "measure": "steps", "max_amount": 1})
     assert limit_label(job) == "Stopped at the limit of 1 token a day for all jobs."
 
 
 @pytest.mark.parametrize(
     "plain",
     [
-        *({"whose": "unknown"}, {"whose": "nobody", "measure": "tokens", "most": 1}, ["day"], "a text"),
-        *({"whose": "day", "measure": "tokens", "most": most} for most in (None, "1", math.nan, math.inf)),
-        {"whose": "day", "measure": "money", "most": 1},
+        *({"whose": "unknown"}, {"whose": "nobody", "measure": "tokens", "max_amount": 1}, ["day"], "a text"),
+        *(
+            {"whose": "day", "measure": "tokens", "max_amount": most}
+            for most in (None, "1", math.nan, math.inf)
+        ),
+        {"whose": "day", "measure": "money", "max_amount": 1},
     ],
 )
 def test_an_unknown_limit_has_a_message(plain: object) -> None:

@@ -64,7 +64,7 @@ def test_a_flow_asks_its_question_and_for_feedback(engine: Engine, model: TestMo
         run = children.answered(folder, child, ["bees", "Fine"])
     assert run.end["status"] == "succeeded", run.end
     assert [(one["kind"], one["prompt"]) for one in run.of("question")] == [
-        ("flow_input", "Which word?"),
+        ("text_input", "Which word?"),
         ("human_feedback", "What of it?"),
     ]
     assert model.prompts() == ["Close <bees>: Fine"]

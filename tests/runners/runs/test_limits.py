@@ -52,7 +52,7 @@ def test_a_crew_and_a_flow_start_no_step_beyond_their_limit(
     crew = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     run = engine.run(with_limits(crew, steps=1))
     assert run.end["status"] == "cancelled"
-    assert run.of("limit") == [{"whose": "job", "measure": "steps", "most": 1}]
+    assert run.of("limit") == [{"whose": "job", "measure": "steps", "max_amount": 1}]
     assert tasks_called(model) == ["Write"]
     model.reset()
     start = after_method(stores / "flow", "outline")
@@ -70,7 +70,7 @@ def test_a_time_limit_is_reached_while_a_model_does_not_answer(
     request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     run = engine.run(with_limits(request, seconds=1))
     assert run.end["status"] == "cancelled"
-    assert run.of("limit") == [{"whose": "job", "measure": "seconds", "most": 1}]
+    assert run.of("limit") == [{"whose": "job", "measure": "seconds", "max_amount": 1}]
 
 
 def test_no_model_is_called_when_a_shared_limit_is_reached(
@@ -79,7 +79,7 @@ def test_no_model_is_called_when_a_shared_limit_is_reached(
     request = request_for(after_task(stores / "crew", 2), stores / "crew", entry_point="press_crew:make_crew")
     folder = engine.job()
     folder.mkdir()
-    limit = {"whose": "project", "measure": "tokens", "most": 10}
+    limit = {"whose": "project", "measure": "tokens", "max_amount": 10}
     (folder / STOP).write_text(json.dumps(limit))
     run = children.run(engine.python, model, folder, request)
     assert run.end["status"] == "cancelled"

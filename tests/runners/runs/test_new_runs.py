@@ -23,7 +23,9 @@ def test_a_new_crew_prunes_only_its_own_checkpoints(engine: Engine, model: TestM
     (location / "main" / "00000000T000000_00000000_p-none.json").write_text('{"entities": []}')
     (location / "notes.json").write_text("[]")
     before = marks(location)
-    asked = new_run_request(location, "crew", "press_crew:make_crew", INPUTS, {"events": TASKS, "most": 3})
+    asked = new_run_request(
+        location, "crew", "press_crew:make_crew", INPUTS, {"events": TASKS, "max_checkpoints": 3}
+    )
     run = engine.run(asked)
     assert run.end["status"] == "succeeded", run.end
     assert len(model.requests) == 4
@@ -65,7 +67,9 @@ def test_a_fork_prunes_its_own_rows_and_never_its_start(engine: Engine, stores: 
     before = rows(store)
     start = next(row for row in before if row.done == 2)
     request = request_for(start, store, store_kind="sqlite")
-    run = engine.run(request | {"options": {"checkpoints": {"events": ["task_completed"], "most": 1}}})
+    run = engine.run(
+        request | {"options": {"checkpoints": {"events": ["task_completed"], "max_checkpoints": 1}}}
+    )
     assert run.end["status"] == "succeeded", run.end
     printed = run.of("checkpoint")
     assert [line["trigger"] for line in printed] == ["", "task_completed", "task_completed"]

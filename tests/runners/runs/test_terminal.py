@@ -119,7 +119,7 @@ def test_a_new_run_creates_its_location_and_lists_its_checkpoints(
     done = terminal(
         *("run", str(path), "--entrypoint", "press_crew:make_crew", "--input", 'topic="bees"'),
         *("--input", "year=1999", "--input", 'tags=["a", 1]'),
-        *("--events", "task_started,task_completed", "--most", "2", "--wait", "--json"),
+        *("--events", "task_started,task_completed", "--max-checkpoints", "2", "--wait", "--json"),
     )
     assert done.returncode == 0, done.stderr
     printed = document(done)

@@ -14,7 +14,7 @@ from tests.engine_runs.runs import marks, request_for
 from tests.runners.conftest import Engine
 
 pytestmark = pytest.mark.engine
-PRUNING = {"options": {"checkpoints": {"events": ["task_started", "task_completed"], "most": 1}}}
+PRUNING = {"options": {"checkpoints": {"events": ["task_started", "task_completed"], "max_checkpoints": 1}}}
 
 
 def test_a_fork_a_cancel_and_a_kill_change_no_existing_file(

@@ -93,7 +93,7 @@ def addresses_at(location: Location) -> dict[str, str]:
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=location, project=location.project, checkpoint=checkpoint
     )
-    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+    Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     look = PreflightCheck.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
     saved = SavedSearch.objects.create(user=teammate("ada"), name="tea", query="q=tea")
     of = {

@@ -151,7 +151,7 @@ def test_a_stopped_job_names_its_limit_and_links_to_its_last_checkpoint(
     words = "Stopped at its limit of 20,000 tokens."
     Job.objects.update(
         status="cancelled",
-        limit_hit={"whose": "job", "measure": "tokens", "most": 20000},
+        limit_hit={"whose": "job", "measure": "tokens", "max_amount": 20000},
         limits={"tokens": 20000},
         tokens=20400,
         started_at=timezone.now(),

@@ -10,7 +10,7 @@ from tests.views.forking import CREW, filled, page, stored
 from viewer.models import Checkpoint, Job, Location
 
 pytestmark = pytest.mark.django_db
-CHOSEN = {"checkpoint_events": ["task_started", "task_completed"], "checkpoint_most": "2"}
+CHOSEN = {"checkpoint_events": ["task_started", "task_completed"], "max_checkpoints": "2"}
 
 
 @pytest.mark.parametrize("kind", ["fork", "resume"])
@@ -18,7 +18,7 @@ def test_the_chosen_settings_are_in_the_request(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
     client.post(page(checkpoint, kind), filled(client, checkpoint, kind) | CHOSEN)
-    chosen = {"events": ["task_started", "task_completed"], "most": 2}
+    chosen = {"events": ["task_started", "task_completed"], "max_checkpoints": 2}
     assert Job.objects.get().request["options"]["checkpoints"] == chosen
 
 
@@ -34,10 +34,10 @@ def test_without_a_choice_the_settings_of_the_checkpoint_apply(
 def test_an_invalid_choice_shows_a_field_error_and_starts_nothing(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:
-    sent = filled(client, checkpoint) | {"checkpoint_events": ["task_dreamt"], "checkpoint_most": "0"}
+    sent = filled(client, checkpoint) | {"checkpoint_events": ["task_dreamt"], "max_checkpoints": "0"}
     answer = client.post(page(checkpoint), sent)
     assert answer.status_code == 422
-    for field in ("checkpoint-events", "checkpoint-most"):
+    for field in ("checkpoint-events", "max-checkpoints"):
         assert f'href="#{field}"' in answer.content.decode()
     assert not Job.objects.exists()
 
@@ -46,7 +46,7 @@ def test_an_invalid_choice_shows_a_field_error_and_starts_nothing(
 def test_the_form_warns_about_a_choice_before_the_start(
     client: Client, person: User, checkpoint: Checkpoint, kind: str
 ) -> None:
-    sent = filled(client, checkpoint, kind) | {"checkpoint_events": ["*"], "checkpoint_most": ""}
+    sent = filled(client, checkpoint, kind) | {"checkpoint_events": ["*"], "max_checkpoints": ""}
 
     def live(**changes: str) -> str:
         plan, headers = page(checkpoint, f"{kind}-plan"), {"HX-Request": "true"}
@@ -54,5 +54,5 @@ def test_the_form_warns_about_a_choice_before_the_start(
 
     summary = r'id="checkpoints-summary" hx-swap-oob="true">\s*at every event\.\s*<span[^>]*>This writes many'
     assert re.search(summary, live())
-    assert "This writes many" not in live(checkpoint_most="5")
-    assert "whole number of at least 1" in live(checkpoint_most="0")
+    assert "This writes many" not in live(max_checkpoints="5")
+    assert "whole number of at least 1" in live(max_checkpoints="0")

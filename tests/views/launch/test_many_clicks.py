@@ -139,7 +139,7 @@ def test_only_the_first_of_many_answers_counts(person: User, checkpoint: Checkpo
         kind=Job.Kind.FORK, location=checkpoint.location, project=checkpoint.location.project
     )
     job.folder.mkdir(parents=True)
-    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+    Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     clicked(person, reverse("question-answer", args=[job.pk, 1]), {"text": "this"}, 40)
     assert Question.objects.get().answered_by == person
     assert [path.name for path in Path(job.folder).iterdir()] == ["answer-1.json"]

@@ -64,7 +64,7 @@ def test_the_findings_and_the_effect_of_choices_are_shown_before_the_start(
     form.check('input[value="*"]')
     expect(form.locator("#checkpoints-summary")).to_contain_text("This writes many checkpoints")
     expect(form.locator("#preflight")).to_contain_text("Ready to start.")
-    form.fill("#checkpoint-most", "5")
+    form.fill("#max-checkpoints", "5")
     expect(form.locator("#checkpoints-summary")).not_to_contain_text("This writes many checkpoints")
     form.locator(".models > summary").click()
     form.fill("#model-all", "gpt 4")
@@ -76,5 +76,5 @@ def test_the_findings_and_the_effect_of_choices_are_shown_before_the_start(
     form.wait_for_url("**/jobs/**")
     assert Job.objects.get().request["options"] == {
         "models": {"*": "gpt-4.1"},
-        "checkpoints": {"events": ["*"], "most": 5},
+        "checkpoints": {"events": ["*"], "max_checkpoints": 5},
     }

@@ -49,7 +49,7 @@ def test_a_run_starts_once_with_typed_inputs_and_its_job_is_shown(client: Client
     sent |= {
         "input-more": '{"tags": ["a", 1]}',
         "checkpoint_events": ["task_started"],
-        "checkpoint_most": "2",
+        "max_checkpoints": "2",
     }
     first = client.post(page, sent)
     job = Job.objects.get()
@@ -63,7 +63,7 @@ def test_a_run_starts_once_with_typed_inputs_and_its_job_is_shown(client: Client
         "crew:build",
         "build",
     )
-    assert job.request["options"] == {"checkpoints": {"events": ["task_started"], "most": 2}}
+    assert job.request["options"] == {"checkpoints": {"events": ["task_started"], "max_checkpoints": 2}}
     job_page = client.get(first["Location"]).content.decode()
     assert "Waiting to start <strong>build</strong>" in job_page
     assert "crew:build" in job_page
@@ -189,11 +189,11 @@ def test_a_new_location_is_created_only_inside_the_allowed_folders(
 
 def test_an_invalid_field_shows_its_error(client: Client, page: str) -> None:
     sent = form_of(client, f"{page}?entry_point=crew:build", input__topic="bees")
-    sent |= {"input-json:year": "{", "checkpoint_events": ["task_dreamt"], "checkpoint_most": "none"}
+    sent |= {"input-json:year": "{", "checkpoint_events": ["task_dreamt"], "max_checkpoints": "none"}
     answer = client.post(page, sent | {"location": "00000000-0000-4000-8000-000000000000"})
     text = answer.content.decode()
     assert answer.status_code == 422
-    for field in ("input-1", "checkpoint-events", "checkpoint-most", "new_location"):
+    for field in ("input-1", "checkpoint-events", "max-checkpoints", "new_location"):
         assert f'href="#{field}"' in text, field
     assert not Job.objects.exists()
 

@@ -48,7 +48,7 @@ def test_the_form_has_the_typed_values(client: Client, person: User, checkpoint:
         "branch": "with-tea",
         "limit_tokens": "5000",
         "limit_minutes": "1.5",
-        "checkpoint_most": "7",
+        "max_checkpoints": "7",
         output.replace(":", "__"): "A new research.",
     }
     job = failed(client, checkpoint, **changes)
@@ -137,7 +137,7 @@ def test_a_new_run_is_retried_with_its_inputs(client: Client, person: User, chec
             "entry_point": "crew:build",
             "inputs": {"topic": None, "api_key": None},
             "kept": {"inputs": {"topic": "tea"}},
-            "options": {"models": {"*": "openai/gpt-5"}, "checkpoints": {"most": 4}},
+            "options": {"models": {"*": "openai/gpt-5"}, "checkpoints": {"max_checkpoints": 4}},
         },
         limits={"steps": 3},
     )
@@ -145,5 +145,5 @@ def test_a_new_run_is_retried_with_its_inputs(client: Client, person: User, chec
     assert link.startswith(reverse("new-run", args=[checkpoint.location.uid]))
     text = client.get(link).content.decode()
     assert "tea" in text and field(text, "limit_steps") == "3"
-    assert field(text, "model:*") == "openai/gpt-5" and field(text, "checkpoint_most") == "4"
+    assert field(text, "model:*") == "openai/gpt-5" and field(text, "max_checkpoints") == "4"
     assert "api_key" in text and "Enter them again" in text

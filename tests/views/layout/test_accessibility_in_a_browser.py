@@ -67,7 +67,7 @@ def test_a_refused_form(open_page: Open, checkpoint: Checkpoint, name: str) -> N
     page = open_page(reverse(name, args=[checkpoint.pk]))
     open_everything(page)
     assert findings(page) == ""
-    fields = {"checkpoint_most": "many", "limit_tokens": "few", "start_at": "2020-01-01T00:00"}
+    fields = {"max_checkpoints": "many", "limit_tokens": "few", "start_at": "2020-01-01T00:00"}
     fields |= {"input:year": "soon"} if name != "resume" else {}
     for field, text in fields.items():
         if page.locator(f"#fork [name='{field}']").count():

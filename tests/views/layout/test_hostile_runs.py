@@ -41,7 +41,7 @@ def job(checkpoint: Checkpoint) -> Job:
         sweep=group,
         variation=SCRIPT,
         status=Job.Status.FAILED,
-        limit_hit={"whose": SCRIPT, "measure": SCRIPT, "most": SCRIPT},
+        limit_hit={"whose": SCRIPT, "measure": SCRIPT, "max_amount": SCRIPT},
         result=SCRIPT,
         error=SCRIPT,
         traceback=SCRIPT,
@@ -53,7 +53,7 @@ def job(checkpoint: Checkpoint) -> Job:
     )
     named = ("message", "task", "agent", "title", "output", "error", "method", "model", "tool", "arguments")
     data: dict[str, Any] = dict.fromkeys(
-        (*named, "text", "prompt", "words", "whose", "measure", "most"), SCRIPT
+        (*named, "text", "prompt", "words", "whose", "measure", "max_amount"), SCRIPT
     )
     data |= {"number": 1, "position": 1, "id": SCRIPT, "agents": [SCRIPT]}
     for seq, kind in enumerate((*LABELS, "warning", "text", "no such kind"), 1):
@@ -117,7 +117,7 @@ def test_no_script_of_a_preflight_check_becomes_markup(
         }
         typed |= {
             "limit_tokens": SCRIPT,
-            "checkpoint_most": SCRIPT,
+            "max_checkpoints": SCRIPT,
             "checkpoint_events": SCRIPT,
             "start": "later",
         }

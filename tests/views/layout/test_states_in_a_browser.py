@@ -81,11 +81,11 @@ def test_a_job_in_each_state(open_page: Open, checkpoint: Checkpoint) -> None:
             JobEvent.objects.create(job=job, seq=seq, kind=kind, at=timezone.now(), data=data)
         pages[status] = job.get_absolute_url()
         if status == Job.Status.RUNNING:
-            Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which?")
+            Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
             chosen = {"output": "A text.", "choices": ["yes", "no"]}
             Question.objects.create(job=job, number=2, kind="human_input", prompt="Good?", context=chosen)
             answered = {"answer": "This.", "answered_at": timezone.now(), "context": {"output": "A text."}}
-            Question.objects.create(job=job, number=3, kind="flow_input", prompt="Which?", **answered)
+            Question.objects.create(job=job, number=3, kind="text_input", prompt="Which?", **answered)
             pages |= {
                 f"question {number}": reverse("question", args=[job.pk, number]) for number in (1, 2, 3)
             }

@@ -128,7 +128,7 @@ def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
     job = made(LONG * 3, Job.Status.RUNNING, started_at=timezone.now(), plan=plan)
     error, traceback = "RuntimeError: " + "x" * 300, "Traceback " + "y" * 300
     failed = made(LONG, Job.Status.FAILED, ended_at=timezone.now(), error=error, traceback=traceback)
-    Question.objects.create(job=job, number=1, kind="flow_input", prompt="Which of them? " * 30)
+    Question.objects.create(job=job, number=1, kind="text_input", prompt="Which of them? " * 30)
     return {
         "locations": reverse("locations"),
         "location": location.get_absolute_url(),

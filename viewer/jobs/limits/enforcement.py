@@ -90,7 +90,7 @@ def check_shared(enforcer: LimitEnforcer) -> bool:
 def _own_reached(enforcer: LimitEnforcer) -> Limit | None:
     used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
     own = limits_in("job", enforcer.own)
-    return next((one for one in own if one.measure in used and used[one.measure] >= one.most), None)
+    return next((one for one in own if one.measure in used and used[one.measure] >= one.max_amount), None)
 
 
 def _stop(job: Job, limit: Limit | None) -> bool:

@@ -42,15 +42,15 @@ class Limit:
 
     whose: str
     measure: str
-    most: float
+    max_amount: float
 
 
 def limit_in(plain: object) -> Limit | None:
     """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
-        case {"whose": str(whose), "measure": str(measure), "most": int() | float() as most}:
-            is_known = whose in LIMIT_LABELS and measure in MEASURES and math.isfinite(most)
-            return Limit(whose, measure, most) if is_known else None
+        case {"whose": str(whose), "measure": str(measure), "max_amount": int() | float() as max_amount}:
+            is_known = whose in LIMIT_LABELS and measure in MEASURES and math.isfinite(max_amount)
+            return Limit(whose, measure, max_amount) if is_known else None
     return None
 
 
@@ -76,7 +76,7 @@ def reached_shared_limit(job: Job) -> Limit | None:
     for limit in shared_limits(job):
         if limit.whose not in used:
             used[limit.whose] = shared_usage(limit.whose, job)
-        if used[limit.whose][limit.measure] >= limit.most:
+        if used[limit.whose][limit.measure] >= limit.max_amount:
             return limit
     return None
 
@@ -167,7 +167,7 @@ def usage_label(limit: Limit, used: float) -> str:
     """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
     number = number_format(int(used), force_grouping=True)
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
-    return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.most)}
+    return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
 
 
 def limit_label(job: Job) -> str:
@@ -177,4 +177,4 @@ def limit_label(job: Job) -> str:
     limit = limit_in(job.limit_hit)
     if limit is None:
         return _("Stopped at a limit that it shares with other runs.")
-    return str(LIMIT_LABELS[limit.whose]) % {"amount": amount(limit.measure, limit.most)}
+    return str(LIMIT_LABELS[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}

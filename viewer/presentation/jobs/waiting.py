@@ -75,7 +75,7 @@ def reached_limit_text(limit: Limit) -> str:
         "day": _("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
     }
     until = short_time(next_midnight())
-    return text[limit.whose] % {"amount": amount(limit.measure, limit.most), "until": until}
+    return text[limit.whose] % {"amount": amount(limit.measure, limit.max_amount), "until": until}
 
 
 def _for_the_cache(job: Job) -> Wait | None:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.protocol import Engine, kind_of
-from viewer.forms.checkpointing import EVENTS, EVERY, MOST, CheckpointsForm
+from viewer.forms.checkpointing import EVENTS, EVERY, MAX_CHECKPOINTS, CheckpointsForm
 from viewer.models import Project
 from viewer.presentation.run.triggers import trigger_label
 
@@ -67,12 +67,12 @@ class CheckpointsPart:
         return self.form[EVENTS]
 
     @property
-    def most(self) -> BoundField:
-        return self.form[MOST]
+    def max_field(self) -> BoundField:
+        return self.form[MAX_CHECKPOINTS]
 
     @property
-    def most_text(self) -> str:
-        return str(self.most.value() or "")
+    def max_text(self) -> str:
+        return str(self.max_field.value() or "")
 
     @property
     def chosen(self) -> list[str]:
@@ -81,7 +81,7 @@ class CheckpointsPart:
 
     @property
     def is_open(self) -> bool:
-        return bool(self.chosen or self.most_text or self.form.errors)
+        return bool(self.chosen or self.max_text or self.form.errors)
 
     @property
     def takes_every(self) -> bool:
@@ -96,16 +96,16 @@ class CheckpointsPart:
             shown = _("at every event")
         if not self.chosen:
             shown = _("unchanged: %(events)s") % {"events": shown} if shown else _("project settings")
-        most = self.form.settings.get("most")
-        if most is not None:
-            shown += ", " + _("keep the latest %(most)d") % {"most": most}
+        latest = self.form.settings.get("max_checkpoints")
+        if latest is not None:
+            shown += ", " + _("keep the latest %(count)d") % {"count": latest}
         return shown
 
     @property
     def warning(self) -> str:
         """What to consider before the start; empty if there is nothing."""
         often = {choice.name for group in self.groups if group.is_frequent for choice in group.choices}
-        if "most" not in self.form.settings and (self.takes_every or often & set(self.chosen)):
+        if "max_checkpoints" not in self.form.settings and (self.takes_every or often & set(self.chosen)):
             return _(
                 "This writes many checkpoints, each with the whole record so far. Keep only some of them."
             )

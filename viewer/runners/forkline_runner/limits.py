@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# ``whose`` it is, its ``measure``, and its maximum, ``most`` (viewer/jobs/limits/usage.py).
+# ``whose`` it is, its ``measure``, and its maximum, ``max_amount`` (viewer/jobs/limits/usage.py).
 Limit = dict[str, Any]
 POLL_SECONDS = 0.2
 
@@ -21,13 +21,13 @@ POLL_SECONDS = 0.2
 class Limits:
     """Counts what the run's events report, and interrupts the run before it starts more than a limit allows.
 
-    ``most`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` appears when a limit that
-    the run shares with others is reached. Time spent waiting for a person does not count.
+    ``maximum`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` appears when a limit
+    that the run shares with others is reached. Time spent waiting for a person does not count.
     """
 
     def __init__(
         self,
-        most: Mapping[str, float],
+        maximum: Mapping[str, float],
         stop: Path,
         is_waiting: Callable[[], bool],
         steps: Collection[str] = (),
@@ -35,7 +35,7 @@ class Limits:
         # A run that has nothing left to start is allowed to end.
         self._started = {"model_started", *(f"{step}_started" for step in steps)}
         self._completed = {f"{step}_completed" for step in steps}
-        self._most = dict(most)
+        self._maximum = dict(maximum)
         self._stop = stop
         self._is_waiting = is_waiting
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Limits:
 
     def watch_time(self, reporter: Reporter) -> None:
         """Interrupt the run when its time is used up."""
-        if "seconds" in self._most:
+        if "seconds" in self._maximum:
             threading.Thread(target=self._watch, args=(reporter,), daemon=True).start()
 
     def check(self, reporter: Reporter, kind: str, data: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class Limits:
             raise KeyboardInterrupt
 
     def _own(self, measure: str) -> Limit:
-        return {"whose": "job", "measure": measure, "most": self._most[measure]}
+        return {"whose": "job", "measure": measure, "max_amount": self._maximum[measure]}
 
     def _shared(self) -> Limit | None:
         try:
@@ -80,7 +80,7 @@ class Limits:
         return found if isinstance(found, dict) else {}
 
     def _is_reached(self, measure: str) -> bool:
-        return measure in self._most and self._used[measure] >= self._most[measure]
+        return measure in self._maximum and self._used[measure] >= self._maximum[measure]
 
     def _watch(self, reporter: Reporter) -> None:
         before = time.monotonic()

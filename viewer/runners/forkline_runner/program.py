@@ -90,8 +90,8 @@ def run_job(engine: Engine, folder: Path) -> int:
         program_input.ask_a_person(reporter.questions)
     flush = partial(_flush, engine)
     interrupts.listen(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
-    most = (request.get("options") or {}).get("limits") or {}
-    reporter.limits = Limits(most, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
+    maximum = (request.get("options") or {}).get("limits") or {}
+    reporter.limits = Limits(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
     try:
         result = engine.run(request, folder / spool.SCRATCH, reporter)

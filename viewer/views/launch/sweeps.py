@@ -50,7 +50,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     branches = compared(group, request.GET.get("against", ""))
     is_under_way = any(not one.job.has_ended for one in branches)
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
-    limits = [amount(one.measure, one.most) for one in limits_in("sweep", group.limits)]
+    limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
     context = {"group": group, "branches": branches, "is_under_way": is_under_way, "limits": limits}
     return render(request, f"sweeps/{template}", context)
 

@@ -105,7 +105,7 @@ def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
         if unit.done and edits.inputs:
             action, reason = Action.AGAIN, Reason.STALE_INPUT
         elif unit.done and unit.id in edits.again:
-            action, reason = Action.AGAIN, Reason.ASKED
+            action, reason = Action.AGAIN, Reason.REQUESTED
         steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason))
     return steps
 
@@ -122,7 +122,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
         # Held only if the engine would run it: after a step that runs.
         return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
     if unit.id in edits.again:
-        return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.ASKED
+        return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.REQUESTED
     if behind is None:
         return Action.KEPT, Reason.FINISHED
     if unit.id in edits.keep:

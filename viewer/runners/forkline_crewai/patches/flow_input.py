@@ -31,7 +31,7 @@ def apply(questions: Questions) -> None:
     def request_input(self: Any, message: str, flow: Any, metadata: Any = None) -> str | None:
         try:
             asker = (id(flow), message)
-            return questions.ask("flow_input", message, asker=asker, method=running_method()).strip()
+            return questions.ask("text_input", message, asker=asker, method=running_method()).strip()
         except Withdrawn:
             return None
 

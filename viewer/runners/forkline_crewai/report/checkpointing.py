@@ -37,19 +37,19 @@ def chosen_events(request: Request) -> list[str]:
 
 def keep_latest(request: Request, reporter: Reporter) -> None:
     """Keep only the latest checkpoints that this run writes, if a number was chosen."""
-    most = _chosen(request).get("most")
-    if most:
+    latest = _chosen(request).get("max_checkpoints")
+    if latest:
         kept: list[pruning.Written] = []
-        pruned_checkpoints.apply(lambda place: _prune(kept, most, place, request, reporter))
+        pruned_checkpoints.apply(lambda place: _prune(kept, latest, place, request, reporter))
 
 
-def _prune(kept: list[pruning.Written], most: int, place: str, request: Request, reporter: Reporter) -> None:
-    """Add the checkpoint at ``place`` to ``kept``, and delete the oldest if there are more than ``most``."""
+def _prune(kept: list[pruning.Written], count: int, place: str, request: Request, reporter: Reporter) -> None:
+    """Add the checkpoint at ``place`` to ``kept``, and delete the oldest if there are more than ``count``."""
     store_kind = request["location"]["store_kind"]
     try:
         if _is_at_location(place, request):
             kept.append(pruning.written(place, store_kind))
-        while len(kept) > most:
+        while len(kept) > count:
             if not pruning.delete(kept.pop(0), store_kind):
                 reporter.warn("crewai.checkpoint_replaced")
     except (OSError, sqlite3.Error) as error:
