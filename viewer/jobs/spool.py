@@ -75,7 +75,7 @@ MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
 # The end of the year 9999: a clock may be wrong.
 MAX_SECONDS = 253402300799
 # A runner of an earlier version may still be writing: its names are read as the present ones. Migrations 0011
-# and 0022 rename those that are stored.
+# and 0024 rename those that are stored.
 RENAMED_KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
 RENAMED_QUESTIONS = {"flow_input": "text_input"}
 

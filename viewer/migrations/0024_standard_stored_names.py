@@ -41,7 +41,7 @@ def rename_value(value: object, key: str, names: dict[str, str]) -> bool:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("viewer", "0021_publish_jobs")]
+    dependencies = [("viewer", "0023_run_list")]
 
     operations = [
         migrations.AlterField(
