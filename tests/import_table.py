@@ -58,6 +58,15 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/presentation/run": DJANGO
     | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
+    "viewer/presentation/export": DJANGO
+    | {
+        "graphviz",
+        "viewer.engines",
+        "viewer.importing",
+        "viewer.lineage.drawing",
+        "viewer.models",
+        "viewer.presentation.run",
+    },
     "viewer/presentation/spans": DJANGO
     | {"viewer.engines", "viewer.importing", "viewer.models", "viewer.presentation.run", "viewer.prices"},
     "viewer/presentation/launch": DJANGO
@@ -252,6 +261,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.labels",
         "viewer.messages.translation",
         "viewer.models",
+        "viewer.presentation.export",
         "viewer.presentation.jobs",
         "viewer.projects",
         "viewer.search",
@@ -321,6 +331,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.translation",
         "viewer.models",
         "viewer.presentation",
+        "viewer.presentation.export",
         "viewer.presentation.jobs",
         "viewer.presentation.launch",
         "viewer.presentation.run",

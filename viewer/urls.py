@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 from viewer.views import (
     checkpoints,
     compare,
+    exports,
     home,
     inbox,
     jobs,
@@ -44,6 +45,8 @@ run_urls = [
     path("runs/<uuid:uid>/rows/", runs.rows, name="run-rows"),
     # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
     path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
+    # ?format=<a name of FORMATS>
+    path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
     path("runs/<uuid:uid>/again/", new_runs.again, name="run-again"),
 ]
 

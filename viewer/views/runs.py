@@ -14,6 +14,7 @@ from viewer.importing import import_run
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
+from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import overview_of
@@ -70,6 +71,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
     context |= {"faults": fault_texts(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
+    context["export_formats"] = FORMATS
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:

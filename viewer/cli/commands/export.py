@@ -1,0 +1,44 @@
+"""``manage.py checkpoints export``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.finding import checkpoint_at
+from viewer.cli.output import Answer
+from viewer.presentation.export.formats import FORMATS, file_name
+
+HELP = gettext_lazy("Export the run of a checkpoint as one file, redacted.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint", metavar="LOCATION#ID", help=_("Any checkpoint of the run, or a checkpoint's file.")
+    )
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), default="html", help=_("The format. HTML unless given.")
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=_("The new file to write. A name made of the run's in this folder unless given."),
+    )
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Write the file, which must not exist. Raises CommandError."""
+    run, wanted = checkpoint_at(options["checkpoint"]).run, FORMATS[options["format"]]
+    path = Path(options["output"] or file_name(run, wanted)).expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(wanted.write(run))
+    except FileExistsError:
+        raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    document = {"run": run.key, "format": options["format"], "file": str(path.absolute())}
+    return Answer(document, [_("Wrote %(path)s.") % {"path": path}])

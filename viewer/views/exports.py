@@ -1,0 +1,28 @@
+"""A run as a file."""
+
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from viewer.access.permissions import viewer_allowed
+from viewer.importing import import_run
+from viewer.models import Run
+from viewer.presentation.export.formats import FORMATS, file_name
+
+
+@viewer_allowed
+@require_GET
+def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return a run in a format as a download, which a browser never displays here."""
+    if (wanted := FORMATS.get(request.GET.get("format", "html"))) is None:
+        raise Http404
+    run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    if import_run(run).is_news:
+        run.refresh_from_db()
+    response = HttpResponse(wanted.write(run), content_type=f"{wanted.media_type}; charset=utf-8")
+    response["Content-Disposition"] = content_disposition_header(True, file_name(run, wanted))
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
