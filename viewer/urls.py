@@ -93,6 +93,7 @@ inbox_urls = [
 search_urls = [
     # The query is the whole search (viewer/search/filters.py).
     path("search/", search.index, name="search"),
+    path("palette/", search.palette, name="palette"),
     path("search/saved/", search.save, name="search-save"),
     path("search/saved/<int:pk>/remove/", search.remove, name="search-remove"),
 ]

@@ -10,10 +10,11 @@ from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.access.permissions import viewer_allowed
+from viewer.access.permissions import can_run, viewer_allowed
 from viewer.forms.search import SavedSearchForm, SearchForm
 from viewer.models import Location, SavedSearch
 from viewer.search import SearchTooSlow
+from viewer.search.commands import commands_for
 from viewer.search.filters import filters_from
 from viewer.search.indexing import progress
 from viewer.search.results import Results, search
@@ -77,3 +78,12 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     found.delete()
     messages.success(request, _("Removed the search “%(name)s”.") % {"name": found.name})
     return redirect("search")
+
+
+@viewer_allowed
+@require_GET
+def palette(request: HttpRequest) -> HttpResponse:
+    """Return the commands that the palette offers for a text."""
+    allowed = can_run(request.user)
+    groups = commands_for(request.GET.get("q", ""), request.user.pk, can_run=allowed)
+    return render(request, "palette/_commands.html", {"groups": groups})
