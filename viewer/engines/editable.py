@@ -31,6 +31,14 @@ class EditableOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """What a checkpoint waits for. ``id`` is empty if its engine gives it none."""
+
+    id: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
 class Editable:
     """What a person may change before a fork. ``inputs`` and ``state`` are None if there are none to edit.
 
@@ -42,6 +50,8 @@ class Editable:
     outputs: tuple[EditableOutput, ...] = ()
     # The units that an edited state can be attributed to.
     as_nodes: tuple[str, ...] = ()
+    # What it waits for, which a fork can answer.
+    questions: tuple[OpenQuestion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

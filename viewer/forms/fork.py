@@ -67,14 +67,37 @@ class BranchForm(EntryPointForm):
         return bool(valid_values(self).get(AGAIN_STALE))
 
 
-class ForkForm(BranchForm):
-    """The branch, and the units that ``again`` runs again and ``keep`` does not."""
+class NodeForm(BranchForm):
+    """The branch, and the unit that an edited state is attributed to."""
 
     as_node = forms.ChoiceField(
         required=False,
         label=_("As node"),
         widget=forms.Select(attrs={"id": "as-node", "class": "input input-mono"}),
     )
+
+    def __init__(
+        self,
+        data: Any,
+        entry_points: Sequence[str],
+        proposed: Mapping[str, str],
+        as_nodes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(data, entry_points, proposed)
+        field = self.fields["as_node"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("The last one that ran")), *((name, name) for name in as_nodes)]
+        self.has_nodes = bool(as_nodes)
+
+    @property
+    def chosen_node(self) -> str:
+        """The node that the edited state is attributed to; empty if the engine decides."""
+        return str(valid_values(self).get("as_node") or "")
+
+
+class ForkForm(NodeForm):
+    """The branch, and the units that ``again`` runs again and ``keep`` does not."""
+
     into = forms.ChoiceField(
         required=False,
         label=_("Write to"),
@@ -91,20 +114,11 @@ class ForkForm(BranchForm):
         as_nodes: Sequence[str] = (),
         targets: Sequence[tuple[str, str]] = (),
     ) -> None:
-        super().__init__(data, entry_points, proposed)
-        field = self.fields["as_node"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", _("The last one that ran")), *((name, name) for name in as_nodes)]
-        self.has_nodes = bool(as_nodes)
+        super().__init__(data, entry_points, proposed, as_nodes)
         chosen = self.fields["into"]
         assert isinstance(chosen, forms.ChoiceField)
         chosen.choices = [(name, gettext(label)) for name, label in targets]
         self._usual = targets[0][0] if targets else ""
-
-    @property
-    def chosen_node(self) -> str:
-        """The node that the edited state is attributed to; empty if the engine decides."""
-        return str(valid_values(self).get("as_node") or "")
 
     @property
     def target(self) -> str:

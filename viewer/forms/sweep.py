@@ -6,17 +6,19 @@ from typing import Any, NamedTuple
 from django import forms
 from django.utils.translation import gettext as _
 
-from viewer.engines.editable import EditableOutput
+from viewer.engines.editable import EditableOutput, OpenQuestion
 from viewer.forms.fields import ValueField, parsed
-from viewer.forms.fork import BranchForm
+from viewer.forms.fork import NodeForm
 from viewer.forms.models import ModelField
 from viewer.forms.valid_values import valid_values
 from viewer.launching.requests import Dimension
 from viewer.launching.variations.dimensions import (
+    answer_dimension,
     model_dimension,
     output_dimension,
     output_label,
     output_text,
+    setting_dimension,
     value_dimension,
 )
 
@@ -96,7 +98,33 @@ class TextsField(DimensionField):
         return parsed(lambda: output_dimension(str(self.label), self.output, texts, keeps_stored))
 
 
-class SweepForm(BranchForm):
+class SettingsField(DimensionField):
+    """Several values of one name that the project's code reads, in one text."""
+
+    def __init__(self, group: str, value: ValueField) -> None:
+        self.value = value
+        widget = forms.Textarea(attrs={"id": f"vary-{value.widget.attrs['id']}"})
+        super().__init__(group, value.name, value.name, widget)
+
+    def clean(self, value: Any) -> Dimension:
+        text = super().clean(value)
+        return parsed(lambda: setting_dimension(self.group, self.key, self.value.kind, text))
+
+
+class AnswersField(DimensionField):
+    """Several answers to one question, one on each line."""
+
+    def __init__(self, question: OpenQuestion, number: int) -> None:
+        self.question = question
+        widget = forms.Textarea(attrs={"id": f"vary-answer-{number}"})
+        super().__init__("answer", question.id, question.prompt, widget)
+
+    def clean(self, value: Any) -> Dimension:
+        text = super().clean(value)
+        return parsed(lambda: answer_dimension(self.question, text))
+
+
+class SweepForm(NodeForm):
     """What varies."""
 
     def __init__(
@@ -105,8 +133,9 @@ class SweepForm(BranchForm):
         entry_points: Sequence[str],
         proposed: Mapping[str, str],
         dimensions: Iterable[DimensionField],
+        as_nodes: Sequence[str] = (),
     ) -> None:
-        super().__init__(data, entry_points, proposed)
+        super().__init__(data, entry_points, proposed, as_nodes)
         self.fields |= {field.name: field for field in dimensions}
 
     @property

@@ -129,8 +129,8 @@ class PublishRequest(LaunchRequest):
 class Dimension:
     """One thing that the forks of a sweep differ in, with a value for each.
 
-    ``group`` is input, state, output or model; ``key`` is the name, unit or role in it. The value None of
-    an output is the stored one.
+    ``group`` is input, state, output, model, configurable, context or answer; ``key`` is the name, unit, role
+    or question in it. The value None of an output is the stored one.
     """
 
     group: str
@@ -146,6 +146,8 @@ class SweepRequest(CheckpointRequest):
     prefix: str
     dimensions: Sequence[Dimension]
     again_stale: bool = False
+    # The unit that edited states are attributed to; empty if the engine decides.
+    as_node: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,7 @@ def _planned(preview: SweepPreview, variation: Variation) -> Planned:
         steps,
         request.entry_point,
         options,
-        request.settings,
+        variation.settings,
     )
     return Planned(variation.label, variation.branch, asked, plain_steps(steps))
 

@@ -102,7 +102,6 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context["is_runnable"] = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
     context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_last
     context["published"] = published_as(checkpoint)
-    context["is_sweepable"] = not kind.adds_to_state
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]

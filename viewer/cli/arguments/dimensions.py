@@ -6,17 +6,19 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli.arguments.edits import read_text, unit_named
+from viewer.cli.arguments.edits import INTERRUPT, read_text, unit_named
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.option_values import ALL_AGENTS, agent_roles
 from viewer.launching.requests import Dimension
-from viewer.launching.values import InvalidValue
+from viewer.launching.values import InvalidValue, Kind
 from viewer.launching.variations.dimensions import (
+    answer_dimension,
     dimension_values,
     model_dimension,
     output_dimension,
     output_label,
+    setting_dimension,
     value_dimension,
 )
 
@@ -25,6 +27,9 @@ def add_dimension_arguments(parser: CommandParser) -> None:
     """Add --vary, --vary-output, --vary-model and --as-it-is."""
     for name, form, text in (
         ("--vary", "KEY=JSON-LIST", _("The values of an input, or of a field of a flow's state.")),
+        ("--vary-answer", "[ID=]JSON-LIST", _("Of LangGraph: the answers to an interrupt.")),
+        ("--vary-configurable", "KEY=JSON-LIST", _("Of LangGraph: the values of a configurable.")),
+        ("--vary-context", "KEY=JSON-LIST", _("Of LangGraph: the values of an entry of the context.")),
         ("--vary-output", "TASK=TEXT|@FILE", _("A text for a finished task; once for each text.")),
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
         ("--as-it-is", "TASK", _("Its stored output is one, too.")),
@@ -35,9 +40,38 @@ def add_dimension_arguments(parser: CommandParser) -> None:
 def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:
     """The dimensions that were named. Raises CommandError."""
     try:
-        return [*_values(options, contents), *_outputs(options, contents), *_models(options, contents)]
+        return [
+            *_values(options, contents),
+            *_answers(options, contents),
+            *_settings(options),
+            *_outputs(options, contents),
+            *_models(options, contents),
+        ]
     except InvalidValue as invalid:
         raise CommandError(str(invalid)) from None
+
+
+def _answers(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
+    questions = {one.id: one for one in engine_of(contents).editable(contents).questions}
+    for text in options["vary_answer"]:
+        identifier, mark, values = text.partition("=")
+        if not (mark and INTERRUPT.fullmatch(identifier)):
+            identifier, values = next(iter(questions), "") if len(questions) == 1 else "", text
+        if identifier not in questions:
+            raise _nothing_named(identifier or values)
+        if not values.strip().startswith("["):
+            raise CommandError(_("--vary-answer needs a JSON list, such as [1, 2]."))
+        yield answer_dimension(questions[identifier], values)
+
+
+def _settings(options: Mapping[str, Any]) -> Iterator[Dimension]:
+    for group in ("configurable", "context"):
+        option = f"--vary-{group}"
+        for name, text in _pairs(options[f"vary_{group}"], option):
+            if not text.strip().startswith("["):
+                message = _("%(option)s %(name)s needs a JSON list, such as [1, 2].")
+                raise CommandError(message % {"option": option, "name": name})
+            yield setting_dimension(group, name, Kind.JSON, text)
 
 
 def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:

@@ -14,6 +14,7 @@ from viewer.cli.arguments.choices import add_cache_warmup_argument
 from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
+from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
@@ -41,6 +42,13 @@ def add_arguments(parser: CommandParser) -> None:
     add("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add("--branch", metavar="PREFIX", help=_("The prefix of the branch names."))
     add_dimension_arguments(parser)
+    add_run_settings_arguments(parser)
+    add(
+        "--as-node",
+        default="",
+        metavar="NODE",
+        help=_("Of LangGraph: the node that a varied state is attributed to."),
+    )
     add("--again-stale", action="store_true", help=_("Run units with stale outputs again."))
     add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache once, for all branches."))
     # The limits are for all forks together.
@@ -91,7 +99,9 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
         entry_point=entry_point,
         prefix=options["branch"] or proposed_branch(checkpoint.checkpoint_id),
         dimensions=dimensions_of(options, contents),
+        settings=run_settings_of(options),
         again_stale=options["again_stale"],
+        as_node=options["as_node"],
         cache_warmup=options["cache_warmup"] or "",
         options=launch_options_of(options),
         accepted=accepted_in(options),

@@ -1,12 +1,13 @@
 """The dimensions of a sweep, parsed from texts. Equal values count once."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, EditableOutput
+from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion
 from viewer.engines.protocol import Contents
 from viewer.launching.option_values import ALL_AGENTS, parse_model
 from viewer.launching.requests import Dimension
@@ -32,11 +33,34 @@ def dimension_values(contents: Contents) -> tuple[str, Mapping[str, Any]]:
 
 def value_dimension(group: str, name: str, stored: Any, text: str) -> Dimension:
     """An input, or an entry of the state. Raises InvalidValue."""
-    values: list[Any] = []
-    for value in parse_values(text, editing_kind(stored)):
-        if not any(same_value(value, other) for other in values):
-            values.append(value)
-    return Dimension(group, name, name, values)
+    return Dimension(group, name, name, _distinct(parse_values(text, editing_kind(stored))))
+
+
+def setting_dimension(group: str, name: str, kind: Kind, text: str) -> Dimension:
+    """A configurable value, or one of the context. Raises InvalidValue."""
+    return Dimension(group, name, name, _distinct(parse_values(text, kind)))
+
+
+def answer_dimension(question: OpenQuestion, text: str) -> Dimension:
+    """The answers to what a checkpoint waits for. One that is JSON is that value. Raises InvalidValue."""
+    values = [_json_or_text(value) for value in parse_values(text, Kind.TEXT)]
+    return Dimension("answer", question.id, question.prompt, _distinct(values))
+
+
+def _json_or_text(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """The values, equal ones once."""
+    found: list[Any] = []
+    for value in values:
+        if not any(same_value(value, other) for other in found):
+            found.append(value)
+    return found
 
 
 def editing_kind(stored: Any) -> Kind:

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.run_settings import RunSettings
 from viewer.launching.preview.launch_preview import source_of
 from viewer.launching.preview.plan_preview import PlanPreview, preview_plan
 from viewer.launching.requests import Dimension, SweepRequest
@@ -34,6 +35,7 @@ class Variation:
     branch: str
     edits: Edits
     models: dict[str, str]
+    settings: RunSettings
     plan: PlanPreview
     branch_error: str = ""
 
@@ -51,7 +53,7 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
     combinations = product(*(one.values for one in dimensions))
     for number, combination in enumerate(combinations, 1):
         pairs = list(zip(dimensions, combination, strict=True))
-        edits, models = _edits_of(pairs, contents)
+        edits, models = _edits_of(pairs, contents, request.as_node)
         plan = preview_plan(contents, edits, request.furthest, source=source)
         if request.again_stale and plan.stale:
             edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
@@ -61,32 +63,62 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
         branch = _branch(request.prefix, varied, number, branches)
         branches.add(branch)
         label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in shown)
-        yield Variation(number, label, branch, edits, models, plan)
+        settings = _settings_of(pairs, request.settings)
+        yield Variation(number, label, branch, edits, models, settings, plan)
 
 
-def _edits_of(pairs: Sequence[tuple[Dimension, Any]], contents: Contents) -> tuple[Edits, dict[str, str]]:
+def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) -> RunSettings:
+    """The settings of a combination: what all have in common, and its own values."""
+    own: dict[str, dict[str, Any]] = {"configurable": {}, "context": {}}
+    for one, value in pairs:
+        if one.group in own:
+            own[one.group][one.key] = value
+    return replace(
+        common,
+        configurable={**common.configurable, **own["configurable"]},
+        context={**common.context, **own["context"]},
+    )
+
+
+def _edits_of(
+    pairs: Sequence[tuple[Dimension, Any]], contents: Contents, as_node: str
+) -> tuple[Edits, dict[str, str]]:
     """The edits and models of a combination. The stored value is not an edit."""
     inputs: dict[str, Any] = {}
     state: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     models: dict[str, str] = {}
+    answers: dict[str, Any] = {}
     own_state = engine_of(contents).editable(contents).state or {}
     for one, value in pairs:
         if one.group == "model":
             models[one.key] = value
+        elif one.group == "answer":
+            answers[one.key] = value
         elif one.group == "output":
             if value is not None:
                 outputs[one.key] = value
-        else:
+        elif one.group in ("input", "state"):
             stored = contents.inputs if one.group == "input" else own_state
             if one.key not in stored or not same_value(value, stored[one.key]):
                 (inputs if one.group == "input" else state)[one.key] = value
-    return Edits(inputs=inputs, outputs=outputs, state=state or None), models
+    # What is typed is the value, also where the engine would add it to the stored one.
+    adds = kind_of(engine_of(contents), contents.kind).adds_to_state
+    edits = Edits(
+        inputs=inputs,
+        outputs=outputs,
+        state=state or None,
+        replace=frozenset(state if adds else ()),
+        as_node=as_node,
+        answers=answers,
+    )
+    return edits, models
 
 
 def redacted_value(one: Dimension, value: Any) -> Any:
     """The value with its secrets redacted, for the job's row and the branch name."""
-    return redact({one.key: value})[one.key] if one.group in ("input", "state") else redact(value)
+    named = one.group in ("input", "state", "configurable", "context")
+    return redact({one.key: value})[one.key] if named else redact(value)
 
 
 def short_value(value: Any) -> str:

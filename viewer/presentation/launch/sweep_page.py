@@ -6,6 +6,8 @@ from uuid import UUID
 
 from django.forms import Form
 
+from viewer.engines import engine_of
+from viewer.forms.fork import EntryPointForm
 from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.sweep import SweepForm
@@ -44,6 +46,18 @@ class SweepParts:
     @property
     def outputs(self) -> list[VariationPart]:
         return self.of("output")
+
+    @property
+    def answers(self) -> list[VariationPart]:
+        return self.of("answer")
+
+    @property
+    def configurable(self) -> list[VariationPart]:
+        return self.of("configurable")
+
+    @property
+    def context(self) -> list[VariationPart]:
+        return self.of("context")
 
     @property
     def models(self) -> list[VariationPart]:
@@ -106,15 +120,19 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
     """The page as it is first shown, or with what was sent. ``sweep_key`` is that of the sweep."""
     source, data = source_at(checkpoint), submission.data
     models, preflight = models_form(source.contents, data), PreflightForm(data)
-    fields = dimension_fields(source.contents, models)
-    target = SweepForm(data, source.entry_points, source.proposed, fields)
-    parts = SweepParts(target, variation_parts(target, data), source.options(models, data))
+    chosen = EntryPointForm(data, source.entry_points, source.proposed).chosen_entry_point
+    schema = source.schema(chosen)
+    as_nodes = engine_of(source.contents).editable(source.contents).as_nodes and schema.units
+    fields = dimension_fields(source.contents, models, schema)
+    target = SweepForm(data, source.entry_points, source.proposed, fields, as_nodes)
+    parts = SweepParts(target, variation_parts(target, data), source.options(models, data, schema))
     request = SweepRequest(
         **source.request_values(parts.options, preflight, submission),
         entry_point=target.chosen_entry_point,
         prefix=target.branch_name,
         dimensions=target.dimensions,
         again_stale=target.runs_stale_again,
+        as_node=target.chosen_node,
         accepted=replace(preflight.accepted_by_person, redacted_parts=""),
         key=sweep_key,
     )

@@ -1,5 +1,6 @@
 """The parts of a sweep's page: the values of each dimension, as typed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,10 +8,21 @@ from django.forms import BoundField
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
+from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.forms.fork import OutputsForm, ValuesForm
 from viewer.forms.models import ModelField, ModelsForm
-from viewer.forms.sweep import DimensionField, ModelsField, SweepForm, TextsField, ValuesField
+from viewer.forms.run_settings import NamedValuesForm
+from viewer.forms.sweep import (
+    AnswersField,
+    DimensionField,
+    ModelsField,
+    SettingsField,
+    SweepForm,
+    TextsField,
+    ValuesField,
+)
 from viewer.launching.values import Kind
 from viewer.presentation.launch.edit_parts import KIND_LABELS, first_error, shown_text
 
@@ -59,7 +71,7 @@ class VariationPart:
     @property
     def kind_label(self) -> str:
         field = self.field
-        if not isinstance(field, ValuesField):
+        if not isinstance(field, ValuesField | SettingsField):
             return ""
         # The label of a list says how one is typed in a fork's form, which differs here.
         return _("list") if field.value.kind is Kind.LIST else str(KIND_LABELS[field.value.kind])
@@ -72,7 +84,7 @@ class VariationPart:
             return field.output.title
         if isinstance(field, ModelsField):
             return _("one model per line")
-        if isinstance(field, ValuesField) and field.value.kind in (Kind.LIST, Kind.JSON):
+        if isinstance(field, ValuesField | SettingsField) and field.value.kind in (Kind.LIST, Kind.JSON):
             return _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
         return _("One value per line")
 
@@ -94,8 +106,10 @@ class VariationPart:
         return any(text.strip() for text in self.texts) or bool(self.error)
 
 
-def dimension_fields(contents: Contents, models: ModelsForm) -> list[DimensionField]:
-    """The fields of what can vary: inputs or state, outputs and models."""
+def dimension_fields(
+    contents: Contents, models: ModelsForm, schema: Schema = NO_SCHEMA
+) -> list[DimensionField]:
+    """The fields of what can vary: inputs or state, answers, the code's values, outputs and models."""
     engine = engine_of(contents)
     editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
     group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
@@ -103,9 +117,17 @@ def dimension_fields(contents: Contents, models: ModelsForm) -> list[DimensionFi
     too_long = OutputsForm(None, editable.outputs).too_long
     return [
         *(ValuesField(group, value) for value in values),
+        *(AnswersField(question, number) for number, question in enumerate(editable.questions, 1)),
+        *_settings_fields("configurable", schema.configurable),
+        *_settings_fields("context", schema.context),
         *(TextsField(unit, output) for output in editable.outputs if output.unit not in too_long),
         *(ModelsField(field) for field in models.fields.values() if isinstance(field, ModelField)),
     ]
+
+
+def _settings_fields(group: str, names: Sequence[InputName]) -> list[SettingsField]:
+    fields = NamedValuesForm(None, group, names).value_fields.values()
+    return [SettingsField(group, field) for field in fields]
 
 
 def variation_parts(form: SweepForm, data: Any) -> list[VariationPart]:

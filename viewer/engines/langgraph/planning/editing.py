@@ -6,6 +6,7 @@ from typing import Any
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.planning.questions import open_questions
 from viewer.engines.langgraph.project_source.inputs import INPUT
 from viewer.engines.langgraph.schema import OWN_NODES
 from viewer.engines.plan import Edits, Step
@@ -20,7 +21,11 @@ def editable(contents: Contents) -> Editable:
         return Editable()
     state = {name: value for name, value in contents.channels.items() if not _is_opaque(value)}
     seen = mapping(contents.checkpoint.get("versions_seen"))
-    return Editable(state=state, as_nodes=tuple(node for node in seen if node not in OWN_NODES))
+    return Editable(
+        state=state,
+        as_nodes=tuple(node for node in seen if node not in OWN_NODES),
+        questions=tuple(open_questions(contents)),
+    )
 
 
 def _is_opaque(value: Any) -> bool:
