@@ -29,6 +29,7 @@ THREADS = {
     "nested": "nested",
     "spread": "spread",
     "several": "several",
+    "chat": "chat",
 }
 # The node at which a thread fails.
 FAILING = {"failed": "right", "spread": "work-b"}

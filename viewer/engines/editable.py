@@ -1,7 +1,7 @@
 """What a checkpoint holds that a person may change before a fork, and what a run reads unchanged."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from viewer.messages.message import UserMessage
@@ -31,6 +31,35 @@ class EditableOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class EditableMessage:
+    """A message of a conversation, at its ``position`` in the entry. ``id`` is empty if it has none.
+
+    ``content`` is a text, or a list of parts. ``calls`` are the calls of tools that it asks for, as JSON
+    values, and ``answers_call`` is the id of the call that it answers.
+    """
+
+    position: int
+    id: str
+    role: str
+    name: str
+    content: Any
+    calls: Sequence[Any] = ()
+    answers_call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEdit:
+    """An edited or removed message at a ``position``, or a new one if that is None."""
+
+    position: int | None
+    role: str = ""
+    content: Any = ""
+    calls: Sequence[Any] = ()
+    answers_call: str = ""
+    is_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OpenQuestion:
     """What a checkpoint waits for. ``id`` is empty if its engine gives it none."""
 
@@ -48,10 +77,19 @@ class Editable:
     inputs: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
     outputs: tuple[EditableOutput, ...] = ()
+    # The entries of the state that have a value which cannot be edited.
+    opaque: tuple[str, ...] = ()
     # The units that an edited state can be attributed to.
     as_nodes: tuple[str, ...] = ()
     # What it waits for, which a fork can answer.
     questions: tuple[OpenQuestion, ...] = ()
+    # The entries of the state that are lists of messages.
+    conversations: Mapping[str, tuple[EditableMessage, ...]] = field(default_factory=dict)
+
+
+def no_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
+    """The stored value: for engines without conversations."""
+    return stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.comparable import Part
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, StoredValue
+from viewer.engines.editable import Editable, MessageEdit, StoredValue
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
@@ -216,6 +216,12 @@ class Engine(Protocol[C]):
 
     def editable(self, contents: C) -> Editable:
         """What a person may change. Each value has the type that it has in the checkpoint."""
+
+    def edited_messages(self, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
+        """What is written to an entry with messages: all of them, or only what changes if ``by_id``.
+
+        ``by_id`` is for a reducer that replaces and removes messages by their ids. Raises EditRefused.
+        """
 
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point says about the steps that follow; None if it says nothing."""

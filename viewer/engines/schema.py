@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from viewer.engines.entry_points import InputName
+
+# The names of such reducers.
+MERGES_BY_ID = ("add_messages", "_add_messages", "add_messages_delta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,16 @@ class Schema:
     configurable: tuple[InputName, ...] = ()
     context: tuple[InputName, ...] = ()
     is_inferred: bool = True
+
+    @property
+    def digest(self) -> str:
+        """Identifies the schema: a form names the one that it was made with."""
+        return sha256(repr(self).encode()).hexdigest()[:16]
+
+    def merges_by_id(self, name: str) -> bool:
+        """Whether the reducer of this entry replaces and removes messages by their ids."""
+        entry = self.entries.get(name)
+        return bool(entry and entry.reducer and entry.reducer.rpartition(".")[2] in MERGES_BY_ID)
 
 
 NO_SCHEMA = Schema()

@@ -22,6 +22,15 @@ from viewer.launching.variations.dimensions import edited_output, output_text
 from viewer.redaction.marker import MARKER
 
 Parsed = TypeVar("Parsed")
+# The kind of a value by the type that a source gives it.
+KINDS = {
+    str: Kind.TEXT,
+    int: Kind.WHOLE_NUMBER,
+    float: Kind.NUMBER,
+    bool: Kind.YES_NO,
+    list: Kind.LIST,
+    dict: Kind.JSON,
+}
 
 
 def parsed(parse: Callable[[], Parsed]) -> Parsed:

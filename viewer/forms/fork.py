@@ -8,9 +8,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.editable import MISSING, EditableOutput
-from viewer.forms.fields import MoreValuesField, OutputField, ValueField
+from viewer.engines.schema import Entry
+from viewer.forms.fields import KINDS, MoreValuesField, OutputField, ValueField
 from viewer.forms.valid_values import valid_values
-from viewer.launching.values import MAX_CHARACTERS
+from viewer.launching.values import MAX_CHARACTERS, Kind
 from viewer.launching.variations.dimensions import output_text
 
 # Further values are edited as one JSON object, as a longer page would be hard to use.
@@ -176,6 +177,18 @@ class ValuesForm(forms.Form):
             if values.get(name, MISSING) is not MISSING and values[name] is not field.stored
         }
         return {**changed, **values.get(self.more_name, {})}
+
+
+class StateForm(ValuesForm):
+    """A field for each stored entry of the state, and for each of ``entries``, which have no value."""
+
+    def __init__(self, data: Any, stored: Mapping[str, Any], entries: Mapping[str, Entry]) -> None:
+        self.kinds = {name: KINDS[entry.kind] for name, entry in entries.items() if entry.kind in KINDS}
+        super().__init__(data, "state", {**dict.fromkeys(entries, MISSING), **stored})
+
+    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
+        kind = self.kinds.get(name, Kind.JSON)
+        return ValueField(self.group, number, name, stored, Kind.JSON if kind is Kind.LIST else kind)
 
 
 class OutputsForm(forms.Form):

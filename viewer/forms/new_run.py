@@ -11,21 +11,12 @@ from django.utils.translation import gettext_lazy
 from viewer.engines.editable import MISSING, Missing
 from viewer.engines.entry_points import InputName
 from viewer.engines.root_kinds import RootKind
-from viewer.forms.fields import Typed, ValueField
+from viewer.forms.fields import KINDS, Typed, ValueField
 from viewer.forms.fork import ValuesForm
 from viewer.forms.valid_values import valid_values
 from viewer.launching.values import Kind
 from viewer.models import Location, Project
 from viewer.redaction.marker import MARKER
-
-KINDS = {
-    str: Kind.TEXT,
-    int: Kind.WHOLE_NUMBER,
-    float: Kind.NUMBER,
-    bool: Kind.YES_NO,
-    list: Kind.LIST,
-    dict: Kind.JSON,
-}
 
 
 class InputField(ValueField):

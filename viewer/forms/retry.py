@@ -1,6 +1,6 @@
 """The fields that a form would have sent for a job's request, to retry it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,25 @@ class Retry:
 
 
 def retry_of_fork(
-    job: Job, values: Iterable[ValuesForm], outputs: OutputsForm, models: ModelsForm, taken: set[str]
+    job: Job,
+    values: Iterable[ValuesForm],
+    outputs: OutputsForm,
+    models: ModelsForm,
+    taken: set[str],
+    conversations: Collection[str] = (),
 ) -> Retry:
-    """The retry of a fork or resume. The forms are as first shown, ``taken`` are branches."""
+    """The retry of a fork or resume. The forms are as first shown, ``taken`` are branches.
+
+    Edits of ``conversations`` have to be typed again: a request holds only what they write.
+    """
     kept = edits_to_repeat(job)
-    sent: dict[str, str] = {}
+    options = job.request.get("options") or {}
+    typed_again = [name for name in kept["state"] if name in conversations]
+    kept["state"] = {name: value for name, value in kept["state"].items() if name not in conversations}
+    sent = {f"mode:{name}": "add" for name in kept["state"] if name not in (options.get("replace") or ())}
+    sent["as_node"] = str(options.get("as_node") or "")
     for form in values:
-        sent |= _values(form, kept["inputs" if form.group == "input" else "state"])
+        sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
     for unit, edit in kept["outputs"].items():
         if output_name(unit) in outputs.fields:
             text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
@@ -40,7 +52,7 @@ def retry_of_fork(
     data = _data(job, sent | _options(job, models))
     data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
     data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
-    return Retry(job, data, edits_not_kept(job))
+    return Retry(job, data, [*edits_not_kept(job), *typed_again])
 
 
 def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
@@ -82,5 +94,7 @@ def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:
     """The texts as a form sends them, with the events that write checkpoints."""
     data: MultiValueDict[str, str] = MultiValueDict({name: [text] for name, text in sent.items()})
     checkpoints = (job.request.get("options") or {}).get("checkpoints") or {}
+    for name in ("stop_before", "stop_after"):
+        data.setlist(name, list((job.request.get("options") or {}).get(name) or []))
     data.setlist(EVENTS, list(checkpoints.get("events") or []))
     return data

@@ -9,9 +9,8 @@ from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import InputName
-from viewer.forms.fields import ValueField
+from viewer.forms.fields import KINDS, ValueField
 from viewer.forms.fork import ValuesForm
-from viewer.forms.new_run import KINDS
 from viewer.forms.valid_values import valid_values
 from viewer.launching.values import Kind, as_json
 

@@ -9,7 +9,7 @@ from typing import Any
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.comparable import Part, Section, parts_of
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, EditableOutput, StoredValue
+from viewer.engines.editable import Editable, EditableOutput, StoredValue, no_messages
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
@@ -176,6 +176,7 @@ class Counter:
     plan = staticmethod(plan)
     schema = staticmethod(schema)
     editable = staticmethod(editable)
+    edited_messages = staticmethod(no_messages)
     values_read = staticmethod(values_read)
     find_entry_points = staticmethod(find_entry_points)
 

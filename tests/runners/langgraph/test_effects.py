@@ -41,7 +41,14 @@ def findings(graphs: Graphs, request: dict[str, Any]) -> dict[str, Any]:
 def test_classes_of_the_engine_and_the_project_need_no_agreement(graphs: Graphs) -> None:
     report = findings(graphs, graphs.request("preflight", "fan", "fan", 2))
     assert report["effects"] == [] and report["is_complete"]
-    assert report["next"] == ["left", "right"] and report["reducers"] == ["notes"]
+    assert report["next"] == ["left", "right"] and report["nodes"] == ["start", "left", "right", "end"]
+    channels = {one["name"]: (one["type"], one["reducer"]) for one in report["channels"]}
+    assert channels == {
+        "topic": ("string", ""),
+        "ticket": ("", ""),
+        "notes": ("array", "operator.add"),
+        "decision": ("string", ""),
+    }
     assert report["nodes"] == ["start", "left", "right", "end"]
     assert graphs.nodes() == []
 

@@ -16,6 +16,7 @@ from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
+from viewer.engines.editable import no_messages
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
@@ -76,6 +77,7 @@ class CrewAI:
 
     schema = staticmethod(editing.schema)
     editable = staticmethod(editing.editable)
+    edited_messages = staticmethod(no_messages)
     missing_prompt = staticmethod(editing.missing_prompt)
     values_read = staticmethod(editing.values_read)
     missing_code = staticmethod(editing.missing_code)

@@ -9,7 +9,7 @@ from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
-from viewer.engines.langgraph.planning import editing, plan
+from viewer.engines.langgraph.planning import editing, messages, plan
 from viewer.engines.langgraph.project_source import configuration, entry_points, inputs
 from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
@@ -70,6 +70,7 @@ class LangGraph:
 
     schema = staticmethod(schema)
     editable = staticmethod(editing.editable)
+    edited_messages = staticmethod(messages.edited_messages)
     missing_prompt = staticmethod(editing.missing_prompt)
     values_read = staticmethod(editing.values_read)
     missing_code = staticmethod(editing.missing_code)

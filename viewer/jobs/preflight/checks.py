@@ -13,8 +13,9 @@ components          what, name, task (position), agent (role), fate: restored, p
 questions           kind (task, agent), saved (its id), position, title, reason, choices
 blocks              why the run cannot start, as messages (viewer/messages/message.py)
 notes               what (such as unwritten), detail
-next                the nodes that a graph runs next; also nodes (all of them) and reducers (the channels
-                    that writes are added to)
+next                the nodes that a graph runs next; also nodes (all of them)
+channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
+configurable        name, type and default of each value that a graph's config has; also context
 graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
                     graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
 ==================  =====================================================================================

@@ -7,6 +7,14 @@ MESSAGES = {
         "A fork can either answer an interrupt or change the state: with a changed state the node asks again."
     ),
     "langgraph.columns_missing": _("Its table “%(table)s” lacks columns that LangGraph writes."),
+    "langgraph.message_redacted": _(
+        "A message that would be written holds a redacted part. Replace that part, or edit other messages "
+        "only, by their ids."
+    ),
+    "langgraph.message_without_id": _(
+        "A message without an id cannot be changed or removed by its id. Replace all messages instead."
+    ),
+    "langgraph.no_such_message": _("The conversation has no message %(message)s."),
     "langgraph.no_interrupt": _("No interrupt waits for an answer at this checkpoint."),
     "langgraph.not_a_checkpoint": _("It is not a checkpoint of LangGraph."),
     "langgraph.only_state": _("Only the state of a graph can be edited, not %(what)s."),

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from django.forms import BoundField
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.comparison.diff.words import Piece, difference
 from viewer.engines.editable import EditableOutput
 from viewer.forms.fields import Typed, ValueField
 from viewer.forms.fork import OutputsForm, ValuesForm, output_name
-from viewer.launching.values import Kind
+from viewer.forms.messages import ModesForm
+from viewer.launching.state_edits import added_value
+from viewer.launching.values import Kind, as_json
 from viewer.launching.variations.dimensions import output_text
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
@@ -35,6 +38,25 @@ class ValueView:
     bound: BoundField
     field: ValueField
     changed: bool
+    # How an edit is written, if the entry may have a reducer.
+    mode: BoundField | None = None
+    adds: bool = False
+
+    @property
+    def reducer(self) -> str:
+        """The name of the entry's reducer; empty if it has none, or none that is known."""
+        return str(getattr(self.mode.field, "reducer", "")) if self.mode else ""
+
+    @property
+    def effect(self) -> str:
+        """What the edit does to an entry that may have a reducer; empty without an edit."""
+        if self.mode is None or not self.changed:
+            return ""
+        if not self.adds:
+            return _("Replaces the value. The reducer is not called.")
+        typed = self.field.clean(self.typed)
+        added = as_json(added_value(self.field.stored, typed))
+        return _("The reducer is given: %(value)s") % {"value": added}
 
     @property
     def name(self) -> str:
@@ -123,10 +145,15 @@ class ValuesPart:
         return [one.html_id for one in self.fields if one.changed]
 
 
-def values_part(form: ValuesForm) -> ValuesPart:
-    """The part of this form."""
-    changes, fields = form.changes, form.value_fields.items()
-    return ValuesPart(form, [ValueView(form[name], one, one.name in changes) for name, one in fields])
+def values_part(form: ValuesForm, modes: ModesForm | None = None) -> ValuesPart:
+    """The part of this form, with the modes of entries that may have a reducer."""
+    changes, views = form.changes, []
+    for name, one in form.value_fields.items():
+        mode, adds = None, False
+        if modes is not None and f"mode:{one.name}" in modes.fields:
+            mode, adds = modes[f"mode:{one.name}"], modes.adds(one.name)
+        views.append(ValueView(form[name], one, one.name in changes, mode, adds))
+    return ValuesPart(form, views)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
 """The page of a fork or resume."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.forms import Form
 
 from viewer.engines import engine_of
+from viewer.engines.editable import Editable
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
-from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
+from viewer.engines.root_kinds import RootKind
+from viewer.engines.schema import Entry, Schema
+from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, StateForm, ValuesForm
+from viewer.forms.messages import ModesForm
 from viewer.forms.models import models_form
 from viewer.forms.preflight import PreflightForm
 from viewer.forms.retry import Retry, retry_of_fork
@@ -18,8 +22,14 @@ from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.plan_preview import PlanPreview
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import preview_resume, resume
+from viewer.launching.state_edits import added_value
 from viewer.models import Checkpoint, Job
 from viewer.presentation.launch.checkpoint_page import CheckpointPage, Source, source_at
+from viewer.presentation.launch.conversation_part import (
+    ConversationPart,
+    conversation_parts,
+    without_conversations,
+)
 from viewer.presentation.launch.edit_parts import OutputView, ValuesPart, output_views, values_part
 from viewer.presentation.launch.option_parts import OptionParts
 from viewer.presentation.launch.page import Submission, preflight_for
@@ -35,7 +45,12 @@ class ForkParts:
     outputs: list[OutputView]
     outputs_form: OutputsForm
     options: OptionParts
-    # An edited value replaces the stored one, where the engine would add it.
+    modes: ModesForm
+    conversations: list[ConversationPart] = field(default_factory=list)
+    # What the forms know of the project's code, and whether that is more than when they were shown.
+    schema_digest: str = ""
+    is_new_schema: bool = False
+    # An edited value replaces the stored one, where the engine would add it, unless its mode says else.
     replaces: bool = False
 
     @property
@@ -47,21 +62,33 @@ class ForkParts:
     def edits(self) -> Edits:
         """The values that a person changed."""
         target = self.target
-        state = self.state.form.changes if self.state else {}
+        state = self.edited_state
         return Edits(
             inputs=self.inputs.form.changes if self.inputs else {},
             outputs=self.outputs_form.changes,
             state=state or None,
             again=target.units_again if isinstance(target, ForkForm) else frozenset(),
             keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
-            replace=frozenset(state if self.replaces else ()),
+            replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
             as_node=target.chosen_node if isinstance(target, ForkForm) else "",
         )
+
+    @property
+    def edited_state(self) -> dict[str, Any]:
+        """What is written to each edited entry of the state: its value, or what its reducer is given."""
+        typed = self.state.form.changes if self.state else {}
+        stored = {view.name: view.field.stored for view in self.state.fields} if self.state else {}
+        state = {
+            name: added_value(stored.get(name), value) if self.modes.adds(name) else value
+            for name, value in typed.items()
+        }
+        return state | {part.name: part.value for part in self.conversations if part.value is not None}
 
     @property
     def changed_ids(self) -> list[str]:
         """The ids of the fields that hold an edit."""
         values = [html_id for part in self.values for html_id in part.changed_ids]
+        values += [html_id for part in self.conversations for html_id in part.changed_ids]
         return values + [output.html_id for output in self.outputs if output.changed]
 
 
@@ -74,8 +101,17 @@ class ForkPage(CheckpointPage[Job]):
 
     @property
     def forms(self) -> Sequence[Form]:
-        values = (part.form for part in self.parts.values)
-        return (*values, self.parts.outputs_form, *self.parts.options.forms, self.parts.target)
+        parts = self.parts
+        values = (part.form for part in parts.values)
+        messages = (form for part in parts.conversations for form in part.forms.forms)
+        return (
+            *values,
+            *messages,
+            parts.modes,
+            self.parts.outputs_form,
+            *self.parts.options.forms,
+            self.parts.target,
+        )
 
     @property
     def checked(self) -> LaunchPreview:
@@ -166,15 +202,56 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
     inputs = state = None
     if edited.inputs is not None:
         inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))
+    modes = modes_form(edits, edited, schema, kind)
     if edited.state is not None:
-        state = values_part(ValuesForm(edits, "state", edited.state))
+        state = values_part(
+            StateForm(edits, without_conversations(edited), missing_entries(edited, schema)), modes
+        )
     outputs = OutputsForm(edits, edited.outputs)
     options = source.options(models_form(contents, edits), data, schema)
     views = output_views(outputs, edited.outputs)
-    return ForkParts(target, inputs, state, views, outputs, options, replaces=kind.adds_to_state)
+    conversations = conversation_parts(edits, contents, edited, modes)
+    digest = schema.digest
+    return ForkParts(
+        target,
+        inputs,
+        state,
+        views,
+        outputs,
+        options,
+        modes,
+        conversations,
+        schema_digest=digest,
+        is_new_schema=data is not None and data.get("schema", digest) != digest,
+        replaces=kind.adds_to_state,
+    )
+
+
+def missing_entries(edited: Editable, schema: Schema) -> dict[str, Entry]:
+    """The entries of the schema that have no value and are not edited as a conversation."""
+    known = {*(edited.state or {}), *edited.opaque}
+    return {name: entry for name, entry in schema.entries.items() if name not in known}
+
+
+def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> ModesForm:
+    """A choice for each entry of the state that has a reducer, or may have one."""
+    reducers: dict[str, str | None] = {}
+    names = dict.fromkeys((*(edited.state or {}), *schema.entries))
+    for name in names if kind.adds_to_state else ():
+        entry = schema.entries.get(name)
+        if entry is None and isinstance((edited.state or {}).get(name), list):
+            # The code was not asked yet: most lists have a reducer.
+            reducers[name] = None
+        elif entry is not None and entry.reducer:
+            reducers[name] = entry.reducer
+    by_id = [name for name in edited.conversations if name in reducers and schema.merges_by_id(name)]
+    return ModesForm(data, reducers, by_id)
 
 
 def _retry(type_: type[ForkRequest], source: Source, job: Job) -> Retry:
     first, taken = fork_parts(type_, source, None), source.checkpoint.location.taken_branches
     values = [part.form for part in first.values]
-    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken)
+    if settings := first.options.settings:
+        values += [settings.configurable.form, settings.context.form]
+    own = {part.name for part in first.conversations}
+    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken, own)

@@ -91,12 +91,11 @@ def _check_graph(
     thread = address.thread if address else "preflight"
     try:
         with job.graph_of(request, thread) as graph:
-            from forkline_langgraph import edits
+            from forkline_langgraph import edits, schema
 
             report["nodes"] = edits.nodes_of(graph)[:MAX_NAMES]
-            report["reducers"] = [
-                name for name, channel in graph.channels.items() if edits.has_reducer(channel)
-            ][:MAX_NAMES]
+            report["channels"] = schema.channels_of(graph)
+            report.update(schema.settings_of(graph))
             if address is None:
                 # The same for every checkpoint: stored once, with the check of a new run.
                 report["graph"] = compiled_graph(graph)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Send, interrupt
 
 
@@ -168,11 +170,45 @@ def say_with_context(state: State, config: RunnableConfig, runtime: Any) -> Stat
     return {"notes": [*say(state, config)["notes"], f"context {context}"]}
 
 
+class Chat(TypedDict, total=False):
+    topic: str
+    ticket: Ticket
+    messages: Annotated[list[Any], add_messages]
+
+
+def hear(state: Chat) -> Chat:
+    ran("hear")
+    call = {"name": "find", "args": {"about": state.get("topic")}, "id": "call", "type": "tool_call"}
+    return {
+        "messages": [
+            HumanMessage(f"About {state.get('topic')}?", id="asked"),
+            AIMessage("", tool_calls=[call], id="calling"),
+            ToolMessage("Nothing found.", tool_call_id="call", id="found"),
+        ]
+    }
+
+
+def reply(state: Chat) -> Chat:
+    """Answer with what a model would be sent."""
+    ran("reply")
+    return {"messages": [AIMessage(" | ".join(str(one.content) for one in state["messages"]), id="reply")]}
+
+
+def chat_graph() -> StateGraph:
+    """``hear`` begins a conversation, ``reply`` repeats all of it."""
+    graph = StateGraph(Chat)
+    graph.add_node("hear", hear)
+    graph.add_node("reply", reply)
+    graph.add_edge(START, "hear")
+    graph.add_edge("hear", "reply")
+    return graph
+
+
 builder = fan_graph()
 fan, approval = fan_graph().compile(), approval_graph().compile()
 spread, several = spread_graph().compile(), several_graph().compile()
 nested, awaited = nested_graph().compile(), awaited_graph().compile()
-configured = configured_graph().compile()
+configured, chat = configured_graph().compile(), chat_graph().compile()
 
 
 async def make_graph(config: dict[str, Any]) -> Any:

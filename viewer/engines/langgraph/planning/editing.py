@@ -6,6 +6,7 @@ from typing import Any
 from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.planning import messages
 from viewer.engines.langgraph.planning.questions import open_questions
 from viewer.engines.langgraph.project_source.inputs import INPUT
 from viewer.engines.langgraph.schema import OWN_NODES
@@ -23,7 +24,11 @@ def editable(contents: Contents) -> Editable:
     seen = mapping(contents.checkpoint.get("versions_seen"))
     return Editable(
         state=state,
+        opaque=tuple(name for name in contents.channels if name not in state),
         as_nodes=tuple(node for node in seen if node not in OWN_NODES),
+        conversations={
+            name: found for name, value in state.items() if (found := messages.editable_messages(value))
+        },
         questions=tuple(open_questions(contents)),
     )
 
