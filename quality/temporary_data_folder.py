@@ -15,7 +15,7 @@ def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
         import django
 
         django.setup()
-        from viewer.data_folder import make_ready
+        from viewer.data_folder import prepare_data_folder
 
-        make_ready()
+        prepare_data_folder()
         yield Path(folder)

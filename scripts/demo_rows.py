@@ -51,10 +51,10 @@ def clean_up(folder: Path) -> None:
         return
     refuse_anothers(folder)
     django.setup()
-    from viewer.data_folder import make_ready
+    from viewer.data_folder import prepare_data_folder
     from viewer.models import Job, Location, Project
 
-    make_ready()
+    prepare_data_folder()
     jobs = Job.objects.filter(location__path__startswith=f"{folder}/")
     if jobs.under_way().exists():
         sys.exit("A run of the demo is under way: wait for it, or cancel it in the browser.")

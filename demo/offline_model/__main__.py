@@ -15,7 +15,7 @@ options = parser.parse_args()
 model = OfflineModel(options.port, options.delay, options.listening)
 model.start()
 print(model.url, flush=True)
-# Whoever started it holds the other end: it ends with them, however they end.
+# The process that started it holds the other end, so this one ends when that one ends.
 with contextlib.suppress(KeyboardInterrupt):
     sys.stdin.read()
 model.stop()

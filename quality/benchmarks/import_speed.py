@@ -109,13 +109,13 @@ def measure(folder: str) -> None:
     import django
 
     django.setup()
-    from viewer.data_folder import make_ready
+    from viewer.data_folder import prepare_data_folder
     from viewer.importing import import_location, open_location, prepare_import
     from viewer.importing.reader import reader_count
     from viewer.models import Location
     from viewer.stores.reader.pool import end_idle_readers
 
-    make_ready()
+    prepare_data_folder()
     command = [ENGINE_PYTHON, "-c", LISTER]
     rounds: list[Round] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lister:

@@ -41,9 +41,9 @@ def measure() -> None:
     from django.test import Client
 
     from quality.benchmarks.generated_runs import generated_run
-    from viewer.data_folder import make_ready
+    from viewer.data_folder import prepare_data_folder
 
-    make_ready()
+    prepare_data_folder()
     client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
     client.force_login(User.objects.create_superuser("bench"))
     report([median_milliseconds(client, generated_run(length).get_absolute_url()) for length in LENGTHS])

@@ -20,7 +20,7 @@ def fork_with_edits(page: Page) -> None:
     page.get_by_label("Branch").fill("year-2031")
     # The button waits until what it starts has been shown.
     expect(page.locator("#start")).to_contain_text("article, branch year-2031")
-    # A look at what the project's code restores comes first, and nothing of the demo's crew is lost.
+    # The preflight check comes first, and nothing of the demo's crew is lost.
     start = page.get_by_role("button", name="Start fork")
     expect(start).to_be_enabled(timeout=RUN_MILLISECONDS)
     expect(page.locator("#preflight")).to_contain_text("Everything restores.")

@@ -53,7 +53,7 @@ def test_a_link_in_the_path_is_not_followed(swapped: str, roots: Path) -> None:
     assert sorted(location.checkpoints.values_list("state", flat=True)) == ["present", "present"]
     assert not location.checkpoints.filter(checkpoint_id=SECRET).exists()
     location.refresh_from_db()
-    assert not location.replaced_by, "A link is not offered to be accepted."
+    assert not location.replaced_by, "A link cannot be accepted."
 
 
 def test_a_branch_folder_that_becomes_a_link_is_not_followed(roots: Path) -> None:

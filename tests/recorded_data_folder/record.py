@@ -24,9 +24,9 @@ def main() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from viewer.data_folder import make_ready
+    from viewer.data_folder import prepare_data_folder
 
-    make_ready()
+    prepare_data_folder()
     for store in sorted(STORES.iterdir()):
         call_command("import_checkpoints", str(store))
     from django.apps import apps

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from checkpoint_site import settings
 from tests.real_stores import copy_of
-from viewer.data_folder import failure_text, rename_folders
+from viewer.data_folder import failure_text, rename_former
 from viewer.data_folder.copies import KEPT
 from viewer.data_folder.inspection import APPLICATION_ID
 from viewer.data_folder.versions import version_number, version_text
@@ -202,7 +202,7 @@ def test_recreating_a_missing_database_is_reported(data: Path) -> None:
 def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
     script = (
         "import django; django.setup();"
-        "from viewer.data_folder import make_ready; make_ready();"
+        "from viewer.data_folder import prepare_data_folder; prepare_data_folder();"
         "from django.db import connection; connection.close();"
         "import shutil, pathlib; from django.conf import settings;"
         "[path.unlink() for path in settings.DATA_DIR.glob('forkline*')];"
@@ -215,12 +215,14 @@ def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
     assert connection.vendor == "sqlite"
 
 
-def test_folders_of_former_versions_are_renamed(tmp_path: Path) -> None:
+def test_folders_and_files_of_former_versions_are_renamed(tmp_path: Path) -> None:
     (tmp_path / "looks" / "some-check").mkdir(parents=True)
     (tmp_path / "looks" / "place-0.lock").touch()
+    for name in ("log-to-clear", "making_ready.lock"):
+        (tmp_path / name).touch()
     (tmp_path / "warm").mkdir()
     (tmp_path / "warm" / "1.wish").touch()
-    rename_folders(tmp_path)
-    rename_folders(tmp_path)
+    rename_former(tmp_path)
+    rename_former(tmp_path)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
-    assert found == {"preflight", "preflight/some-check", "prewarm"}
+    assert found == {"preflight", "preflight/some-check", "prewarm", "log-not-emptied"}

@@ -22,7 +22,14 @@ JOB = str(uuid.uuid4())
 OURS = [
     *("forkline.sqlite3", "forkline.sqlite3-wal", "forkline.sqlite3-shm", "secret_key", "worker.lock"),
     *(f"jobs/{JOB}/request.json", f"jobs/{JOB}/scratch/deep/copy.json", f"imports/{JOB}.lock"),
-    *(f"preflight/{JOB}/log", "preflight/slot-0.lock", "prewarm/3-0123456789ab.log", "making_ready.lock"),
+    *(
+        f"preflight/{JOB}/log",
+        "preflight/slot-0.lock",
+        "prewarm/3-0123456789ab.log",
+        "preparing.lock",
+        "making_ready.lock",
+        "log-not-emptied",
+    ),
     "backups/forkline-2026-01-01.sqlite3",
 ]
 # In a folder that was chosen by mistake.

@@ -101,7 +101,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(folder, filter="data")
     (folder / "rows.json").write_text(json.dumps(rows_of(folder / "forkline.sqlite3"), default=repr))
     run(
-        folder, "-c", "import django; django.setup(); from viewer.data_folder import make_ready; make_ready()"
+        folder,
+        "-c",
+        "import django; django.setup();"
+        "from viewer.data_folder import prepare_data_folder; prepare_data_folder()",
     )
     return folder
 

@@ -1,4 +1,4 @@
-"""What a checkpoint may be compared with: offered if an address names only one side."""
+"""What a checkpoint may be compared with: listed if an address names only one side."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from viewer.comparison.sides import Side
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.triggers import title_of
 
-# How many of each kind are offered.
+# How many of each kind are listed.
 MAX_OFFERED = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One that is offered, with a heading. ``key`` is the row of a checkpoint, None of a run."""
+    """One of them, with a heading. ``key`` is the row of a checkpoint, None of a run."""
 
     reference: Reference
     heading: str

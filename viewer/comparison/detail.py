@@ -40,10 +40,10 @@ def detail_of(row: Row) -> Detail:
     values = [cell.value for cell in row.cells]
     is_text = all(isinstance(value, str) or value is MISSING for value in values)
     unit = "words" if is_text else "lines"
-    most = MAX_SHOWN // len(values)
+    max_pieces = MAX_SHOWN // len(values)
     sides = _pieces(values, row.cells, is_text)
     columns = tuple(
-        Column(cell, *_shown(pieces, unit, most)) for cell, pieces in zip(row.cells, sides, strict=True)
+        Column(cell, *_shown(pieces, unit, max_pieces)) for cell, pieces in zip(row.cells, sides, strict=True)
     )
     return Detail(row, unit, columns)
 
@@ -79,10 +79,10 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _shown(pieces: Pieces, unit: str, most: int) -> tuple[tuple[Stretch, ...], bool]:
+def _shown(pieces: Pieces, unit: str, max_pieces: int) -> tuple[tuple[Stretch, ...], bool]:
     """The stretches of a value up to this many characters, and whether that cuts it."""
     kept: Pieces = []
-    left = most
+    left = max_pieces
     for piece in pieces:
         if left <= 0:
             break

@@ -20,13 +20,15 @@ from viewer.data_folder.use import use
 from viewer.data_folder.versions import version_number
 from viewer.locks import lock_named
 
-# Renamed folders: the former name, and the name.
+# Former names and the present ones.
 RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
+RENAMED_FILES = {"log-to-clear": "log-not-emptied"}
+FORMER_LOCK = "making_ready.lock"
 
-__all__ = ["DataFolderFailure", "failure_text", "make_ready"]
+__all__ = ["DataFolderFailure", "failure_text", "prepare_data_folder"]
 
 
-def make_ready() -> None:
+def prepare_data_folder() -> None:
     """Create the data folder and bring its database up to date. Safe from several processes at once.
 
     Raises DataFolderFailure where what is there is not ours, was made by a later version, or is not what
@@ -39,14 +41,14 @@ def make_ready() -> None:
     say_restricted(folder, restrict(folder))
     use()
     # Other processes wait for the lock.
-    with lock_named("making_ready").held(wait=True):
+    with lock_named("preparing").held(wait=True):
         bring_up_to_date(folder)
     identity.remember()
 
 
 def bring_up_to_date(folder: Path) -> None:
     """Apply the missing migrations, after copying the database. Raises DataFolderFailure."""
-    rename_folders(folder)
+    rename_former(folder)
     path = database_path()
     try:
         found = inspect(path)
@@ -64,8 +66,12 @@ def bring_up_to_date(folder: Path) -> None:
     note_version(found)
 
 
-def rename_folders(folder: Path) -> None:
-    """Rename the folders of former versions, without files that only those versions understand."""
+def rename_former(folder: Path) -> None:
+    """Rename the folders and files of former versions, without files that only those versions understand."""
+    (folder / FORMER_LOCK).unlink(missing_ok=True)
+    for old, new in RENAMED_FILES.items():
+        if (folder / old).is_file() and not (folder / old).is_symlink():
+            (folder / old).rename(folder / new)
     for old, new in RENAMED_FOLDERS.items():
         path = folder / old
         if path.is_symlink() or not path.is_dir() or (folder / new).exists():

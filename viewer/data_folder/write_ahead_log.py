@@ -46,7 +46,7 @@ def clear_if_pending() -> None:
 
 
 def _pending() -> Path:
-    return Path(settings.DATA_DIR) / "log-to-clear"
+    return Path(settings.DATA_DIR) / "log-not-emptied"
 
 
 def _is_emptied() -> bool:

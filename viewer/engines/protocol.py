@@ -142,7 +142,7 @@ class Engine(Protocol[C]):
         """The units of work, in the engine's order."""
 
     def calling_units(self, namespace: str) -> tuple[str, ...]:
-        """The units that called the run of a namespace, the outermost first; none for a run of its own."""
+        """The units that called the run of a namespace, the outermost first; none for a separate run."""
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
@@ -161,7 +161,7 @@ class Engine(Protocol[C]):
         """
 
     def run_inputs(self, contents: C) -> Mapping[str, Any]:
-        """What tells the run of its first checkpoint from others of its name: inputs by name.
+        """What distinguishes the run of its first checkpoint from others of its name: inputs by name.
 
         A prompt has an empty name.
         """

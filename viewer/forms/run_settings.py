@@ -63,6 +63,6 @@ class NamedValuesForm(ValuesForm):
         super().__init__(data, group, {one.name: MISSING for one in names})
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
-        # A list on separate lines cannot be told from a text that was left empty.
+        # A list on separate lines cannot be distinguished from a text that was left empty.
         kind = self.kinds.get(name)
         return ValueField(self.group, number, name, stored, Kind.JSON if kind is Kind.LIST else kind)

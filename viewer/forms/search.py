@@ -12,9 +12,9 @@ from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
 from viewer.presentation.run.triggers import trigger_label
 from viewer.search.filters import FAILED, PRUNED, WAITING, Filters
 
-# Values that one list offers.
+# Values in one list.
 MAX_OFFERED = 200
-# The fields with a list of values, by the facet that they offer.
+# The fields with a list of values, by their facet.
 _FACETS = {"agent": "agent", "unit": "unit", "model": "model", "version": "engine_version"}
 
 
@@ -65,7 +65,7 @@ class SearchForm(forms.Form):
             self.fields[name].widget.attrs["list"] = f"{name}-values"
 
     def _choose(self, name: str, choices: list[tuple[str, Any]]) -> None:
-        """Offer these choices, and the present one even if it is not among them."""
+        """Add these choices, and the present one even if it is not among them."""
         value = str(self.initial[name])
         known = {choice for choice, _label in choices}
         extra = [(value, value)] if value and value not in known else []

@@ -72,9 +72,9 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
     return summary
 
 
-def _list(location: Location, reader: LocationReader, most: int | None, summary: ImportSummary) -> None:
+def _list(location: Location, reader: LocationReader, limit: int | None, summary: ImportSummary) -> None:
     """Store the runs that exist, up to a limit, and the newest checkpoint of each."""
-    listed, problems = reader.runs(most), Problems(location)
+    listed, problems = reader.runs(limit), Problems(location)
     for problem in listed.problems:
         problems.add(problem)
     stored = location.runs.top_level().order_by().values_list("key", "pk", "head")

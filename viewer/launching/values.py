@@ -69,7 +69,7 @@ def parse_value(text: str, kind: Kind) -> Any:
         raise InvalidValue(_("This is too long: %(most)d characters at most.") % {"most": MAX_CHARACTERS})
     if MARKER in text:
         raise InvalidValue(
-            _("%(marker)s stands for a redacted secret: replace the whole value, or leave it unchanged.")
+            _("%(marker)s marks a redacted secret: replace the whole value, or leave it unchanged.")
             % {"marker": MARKER}
         )
     return PARSERS[kind](text.replace("\r\n", "\n"))

@@ -82,7 +82,7 @@ class Run(Metered):
     # them. And whether the engine forked it.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
     is_forked = models.BooleanField(default=False, db_default=False)
-    # What tells it from other runs of its name: [name, text], shortened; a prompt has no name.
+    # What distinguishes it from other runs of its name: [name, text], shortened; a prompt has no name.
     inputs = models.JSONField(default=list, blank=True, db_default=[])
     # Whether the inputs have been read.
     is_described = models.BooleanField(default=False, db_default=False)

@@ -20,15 +20,15 @@ class SearchIndex(Protocol):
     """Finds words in the texts of entries."""
 
     def find(
-        self, words: Words, entries: QuerySet[SearchEntry], most: int, before: int | None = None
+        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
     ) -> Sequence[tuple[int, Excerpt]]:
-        """The newest matches among ``entries``, at most so many, as primary keys and excerpts.
+        """The newest matches among ``entries``, at most ``limit``, as primary keys and excerpts.
 
         ``before`` is the last primary key of the page before. Raises SearchTooSlow.
         """
 
-    def count(self, words: Words, entries: QuerySet[SearchEntry], most: int) -> int:
-        """The number of matches, at most ``most``. Raises SearchTooSlow."""
+    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
+        """The number of matches, at most ``limit``. Raises SearchTooSlow."""
 
 
 def search_index() -> SearchIndex:

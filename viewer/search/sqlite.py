@@ -15,7 +15,7 @@ from viewer.messages.message import UserFacingError
 from viewer.models import SearchEntry
 from viewer.search.words import Words
 
-# Seconds that one search may take, and how many instructions of SQLite pass between two looks at the clock.
+# Seconds that one search may take, and how many instructions of SQLite pass between two checks of the clock.
 MAX_SECONDS, INSTRUCTIONS = 3.0, 20_000
 # What surrounds a match in an excerpt. Indexed texts hold no control characters.
 BEGIN, END = "\x02", "\x03"
@@ -48,7 +48,7 @@ class SqliteIndex:
     """``SearchIndex`` in the application's own database (viewer/migrations/0020_search_text.py)."""
 
     def find(
-        self, words: Words, entries: QuerySet[SearchEntry], most: int, before: int | None = None
+        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
     ) -> list[tuple[int, Excerpt]]:
         if not words:
             return []
@@ -59,18 +59,18 @@ class SqliteIndex:
         highest = _HIGHEST if before is None else before
         rows = _rows(
             _FIND.format(entries=subquery),
-            [BEGIN, END, EXCERPT_WORDS, expression(words), highest, *values, most],
+            [BEGIN, END, EXCERPT_WORDS, expression(words), highest, *values, limit],
         )
         return [(pk, parts(excerpt)) for pk, excerpt in rows]
 
-    def count(self, words: Words, entries: QuerySet[SearchEntry], most: int) -> int:
+    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
         if not words:
             return 0
         try:
             subquery, values = _exists(entries)
         except EmptyResultSet:
             return 0
-        ((count,),) = _rows(_COUNT.format(entries=subquery), [expression(words), *values, most])
+        ((count,),) = _rows(_COUNT.format(entries=subquery), [expression(words), *values, limit])
         return int(count)
 
 

@@ -148,9 +148,9 @@ class LocationReader:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
         return "" if self.kind == "json" else self._answers(Identify())[-1].engine
 
-    def runs(self, most: int | None = None) -> RunList:
+    def runs(self, limit: int | None = None) -> RunList:
         """The newest runs of an indexed store, or all of them. Raises LocationUnreadable."""
-        parts = self._answers(ListRuns(most))
+        parts = self._answers(ListRuns(limit))
         return RunList(
             [run for part in parts for run in part.runs], [one for part in parts for one in part.problems]
         )

@@ -290,7 +290,7 @@ class IndexedStore(Store, Protocol):
         Raises LocationUnreadable.
         """
 
-    def runs(self, most: int | None = None) -> RunList:
+    def runs(self, limit: int | None = None) -> RunList:
         """The newest runs, or all of them. Raises LocationUnreadable."""
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:

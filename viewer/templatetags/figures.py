@@ -157,8 +157,8 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
-def beginning(text: str, most: int) -> str:
-    """Return the first ``most`` characters, cut at a word."""
-    if len(text) <= most:
+def beginning(text: str, max_length: int) -> str:
+    """Return the first ``max_length`` characters, cut at a word."""
+    if len(text) <= max_length:
         return text
-    return text[:most].rsplit(" ", 1)[0] + " …"
+    return text[:max_length].rsplit(" ", 1)[0] + " …"

@@ -42,7 +42,7 @@ def flow(sandbox: Sandbox) -> None:
     succeeded(run)
     holds("the short way is gone", any("Write briefly" in prompt for prompt in sandbox.model.prompts()))
     new = saved_in(location)
-    holds("checkpoints hang under each other", is_chain("", new))
+    holds("checkpoints are a chain of parents", is_chain("", new))
     state = new[-1].root["checkpoint_state"]
     same("state", (state["topic"], state["year"]), ("bees", 1999))
 

@@ -58,7 +58,7 @@ def sqlite(sandbox: Sandbox) -> None:
     same("finished tasks at the end", new[-1].done, 4)
     same("reported checkpoints", [line["path"] for line in run.of("checkpoint")], [one.source for one in new])
     neighbours = sorted(path.name for path in store.parent.iterdir() if path.name.startswith("store"))
-    same("files beside it", neighbours, ["store"])
+    same("files next to it", neighbours, ["store"])
 
 
 @row("stores", "SQLite too old in the interpreter is refused")

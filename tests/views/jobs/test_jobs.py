@@ -144,7 +144,7 @@ def test_a_job_is_shown_after_its_run_and_checkpoint_were_deleted(runner: Client
 
 def test_the_bar_of_a_job_has_the_colour_of_its_branch(runner: Client, job: Job) -> None:
     assert job.run is not None
-    assert "job-bar lane-1" in page(runner, job), "The next one, before anything stands on the branch."
+    assert "job-bar lane-1" in page(runner, job), "The next one, before anything is on the branch."
     job.run.checkpoints.create(
         location=job.location, source_key="k2", fingerprint="2", checkpoint_id="c2", branch="what-if", row=1
     )

@@ -40,7 +40,7 @@ def test_a_plan_that_was_not_shown_does_not_start(
     [
         ({"input:year": "soon"}, "must be a whole number"),
         ({"output:task-2": "{"}, "not valid JSON"),
-        ({"output:task-1": "[redacted]"}, "stands for a redacted secret"),
+        ({"output:task-1": "[redacted]"}, "marks a redacted secret"),
         ({"branch": "main"}, "already exists"),
         ({"branch": "../../etc"}, "may not"),
         ({"entry_point": "os:system"}, "no such entry point"),

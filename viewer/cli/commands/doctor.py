@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli import doctor_checks
 from viewer.cli.output import Answer
-from viewer.data_folder import make_ready
+from viewer.data_folder import prepare_data_folder
 
 HELP = gettext_lazy("Check the data folder, jobs and projects, and end jobs whose processes are gone.")
 # It reports a database that cannot be used.
@@ -33,7 +33,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     of_database = list(doctor_checks.of_database())
     found += of_database
     if all(one.state == "ok" for one in of_database):
-        make_ready()
+        prepare_data_folder()
         found += [*doctor_checks.of_jobs(), *doctor_checks.of_projects()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {

@@ -46,10 +46,10 @@ def align(before: Sequence[H], after: Sequence[H], clock: Clock) -> list[Block] 
 
     When the time is over, what is left is one block of changed items.
     """
-    most = min(len(before), len(after))
-    start = next((at for at in range(most) if before[at] != after[at]), most)
-    most -= start
-    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    count = min(len(before), len(after))
+    start = next((at for at in range(count) if before[at] != after[at]), count)
+    count -= start
+    end = next((at for at in range(count) if before[-1 - at] != after[-1 - at]), count)
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if len(old) + len(new) > MAX_ITEMS:
         return None

@@ -33,6 +33,6 @@ GRAPH = RootKind(
     writes_folders=False,
     resumes_last_only=True,
     always_has_effects=True,
-    new_run=_("The graph runs from its start, on a thread of its own."),
+    new_run=_("The graph runs from its start, on a new thread."),
 )
 KINDS = {kind.name: kind for kind in (GRAPH,)}

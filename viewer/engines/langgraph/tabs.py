@@ -59,7 +59,7 @@ class Channel:
 
 
 def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:
-    """What a tab's template is given beside ``contents``. ``before`` is the parent, where it can be read."""
+    """What a tab's template is given besides ``contents``. ``before`` is the parent, where it can be read."""
     match tab:
         case "state":
             return {
@@ -99,8 +99,8 @@ def preview(value: Any) -> str:
     return _shortened(" ".join(as_text(value).split()), MAX_LINE)
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _shortened(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
 def readable(value: Any) -> Any:

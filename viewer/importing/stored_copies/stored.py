@@ -118,12 +118,12 @@ def memory_of_values(data: bytes) -> int:
     return len(data) + _BYTES_A_VALUE * values
 
 
-def nests_deeper(value: Any, most: int) -> bool:
+def nests_deeper(value: Any, max_depth: int) -> bool:
     """Whether a decoded JSON value has more levels of objects and lists than this."""
     level, depth = [value], 0
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1
-        if depth > most:
+        if depth > max_depth:
             return True
         level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
     return False

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli import ALIASES, SUBCOMMANDS
-from viewer.data_folder import make_ready
+from viewer.data_folder import prepare_data_folder
 from viewer.management.command import OwnCommand
 from viewer.models import Job
 
@@ -49,7 +49,7 @@ class Command(OwnCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         subcommand = SUBCOMMANDS[options["subcommand"]]
         if getattr(subcommand, "MAKES_READY", True):
-            make_ready()
+            prepare_data_folder()
             end_orphaned_jobs()
         answer = subcommand.answer(options)
         if options["json"]:

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.data_folder import make_ready
+from viewer.data_folder import prepare_data_folder
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import OwnCommand
@@ -28,7 +28,7 @@ class Command(OwnCommand):
         parser.add_argument("--json", action="store_true", help=_("Print one JSON document, nothing else."))
 
     def handle(self, *args: Any, **options: Any) -> None:
-        make_ready()
+        prepare_data_folder()
         finish_orphans()
         counts = _imported(options["location"])
         if options["json"]:

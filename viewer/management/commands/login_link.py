@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.access.login_links import login_link, owner, teammate
 from viewer.access.permissions import May
-from viewer.data_folder import make_ready
+from viewer.data_folder import prepare_data_folder
 from viewer.management.command import OwnCommand
 
 # Values that --may has accepted before.
@@ -34,7 +34,7 @@ class Command(OwnCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["may"] and not options["name"]:
             raise CommandError(_("--may needs a name: login_link NAME --may run. You may do everything."))
-        make_ready()
+        prepare_data_folder()
         try:
             user = teammate(options["name"], options["may"]) if options["name"] else owner()
         except ValidationError as error:

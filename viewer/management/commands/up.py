@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from viewer.access.login_links import login_link, owner
 from viewer.cli.output import one_line
-from viewer.data_folder import identity, make_ready
+from viewer.data_folder import identity, prepare_data_folder
 from viewer.management.command import OwnCommand
 from viewer.models import Location
 from viewer.stores.postgresql.address import shown_path
@@ -51,7 +51,7 @@ class Command(OwnCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         end_with_parent(options["parent"])
         refuse_taken_port()
-        make_ready()
+        prepare_data_folder()
         identity.hand_on()
         location = opened(options["location"])
         # Under nohup it continues after its terminal was closed.

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.data_folder import make_ready
+from viewer.data_folder import prepare_data_folder
 from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue.worker import work
 from viewer.management.command import OwnCommand
@@ -32,7 +32,7 @@ class Command(OwnCommand):
         add_lifeline_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        make_ready()
+        prepare_data_folder()
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)

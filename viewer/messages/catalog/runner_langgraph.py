@@ -11,8 +11,8 @@ MESSAGES = {
         "The answers do not fit what waits. Give one answer for each of these interrupts: %(ids)s"
     ),
     "langgraph.as_node_missing": _(
-        "Several nodes ran in the step before this checkpoint, so it is unclear which of them the change "
-        "stands for. Choose one with “As node”: %(nodes)s"
+        "Several nodes ran in the step before this checkpoint, so it is unclear which of them made the "
+        "change. Choose one with “As node”: %(nodes)s"
     ),
     "langgraph.checkpoint_deleted": _(
         "The checkpoint %(checkpoint)s is not in the store any more. Import the location again."

@@ -34,7 +34,7 @@ def unit_statuses(run: Run, checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def path_of(run: Run) -> str:
-    """The unit that called this run, after those that called the callers; empty for a run of its own."""
+    """The unit that called this run, after those that called the callers; empty for a separate run."""
     return SEPARATOR.join(engine_of(run.location).calling_units(run.namespace))
 
 

@@ -1,4 +1,4 @@
-"""The rows of a list of runs: their status, and what tells runs of one name apart."""
+"""The rows of a list of runs: their status, and what distinguishes runs of one name."""
 
 from collections import defaultdict
 from collections.abc import Sequence

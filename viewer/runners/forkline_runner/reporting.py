@@ -104,14 +104,14 @@ def end_of_whole_words(text: str) -> int:
     return len(text) if first or not text.isascii() else 0
 
 
-def shortened(text: str, most: int) -> str:
+def shortened(text: str, max_length: int) -> str:
     """Return at most this many of its first characters, without what may be a partial key at the end.
 
     A partial key is no longer recognised as a secret.
     """
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    begun = text[: end_of_whole_words(text[:most])]
+    begun = text[: end_of_whole_words(text[:max_length])]
     value = _BEGUN_VALUE.search(begun, max(0, len(begun) - MAX_HELD))
     return begun[: value.start()] if value else begun
 

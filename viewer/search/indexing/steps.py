@@ -23,7 +23,7 @@ MAX_CHECKPOINTS, MAX_BYTES = 50, 8 * 1024 * 1024
 
 
 def index_some(seconds: float) -> bool:
-    """Index for about so many seconds. Returns whether there may be more to do.
+    """Index for about this many ``seconds``. Returns whether there may be more to do.
 
     Does nothing if another process is indexing.
     """

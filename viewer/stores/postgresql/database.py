@@ -91,7 +91,7 @@ class PostgresqlDatabase:
         return hashlib.sha256(snapshot.encode()).hexdigest()[:32]
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a statement, in which ``{name}`` stands for a table or an expression of this name.
+        """The rows of a statement, in which ``{name}`` is a table or an expression of this name.
 
         Raises psycopg.Error.
         """

@@ -167,8 +167,8 @@ class Reader:
                 raise LocationUnreadable("store.no_table")
             case Mark():
                 return Answer(mark=indexed.mark())
-            case ListRuns(most):
-                listed = indexed.runs(most)
+            case ListRuns(limit):
+                listed = indexed.runs(limit)
                 return Answer(runs=listed.runs, problems=listed.problems)
             case Details(keys):
                 return Answer(runs=indexed.details(keys))

@@ -56,9 +56,9 @@ class Mark(msgspec.Struct, array_like=True, tag="mark"):
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
-    """List the newest runs of an indexed store; all of them without ``most``."""
+    """List the newest runs of an indexed store; all of them without ``limit``."""
 
-    most: int | None = None
+    limit: int | None = None
 
 
 class Details(msgspec.Struct, array_like=True, tag="details"):

@@ -1,4 +1,4 @@
-"""A stand-in for a chat model: it needs no network, and the same messages always get the same answer."""
+"""A fake chat model that needs no network: the same messages always get the same answer."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -77,7 +77,7 @@ KINDS = {
 
 
 def make(entry_point: str) -> tuple[Any, dict[str, Any]]:
-    """What runs, and the inputs that its file gives by itself."""
+    """What runs, and the inputs that its file has."""
     module, _, name = entry_point.partition(":")
     if name:
         return getattr(importlib.import_module(module), name)(), {}

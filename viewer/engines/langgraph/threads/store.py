@@ -87,7 +87,7 @@ class LangGraphStore:
         """What ``read`` returns of one state of the tables. Raises LocationUnreadable."""
         return self._tables.retried(read)
 
-    def runs(self, most: int | None = None) -> RunList:
+    def runs(self, limit: int | None = None) -> RunList:
         """Every thread with its newest checkpoint, newest first, or the newest. Raises LocationUnreadable."""
         found: list[tuple[str, str]] = []
         problems: list[ReadProblem] = []
@@ -99,7 +99,7 @@ class LangGraphStore:
                 found.append((row.head, row.id))
         # The ids of checkpoints begin with their time.
         found.sort(reverse=True)
-        return RunList([self._listed(name, head) for head, name in found[:most]], problems)
+        return RunList([self._listed(name, head) for head, name in found[:limit]], problems)
 
     def _listed(self, thread: str, head: str) -> IndexedRun:
         shown = identifiers.shown_id(thread, self.known)
