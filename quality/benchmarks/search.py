@@ -61,10 +61,10 @@ def measure() -> None:
     from django.contrib.auth.models import User
     from django.test import Client
 
-    from viewer.data_folder import make_ready
+    from viewer.data_folder import prepare_data_folder
     from viewer.models import Location
 
-    make_ready()
+    prepare_data_folder()
     location = Location.objects.create(path="/generated/search", store_kind=Location.StoreKind.JSON)
     for number in range(RUNS):
         store_run(location, number)
