@@ -57,7 +57,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.stores.model_calls",
     },
     "viewer/presentation/run": DJANGO
-    | {"viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
+    | {"viewer.annotations", "viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
     "viewer/presentation/export": DJANGO
     | {
         "graphviz",
@@ -220,6 +220,8 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},
     "viewer/prices": DJANGO | {"genai_prices", "viewer.models", "viewer.stores.model_calls"},
     "viewer/models": DJANGO | {"viewer.messages.message"},
+    "viewer/annotations": DJANGO | {"viewer.importing", "viewer.models", "viewer.redaction"},
+    "viewer/presentation/run_list": DJANGO | {"viewer.annotations", "viewer.models"},
     "viewer/importing": DJANGO
     | {
         "msgspec",
@@ -246,6 +248,7 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/cli": DJANGO
     | {
+        "viewer.annotations",
         "viewer.cli.safe_lines",
         "viewer.comparison",
         "viewer.data_folder",
@@ -313,6 +316,7 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/views": DJANGO
     | {
+        "viewer.annotations",
         "viewer.access",
         "viewer.comparison",
         "viewer.data_folder",

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from viewer.views import (
+    annotations,
     checkpoints,
     compare,
     exports,
@@ -47,6 +48,9 @@ run_urls = [
     path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
     # ?format=<a name of FORMATS>
     path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
+    # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.
+    path("runs/<uuid:uid>/note/", annotations.edit, name="annotation"),
+    path("runs/<uuid:uid>/star/", annotations.star, name="annotation-star"),
     path("runs/<uuid:uid>/again/", new_runs.again, name="run-again"),
 ]
 

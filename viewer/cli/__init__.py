@@ -7,7 +7,7 @@ from viewer.cli.output import Subcommand
 
 # Each module has HELP, add_arguments(parser) and answer(options).
 NAMES = (
-    *("list", "info", "diff", "search", "fork", "resume", "publish", "sweep", "run", "answer"),
+    *("list", "info", "note", "diff", "search", "fork", "resume", "publish", "sweep", "run", "answer"),
     *("export", "backup", "restore", "doctor"),
 )
 # Former names that still work.

@@ -13,7 +13,7 @@ from viewer.importing.location_list.write_targets import (
 )
 from viewer.importing.reader import prepare_import
 from viewer.importing.scratch import import_scratch
-from viewer.importing.stored_copies.project_secrets import stored_key
+from viewer.importing.stored_copies.project_secrets import secrets_for, stored_key
 from viewer.importing.stored_copies.stored import (
     NotReadable,
     bodies_of,
@@ -49,6 +49,7 @@ __all__ = [
     "redact_stored",
     "removal_blocker",
     "remove_location",
+    "secrets_for",
     "stored_body",
     "stored_bytes",
     "stored_contents",

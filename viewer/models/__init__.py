@@ -1,5 +1,6 @@
 """What is stored: locations, what was imported from them, and jobs."""
 
+from viewer.models.annotations import Annotation
 from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.job_events import JobEvent
 from viewer.models.jobs import Job
@@ -20,6 +21,7 @@ from viewer.models.sweeps import Sweep
 
 __all__ = [
     "AcceptedEffect",
+    "Annotation",
     "Checkpoint",
     "CheckpointBody",
     "DayLimits",

@@ -14,6 +14,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.models.annotations import Annotation
 from viewer.models.locations import Location
 from viewer.models.usage import Metered
 
@@ -116,6 +117,12 @@ class Run(Metered):
         """Its branches, ordered by their first checkpoints. Cached on the instance."""
         began = self.checkpoints.order_by().values_list("branch").annotate(first=models.Min("row"))
         return tuple(branch for branch, _ in began.order_by("first", "branch"))
+
+    @cached_property
+    def annotations(self) -> list[Annotation]:
+        """What people wrote about it, its branches and the checkpoints of its location. Cached."""
+        own = Q(run_key=self.key) | ~Q(checkpoint_id="")
+        return list(Annotation.objects.filter(own, location_uid=self.location.uid))
 
 
 def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
+from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE
 from viewer.engines.protocol import Contents, Engine, kind_of
@@ -23,7 +24,7 @@ from viewer.launching.preview.code_graph import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Run
+from viewer.models import Annotation, Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
 from viewer.presentation.run.unit_graph import unit_graph_of
@@ -102,12 +103,23 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context["is_runnable"] = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
     context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_last
     context["published"] = published_as(checkpoint)
+    context["annotations"] = annotated_parts(run, checkpoint)
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "events":
         context |= _events(request, contents.events)
     return context
+
+
+def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotation]]:
+    """Return what people wrote about the checkpoint and its branch."""
+    written = annotations_in(run)
+    parts = (
+        ("checkpoint", written.checkpoints.get(checkpoint.checkpoint_id)),
+        ("branch", written.branches.get(checkpoint.branch)),
+    )
+    return [(about, one) for about, one in parts if one]
 
 
 def _tabs(engine: Engine[Any]) -> dict[str, str | Promise]:

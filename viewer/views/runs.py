@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
+from viewer.annotations import annotations_in
 from viewer.importing import import_run
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
@@ -72,6 +73,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context |= {"faults": fault_texts(run), "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
     context["export_formats"] = FORMATS
+    context["annotation"] = annotations_in(run).run
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:

@@ -37,7 +37,7 @@ READ = {
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh", "search-save", "search-remove"}
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep"}
+FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation"}
 # Addresses that only accept forms.
 SENT = {
     *(
@@ -53,6 +53,7 @@ SENT = {
     ),
     "new-run-plan",
     *("search-save", "search-remove"),
+    "annotation-star",
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
 # Login and logout, which show and change no data.

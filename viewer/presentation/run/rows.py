@@ -3,7 +3,7 @@
 A page has more than a hundred of them: what a template would work out again for each is worked out here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,7 +12,8 @@ from django.utils.dateformat import format as formatted
 from django.utils.timezone import localtime
 from django.utils.translation import get_language
 
-from viewer.models import Checkpoint, Job
+from viewer.annotations import RunAnnotations
+from viewer.models import Annotation, Checkpoint, Job
 from viewer.presentation.run.triggers import is_failure, source_of, written_label
 
 # With more units than this, one bar represents all of them.
@@ -27,6 +28,7 @@ class RunStyles:
     edited: dict[int, str]
     # The newest checkpoints of branches that a job writes at this moment.
     running: frozenset[int]
+    annotations: RunAnnotations = field(default_factory=RunAnnotations)
 
 
 class Moment(NamedTuple):
@@ -59,6 +61,11 @@ class RowView:
     folded: int = 0
     # The failed attempts that this line represents.
     attempts: tuple[Job, ...] = ()
+    # Whether the line above belongs to another branch, so that the row names its own.
+    begins_stretch: bool = False
+    # What people wrote about the checkpoint, and of a branch's head about the branch.
+    annotation: Annotation | None = None
+    branch_annotation: Annotation | None = None
 
 
 def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView:
@@ -82,6 +89,8 @@ def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView
         bars=() if total is None else bars_of(row.units_done, total, running) if total <= MAX_BARS else None,
         source="" if row.step is None else source_of(row.trigger),
         folded=count if count > 1 else 0,
+        annotation=styles.annotations.checkpoints.get(row.checkpoint_id),
+        branch_annotation=styles.annotations.branches.get(row.branch) if row.is_branch_head else None,
     )
 
 

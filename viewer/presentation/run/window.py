@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F, Max, Q, QuerySet
 
+from viewer.annotations import annotations_in
 from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
@@ -94,8 +95,13 @@ def _lines(
     """Return the lines of a window and their nodes, with failed attempts above their checkpoint."""
     lines: list[RowView] = []
     nodes: list[GraphNode] = []
+    above = ""
     for rows in at_once:
         line = row_view(rows[0], styles, wanted.at, len(rows))
+        # The rows of a run of one branch need no name.
+        if run.branch_count > 1 and rows[0].branch != above:
+            line = replace(line, begins_stretch=True)
+        above = rows[-1].branch
         for jobs in attempt_groups(attempts, rows[0], wanted.attempts):
             lines.append(attempt_row(line, jobs))
             nodes.append(attempt_node(rows[0], len(nodes), run.lane_count, line.colour))
@@ -119,7 +125,8 @@ def run_styles(run: Run) -> RunStyles:
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
-    return RunStyles(branch_colours(run), edited_checkpoints(run), frozenset(newest.values()))
+    running = frozenset(newest.values())
+    return RunStyles(branch_colours(run), edited_checkpoints(run), running, annotations_in(run))
 
 
 def failed() -> Q:

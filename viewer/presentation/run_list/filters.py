@@ -9,12 +9,13 @@ from django.http import QueryDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from viewer.annotations import labelled, named, starred
 from viewer.models import Job, Question, Run
 
 NEWEST_FIRST = "-updated"
 MAX_QUERY = 200
 
-# By the value in the address. ``forked`` is no status, but filters as one.
+# By the value in the address. ``forked`` and ``starred`` are no statuses, but filter as one.
 STATUSES: dict[str, str | Promise] = {
     "": _("All"),
     "waiting": _("Waiting"),
@@ -22,6 +23,7 @@ STATUSES: dict[str, str | Promise] = {
     "failed": _("Failed"),
     "completed": _("Completed"),
     "forked": _("Forked"),
+    "starred": _("Starred"),
 }
 
 
@@ -70,17 +72,22 @@ class RunFilter:
 
     only: str = ""
     query: str = ""
+    label: str = ""
     sort: str = NEWEST_FIRST
 
     @property
     def is_narrow(self) -> bool:
         """Whether it leaves out runs."""
-        return bool(self.only or self.query)
+        return bool(self.only or self.query or self.label)
 
     def apply(self, runs: QuerySet[Run]) -> QuerySet[Run]:
         """Return those of these runs that it asks for, in its order."""
         if self.query:
-            runs = runs.filter(Q(key__icontains=self.query) | Q(name__icontains=self.query))
+            own = named(Run.objects.all(), self.query).values("pk")
+            found = Q(key__icontains=self.query) | Q(name__icontains=self.query) | Q(pk__in=own)
+            runs = runs.filter(found)
+        if self.label:
+            runs = labelled(runs, self.label)
         return self._with_status(runs).order_by(*self._order())
 
     def _with_status(self, runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -91,6 +98,8 @@ class RunFilter:
                 return runs.filter(pk__in=running_runs()).exclude(pk__in=asking_runs())
             case "failed" | "completed":
                 return runs.filter(status=self.only).exclude(pk__in=running_runs())
+            case "starred":
+                return starred(runs)
             case "forked":
                 return runs.filter(Q(is_forked=True) | Q(branch_count__gt=1))
         return runs
@@ -106,11 +115,12 @@ class RunFilter:
 
 def filter_in(address: QueryDict) -> RunFilter:
     """Return the filter of an address."""
-    only, sort, query = (str(address.get(name, "")) for name in ("only", "sort", "q"))
+    only, sort, query, label = (str(address.get(name, "")) for name in ("only", "sort", "q", "label"))
     known = {column.key for column in columns()}
     return RunFilter(
         only=only if only in STATUSES else "",
         query=query.strip()[:MAX_QUERY],
+        label=label[:MAX_QUERY],
         sort=sort if sort.removeprefix("-") in known else NEWEST_FIRST,
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from viewer.models import Run
+from viewer.annotations import annotations_of_runs
+from viewer.models import Annotation, Run
 from viewer.presentation.run_list.filters import asking_runs, running_runs
 
 # Inputs of one row, and the newest runs whose inputs are compared.
@@ -40,6 +41,8 @@ class RunRow:
     run: Run
     status: str
     inputs: tuple[RunInput, ...]
+    # What people wrote about it.
+    annotation: Annotation | None = None
 
     @property
     def status_label(self) -> str:
@@ -52,11 +55,16 @@ class RunRow:
 
 
 def rows_of(runs: Sequence[Run]) -> list[RunRow]:
-    """Return the row of each run. Takes three queries, however many runs there are."""
+    """Return the row of each run. Takes a few queries, however many runs there are."""
     running, asking = set(running_runs()), set(asking_runs())
-    differing = _differing_inputs(runs)
+    differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
     return [
-        RunRow(run, status_of(run, running, asking), _inputs(run, differing[run.location_id, run.name]))
+        RunRow(
+            run,
+            status_of(run, running, asking),
+            _inputs(run, differing[run.location_id, run.name]),
+            annotations.get(run.pk),
+        )
         for run in runs
     ]
 

@@ -1,0 +1,99 @@
+"""Names, stars, labels and notes: what is stored, and that it survives pruning and a new import."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from tests.views.conftest import client, crew_location, crew_run, imported, reader, runner
+from viewer.annotations import Subject, annotate, annotation_of
+from viewer.importing import import_location, open_location, remove_location
+from viewer.models import Annotation, Location, Run
+
+__all__ = ["client", "crew_location", "crew_run", "imported", "reader", "runner"]
+
+
+def test_an_annotation_that_becomes_empty_is_deleted(crew_run: Run) -> None:
+    annotate(Subject(crew_run), None, name=" The  one ", labels=["final, tea", "tea"], is_starred=True)
+    found = annotation_of(Subject(crew_run))
+    assert (found.name, found.labels, found.is_starred) == ("The one", ["final", "tea"], True)
+    annotate(Subject(crew_run), None, name="", labels=[], is_starred=False)
+    assert not Annotation.objects.exists()
+
+
+def test_secrets_in_a_note_are_redacted(crew_run: Run) -> None:
+    secret = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz0123"
+    found = annotate(Subject(crew_run), None, note=f"The key was api_key={secret}.")
+    assert secret not in found.note and "redacted" in found.note
+
+
+def test_annotations_survive_pruning_and_removing_the_location(crew_location: Location) -> None:
+    run = crew_location.runs.get()
+    checkpoint = run.checkpoints.order_by("row").last()
+    assert checkpoint
+    annotate(Subject(run), None, name="The one")
+    annotate(Subject(run, checkpoint_id=checkpoint.checkpoint_id), None, note="Best **draft**.")
+    path = Path(crew_location.path)
+    remove_location(crew_location)
+    again = open_location(path)
+    import_location(again)
+    (Path(path) / checkpoint.source_key).unlink()
+    import_location(again)
+    run = again.runs.get()
+    assert annotation_of(Subject(run)).name == "The one"
+    assert annotation_of(Subject(run, checkpoint_id=checkpoint.checkpoint_id)).note == "Best **draft**."
+
+
+def test_the_form_saves_and_the_pages_show_it(runner: Client, crew_run: Run) -> None:
+    head = crew_run.checkpoints.order_by("-row")[0]
+    typed = {"name": "Shorter tone", "labels": "final", "note": "See **this** <script>x</script>"}
+    assert (
+        runner.post(reverse("annotation", args=[crew_run.uid]), typed | {"starred": "1"}).status_code == 302
+    )
+    branch = f"{reverse('annotation', args=[crew_run.uid])}?branch={head.branch}"
+    runner.post(branch, {"name": "Branch name", "note": "On the branch"})
+    checkpoint = f"{reverse('annotation', args=[crew_run.uid])}?at={head.checkpoint_id}"
+    runner.post(checkpoint, {"name": "Checkpoint name"})
+    page = runner.get(crew_run.get_absolute_url()).content.decode()
+    for text in ("Shorter tone", "<strong>this</strong>", "Branch name", "Checkpoint name", "final"):
+        assert text in page
+    assert "<script>x" not in page
+    listed = runner.get("/", {"only": "starred", "label": "final", "q": "shorter"}).content.decode()
+    assert "Shorter tone" in listed
+    assert "No run matches" in runner.get("/", {"label": "other"}).content.decode()
+
+
+@pytest.mark.parametrize("query", ["?branch=nowhere", "?at=nothing"])
+def test_only_what_exists_is_annotated(runner: Client, crew_run: Run, query: str) -> None:
+    address = reverse("annotation", args=[crew_run.uid]) + query
+    assert runner.post(address, {"name": "x"}).status_code == 404
+
+
+def test_the_star_of_a_run_is_switched(runner: Client, crew_run: Run) -> None:
+    address = reverse("annotation-star", args=[crew_run.uid])
+    assert 'aria-pressed="true"' in runner.post(address).content.decode()
+    assert 'aria-pressed="false"' in runner.post(address).content.decode()
+
+
+def test_read_only_users_may_not_annotate(reader: Client, crew_run: Run) -> None:
+    assert reader.post(reverse("annotation", args=[crew_run.uid]), {"name": "x"}).status_code == 403
+    assert reader.post(reverse("annotation-star", args=[crew_run.uid])).status_code == 403
+
+
+def test_the_terminal_annotates(
+    crew_location: Location, capsys: pytest.CaptureFixture[str], imported: Callable[[str], Location]
+) -> None:
+    row = crew_location.checkpoints.all()[0]
+    target = f"{crew_location.path}#{row.checkpoint_id}"
+    call_command("checkpoints", "note", target, "--name", "Best", "--labels", "a,b", "--star", "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert document == {
+        **{"run": row.run.key, "branch": None, "checkpoint": row.checkpoint_id, "name": "Best"},
+        **{"starred": True, "labels": ["a", "b"], "note": ""},
+    }
+    call_command("checkpoints", "note", target, "--branch")
+    assert "No name, star, label or note." in capsys.readouterr().out

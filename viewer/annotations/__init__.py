@@ -1,0 +1,25 @@
+"""Names, stars, labels and notes of runs, branches and checkpoints."""
+
+from viewer.annotations.annotating import Subject, annotate, annotation_of
+from viewer.annotations.finding import (
+    RunAnnotations,
+    annotations_in,
+    annotations_of_runs,
+    labelled,
+    labels_in_use,
+    named,
+    starred,
+)
+
+__all__ = [
+    "RunAnnotations",
+    "Subject",
+    "annotate",
+    "annotation_of",
+    "annotations_in",
+    "annotations_of_runs",
+    "labelled",
+    "labels_in_use",
+    "named",
+    "starred",
+]

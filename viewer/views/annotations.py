@@ -1,0 +1,65 @@
+"""Writing names, stars, labels and notes."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from viewer.annotations import Subject, annotate, annotation_of, labels_in_use
+from viewer.models import Run
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the form of a run, of ``?branch=`` or of the checkpoint ``?at=``, and save what was typed."""
+    subject = _subject(request, uid)
+    if request.method == "POST":
+        annotate(
+            subject,
+            request.user if request.user.is_authenticated else None,
+            name=request.POST.get("name", ""),
+            is_starred="starred" in request.POST,
+            labels=[request.POST.get("labels", "")],
+            note=request.POST.get("note", ""),
+        )
+        messages.success(request, _("Saved."))
+        return redirect(_address_of(subject))
+    context = {
+        "run": subject.run,
+        "subject": subject,
+        "annotation": annotation_of(subject),
+        "known_labels": labels_in_use(),
+        "back": _address_of(subject),
+    }
+    return render(request, "annotations/page.html", context)
+
+
+@require_POST
+def star(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Give a run a star, or take it away, and return its button."""
+    subject = _subject(request, uid)
+    is_starred = not annotation_of(subject).is_starred
+    annotate(subject, request.user if request.user.is_authenticated else None, is_starred=is_starred)
+    return render(request, "annotations/_star.html", {"run": subject.run, "is_starred": is_starred})
+
+
+def _subject(request: HttpRequest, uid: UUID) -> Subject:
+    """What the address names. Raises Http404 if the run has no such branch or checkpoint."""
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    branch, at = request.GET.get("branch", ""), request.GET.get("at", "")
+    if at and not run.checkpoints.filter(checkpoint_id=at).exists():
+        raise Http404
+    if branch and not at and branch not in run.branch_names:
+        raise Http404
+    return Subject(run, "" if at else branch, at)
+
+
+def _address_of(subject: Subject) -> str:
+    """The page that shows it."""
+    query = {"branch": subject.branch, "at": subject.checkpoint_id}
+    kept = urlencode({name: value for name, value in query.items() if value})
+    return subject.run.get_absolute_url() + (f"?{kept}" if kept else "")
