@@ -56,6 +56,13 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.prices",
         "viewer.stores.model_calls",
     },
+    "viewer/reproduction": DJANGO
+    | {
+        "viewer.engines",
+        "viewer.jobs.execution",
+        "viewer.launching",
+        "viewer.models",
+    },
     "viewer/presentation/run": DJANGO
     | {"viewer.annotations", "viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
     "viewer/presentation/export": DJANGO
@@ -341,6 +348,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.run",
         "viewer.presentation.spans",
         "viewer.projects",
+        "viewer.reproduction",
         "viewer.search",
     },
 }

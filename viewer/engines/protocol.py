@@ -16,6 +16,7 @@ from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
 from viewer.engines.preflight import Component, PreflightLabels
+from viewer.engines.reproduction import Reproduction
 from viewer.engines.root_kinds import NO_KIND, RootKind
 from viewer.engines.runner import Runner
 from viewer.engines.schema import Schema
@@ -146,6 +147,9 @@ class Engine(Protocol[C]):
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
+
+    def script(self, what: Reproduction) -> str:
+        """A Python script that does this again with the engine's own interface."""
 
     def model_calls(self, contents: C) -> Sequence[ModelCall]:
         """The model calls of the checkpoint and its ancestors; none if they are stored with its copy."""

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
+from viewer.engines import engine_of
 from viewer.forms.limits import LimitsForm
 from viewer.forms.schedule import StartTimeForm
 from viewer.jobs.execution.ending.cancel import request_cancel
@@ -19,6 +20,7 @@ from viewer.launching.enqueue import move_start
 from viewer.models import DayLimits, Job, Question
 from viewer.presentation.jobs.job_view import shown_job
 from viewer.presentation.jobs.waiting import wait_of, waiting
+from viewer.reproduction.jobs import command_of, reproduction_of, script_of
 from viewer.views.limits import limits_of_day
 
 JOBS_A_PAGE = 50
@@ -94,8 +96,18 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
         "progress": shown.progress,
         "timeline": shown.timeline,
         "questions": job.questions.select_related("answered_by").order_by("number"),
+        "engine": engine_of(job.location),
+        **_reproduction(job),
     }
     return render(request, "jobs/page.html", context)
+
+
+def _reproduction(job: Job) -> dict[str, Any]:
+    """The command and the script that repeat the job, and the names of the values that they lack."""
+    what = reproduction_of(job)
+    if what is None:
+        return {}
+    return {"command": command_of(job, what), "script": script_of(job, what), "missing": what.missing}
 
 
 @require_POST

@@ -15,6 +15,7 @@ from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.engines.preflight import Component, PreflightLabels
 from viewer.engines.protocol import Engine
+from viewer.engines.reproduction import Reproduction
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
 from viewer.engines.schema import NO_SCHEMA, Schema
@@ -184,6 +185,9 @@ class Counter:
         return {"counts": dict(contents.counts)}
 
     compares_steps = False
+
+    def script(self, what: Reproduction) -> str:
+        return f"print({what.source!r})\n"
 
     def model_calls(self, contents: Contents) -> Sequence[ModelCall]:
         return ()

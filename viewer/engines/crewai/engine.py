@@ -11,6 +11,7 @@ from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.crewai.planning import editing, units
 from viewer.engines.crewai.run_list import run_inputs
+from viewer.engines.crewai.script import script
 from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
@@ -51,6 +52,7 @@ class CrewAI:
     tab_context = staticmethod(tab_context)
     compares_steps = False
     comparable = staticmethod(comparable)
+    script = staticmethod(script)
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = True
     spans = staticmethod(spans)

@@ -13,6 +13,7 @@ from viewer.engines.langgraph.planning import editing, messages, plan
 from viewer.engines.langgraph.project_source import configuration, entry_points, inputs
 from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
+from viewer.engines.langgraph.script import script
 from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
@@ -44,6 +45,7 @@ class LangGraph:
     tab_context = staticmethod(tab_context)
     compares_steps = True
     comparable = staticmethod(comparable)
+    script = staticmethod(script)
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = False
     spans = staticmethod(spans)

@@ -10,9 +10,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.access.permissions import viewer_allowed
 from viewer.jobs.limits.usage import amount, limits_in
-from viewer.models import Checkpoint, Sweep
+from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.comparison import compared
 from viewer.presentation.launch.sweep_page import SweepPage, sweep_page
+from viewer.reproduction.jobs import command_of, reproduction_of
 from viewer.views.launch.forks import context_of, get_checkpoint
 from viewer.views.launch.launch_requests import (
     before_form,
@@ -52,7 +53,14 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
     context = {"group": group, "branches": branches, "is_under_way": is_under_way, "limits": limits}
+    if template == "page.html":
+        context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)
+
+
+def _commands(jobs: list[Job]) -> str:
+    """The command of each job that can be repeated, one a line."""
+    return "\n".join(command_of(job, what) for job in jobs if (what := reproduction_of(job)))
 
 
 def _page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:

@@ -1,0 +1,49 @@
+"""The scripts of *Reproduce* run with the engine itself."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.engine_runs.checkpoints import after_task, is_chain, written
+from tests.engine_runs.model import TestModel
+from tests.engine_runs.runs import PRESS, environment, marks
+from viewer.engines import engine_named
+from viewer.engines.reproduction import Reproduction
+
+pytestmark = pytest.mark.engine
+
+
+def test_a_script_forks_a_crew_with_an_edited_output(
+    engine_python: Path, model: TestModel, stores: Path, tmp_path: Path
+) -> None:
+    location, before = stores / "crew", marks(stores / "crew")
+    start = after_task(location, 2)
+    text, answer = (str(task["id"]) for task in start.root["tasks"][:2])
+    what = Reproduction(
+        kind="fork",
+        entity="crew",
+        folder=str(PRESS),
+        entry_point="",
+        location=str(location),
+        store_kind="json",
+        source=str(start.source),
+        branch="by-script",
+        outputs={text: "An output that was edited by hand.", answer: {"edited": True}},
+    )
+    script = tmp_path / "fork.py"
+    script.write_text(engine_named("crewai").script(what))
+    done = subprocess.run(
+        [engine_python, script],
+        env=environment(model, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert any("An output that was edited by hand." in str(request) for request in model.requests)
+    new = written(location, before)
+    assert new and {saved.body["branch"] for saved in new} == {"by-script"}
+    outputs = [task["output"]["raw"] for task in new[-1].root["tasks"]]
+    assert outputs[:2] == ["An output that was edited by hand.", '{"edited": true}']
+    assert is_chain(new[0].id, new[1:])

@@ -1,0 +1,122 @@
+"""A Python script that forks, resumes or runs with CrewAI itself."""
+
+from viewer.engines.reproduction import Reproduction, heading, literal, loaded
+
+_CLASSES = {"crew": "Crew", "flow": "Flow", "agent": "Agent"}
+_TITLES = {
+    "fork": "Fork a checkpoint with CrewAI.",
+    "resume": "Resume a checkpoint with CrewAI.",
+    "run": "Run an entry point with CrewAI.",
+}
+
+
+def script(what: Reproduction) -> str:
+    """The script. It writes its checkpoints to the location of the original."""
+    lines = heading(what, _TITLES[what.kind])
+    lines += _new_run(what) if what.kind == "run" else _restored(what)
+    lines += _kickoff(what)
+    return "\n".join([*lines, ""])
+
+
+def _restored(what: Reproduction) -> list[str]:
+    """The lines that restore the checkpoint and apply the edits."""
+    lines = [*_config(what), ""]
+    owner = _CLASSES.get(what.entity, "Crew")
+    if what.entity == "flow":
+        # Restored through the base class, a flow runs nothing.
+        lines += [
+            *loaded(what.entry_point, "made"),
+            "restored = made if isinstance(made, type) else type(made())",
+        ]
+    else:
+        lines += [f"from crewai import {owner}", "", f"restored = {owner}"]
+    call = (
+        f"restored.fork(config, branch={what.branch!r})"
+        if what.kind == "fork"
+        else "restored.from_checkpoint(config)"
+    )
+    lines += [f"run = {call}", *_checkpoints(what)]
+    if what.entity == "crew":
+        lines += _edited_tasks(what)
+    if what.state:
+        lines += ["", f"for name, value in {literal(dict(what.state))}.items():"]
+        lines += ["    if isinstance(run.state, dict):", "        run.state[name] = value"]
+        lines += ["    else:", "        setattr(run.state, name, value)"]
+    return lines
+
+
+def _config(what: Reproduction) -> list[str]:
+    return [
+        "from crewai.state.checkpoint_config import CheckpointConfig",
+        *_provider(what),
+        "",
+        f"config = CheckpointConfig(restore_from={what.source!r}, provider=provider)",
+    ]
+
+
+def _provider(what: Reproduction) -> list[str]:
+    module, name = (
+        ("sqlite_provider", "SqliteProvider")
+        if what.store_kind == "sqlite"
+        else ("json_provider", "JsonProvider")
+    )
+    return [f"from crewai.state.provider.{module} import {name}", "", f"provider = {name}()"]
+
+
+def _checkpoints(what: Reproduction) -> list[str]:
+    """The lines that make the run write checkpoints: a restored one would write none, or elsewhere."""
+    config = f"CheckpointConfig(location={what.location!r}, provider=provider, on_events=events)"
+    return [
+        'events = run.checkpoint.on_events if getattr(run, "checkpoint", None) else ["task_completed"]',
+        f"run.checkpoint = {config}",
+    ]
+
+
+def _edited_tasks(what: Reproduction) -> list[str]:
+    if not what.outputs and not what.again:
+        return []
+    lines = [
+        "",
+        "import json",
+        "",
+        f"outputs = {literal(dict(what.outputs))}",
+        f"again = {literal(set(what.again))}",
+    ]
+    return [
+        *lines,
+        "for task in run.tasks:",
+        "    if str(task.id) in again:",
+        "        task.output = None",
+        "    elif str(task.id) in outputs:",
+        "        value = outputs[str(task.id)]",
+        "        task.output.raw = value if isinstance(value, str) else json.dumps(value)",
+        "        if task.output.json_dict is not None:",
+        "            task.output.json_dict = json.loads(task.output.raw)",
+        # The engine restores a model without its class, so that only its text and JSON value remain.
+        "        task.output.pydantic = None",
+        "        task.output.messages = []",
+    ]
+
+
+def _new_run(what: Reproduction) -> list[str]:
+    """The lines that make the root entity."""
+    if ":" not in what.entry_point:
+        maker = "Flow.from_declaration(path={!r})" if what.entity == "flow" else "load_crew({!r})[0]"
+        source = (
+            "crewai.flow.flow import Flow" if what.entity == "flow" else "crewai.project import load_crew"
+        )
+        lines = [f"from {source}", "", f"run = {maker.format(what.entry_point)}"]
+    else:
+        lines = [*loaded(what.entry_point, "made"), "", "run = made() if callable(made) else made"]
+        if what.entity == "crew":
+            lines += ['run = run.crew() if hasattr(run, "crew") and not hasattr(run, "kickoff") else run']
+    provided = ["", "from crewai.state.checkpoint_config import CheckpointConfig", *_provider(what)]
+    return [*lines, *provided, *_checkpoints(what)]
+
+
+def _kickoff(what: Reproduction) -> list[str]:
+    if what.entity == "agent":
+        prompt = what.inputs.get("messages", "")
+        return ["", f"result = run.kickoff({literal(prompt)})", "print(result)"]
+    given = f"inputs={literal(dict(what.inputs))}" if what.inputs else ""
+    return ["", f"result = run.kickoff({given})", "print(result)"]

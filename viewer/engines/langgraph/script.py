@@ -1,0 +1,101 @@
+"""A Python script that forks, resumes or runs with LangGraph itself."""
+
+from dataclasses import replace
+from typing import Any
+
+from viewer.engines.reproduction import Reproduction, heading, literal, loaded
+
+# A copy in the working folder: a fork in the thread's own store would move the head of the thread.
+COPY = "fork.sqlite"
+_TITLES = {
+    "fork": "Fork a thread with LangGraph, in a copy of its store.",
+    "resume": "Continue a thread with LangGraph.",
+    "run": "Run a graph with LangGraph.",
+}
+
+
+def script(what: Reproduction) -> str:
+    """The script. A fork copies the store first; a resume or new run writes to it."""
+    store = what.source.rpartition("#")[0] or what.location
+    values, objects = _without_objects(what)
+    lines = heading(replace(what, missing=(*what.missing, *objects)), _TITLES[what.kind])
+    lines += [
+        "import sqlite3",
+        "",
+        "from langgraph.checkpoint.sqlite import SqliteSaver",
+        "from langgraph.types import Command",
+        *loaded(what.entry_point, "graph")[:1],
+        "",
+        *loaded(what.entry_point, "graph")[2:],
+        'if callable(graph) and not hasattr(graph, "stream") and not hasattr(graph, "compile"):',
+        "    graph = graph()",
+        'if hasattr(graph, "compile"):',
+        "    graph = graph.compile()",
+        "",
+        *_store(what, store),
+        "graph.checkpointer = SqliteSaver(connection)",
+        f"config = {literal({'configurable': _configurable(what)})}",
+    ]
+    if values:
+        lines += _update(what, values)
+    lines += ["", f"result = graph.invoke({_given(what)}, config)", "print(result)"]
+    return "\n".join([*lines, ""])
+
+
+def _store(what: Reproduction, store: str) -> list[str]:
+    if what.kind != "fork":
+        return [f"connection = sqlite3.connect({store!r}, check_same_thread=False)"]
+    return [
+        "# A fork in the store itself would move the head of the thread.",
+        f"connection = sqlite3.connect({COPY!r}, check_same_thread=False)",
+        f'with sqlite3.connect("file:" + {store!r} + "?mode=ro", uri=True) as original:',
+        "    original.backup(connection)",
+        "# What its tasks wrote before, such as earlier answers, is not reused.",
+        "connection.execute(",
+        '    "DELETE FROM writes WHERE thread_id = ? AND checkpoint_id = ?",',
+        f"    ({what.run_key!r}, {what.checkpoint_id!r}),",
+        ")",
+        "connection.commit()",
+    ]
+
+
+def _configurable(what: Reproduction) -> dict[str, str]:
+    if what.kind != "fork":
+        return {"thread_id": what.run_key or "reproduced"}
+    return {"thread_id": what.run_key, "checkpoint_ns": "", "checkpoint_id": what.checkpoint_id}
+
+
+def _update(what: Reproduction, values: dict[str, Any]) -> list[str]:
+    """The lines that write the edited state as a checkpoint."""
+    lines = ["", f"values = {literal(values)}"]
+    if replaced := [name for name in what.replace if name in values]:
+        lines += [
+            "from langgraph.types import Overwrite",
+            "",
+            f"for name in {literal(replaced)}:",
+            "    values[name] = Overwrite(values[name])",
+        ]
+    as_node = f", as_node={what.as_node!r}" if what.as_node else ""
+    return [*lines, f"config = graph.update_state(config, values{as_node})"]
+
+
+def _given(what: Reproduction) -> str:
+    """What the graph is invoked with: an input, answers, or None to continue."""
+    if what.kind == "run":
+        return literal(dict(what.inputs))
+    if not what.answers:
+        return "None"
+    answers = dict(what.answers)
+    return f"Command(resume={literal(answers[''] if set(answers) == {''} else answers)})"
+
+
+def _without_objects(what: Reproduction) -> tuple[dict[str, Any], list[str]]:
+    """The edited values that Python source can hold, and the names of those with objects of classes."""
+    objects = [name for name, value in what.state.items() if _holds_object(value)]
+    return {name: value for name, value in what.state.items() if name not in objects}, objects
+
+
+def _holds_object(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "__type__" in value or "__opaque__" in value or any(map(_holds_object, value.values()))
+    return isinstance(value, list) and any(map(_holds_object, value))
