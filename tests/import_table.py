@@ -222,6 +222,7 @@ IMPORTS: dict[str, set[str]] = {
         "langchain_core",
         "langgraph",
         "ormsgpack",
+        "psycopg",
         "viewer.jobs.spool",
     },
     "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},

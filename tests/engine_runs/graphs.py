@@ -48,9 +48,9 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def record(python: Path, folder: Path, graph: str, thread: str, given: Any) -> None:
-    """Run a graph on a thread of the folder's store, as its user would."""
-    arguments = [str(folder / STORE), graph, thread, json.dumps(given)]
+def record(python: Path, folder: Path, graph: str, thread: str, given: Any, store: str = "") -> None:
+    """Run a graph on a thread of the folder's store, or of another one, as its user would."""
+    arguments = [store or str(folder / STORE), graph, thread, json.dumps(given)]
     done = subprocess.run(
         [python, PROJECT / "record.py", *arguments],
         cwd=PROJECT,

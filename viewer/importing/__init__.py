@@ -2,6 +2,7 @@
 
 from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
 from viewer.importing.indexing import called_runs
+from viewer.importing.limits import NotConfigured, server_variables
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.importing.location_list.locations import UnknownLocation, addable_databases, open_location
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
@@ -27,6 +28,7 @@ from viewer.importing.updating import ImportSummary
 
 __all__ = [
     "ImportSummary",
+    "NotConfigured",
     "NotLocal",
     "NotReadable",
     "UnknownLocation",
@@ -50,6 +52,7 @@ __all__ = [
     "removal_blocker",
     "remove_location",
     "secrets_for",
+    "server_variables",
     "stored_body",
     "stored_bytes",
     "stored_contents",

@@ -1,10 +1,12 @@
 """The limits of the settings, and how a location is read within them."""
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
 from viewer.importing.stored_copies.project_secrets import secrets_for
+from viewer.messages.message import UserFacingError
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import LocationAddress
@@ -45,6 +47,19 @@ def server_address(name: str) -> ServerAddress:
     if connection is None:
         raise LocationUnreadable("postgresql.not_configured")
     return ServerAddress(name, connection, libpq_environment())
+
+
+class NotConfigured(UserFacingError):
+    """The settings have no connection to a location's database."""
+
+
+def server_variables(location: Location) -> dict[str, Any]:
+    """What a run needs to connect to a database, which may hold a password. Raises NotConfigured."""
+    try:
+        address = server_address(name_in(location.path))
+    except LocationUnreadable as error:
+        raise NotConfigured(error.message) from None
+    return {"conninfo": address.conninfo, "environment": dict(address.environment)}
 
 
 def address_at(path: Path) -> LocationAddress:

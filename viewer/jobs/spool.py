@@ -97,11 +97,14 @@ class CheckpointSource(CheckpointReference, total=False):
     stored: bool
 
 
+StoreKind = Literal["json", "sqlite", "postgresql"]
+
+
 class LocationTarget(TypedDict):
-    """The location that a new run writes to."""
+    """The location that a run writes to. Of a database, ``path`` is only a name."""
 
     path: str
-    store_kind: Literal["json", "sqlite"]
+    store_kind: StoreKind
 
 
 class OutputEdit(TypedDict, total=False):
@@ -221,10 +224,16 @@ class Spool:
     """Appends events to a job's spool, with the texts in ``hide``, such as keys, replaced."""
 
     def __init__(self, folder: Path, hide: Iterable[str] = ()) -> None:
-        self._hide = sorted((text for text in hide if len(text) >= MIN_HIDDEN), key=len, reverse=True)
+        self._hide: list[str] = []
+        self.hide(hide)
         self._seq = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / EVENTS, flags, 0o600)
+
+    def hide(self, texts: Iterable[str]) -> None:
+        """Replace these texts as well from now on, unless they are too short to be anything but words."""
+        added = (text for text in texts if len(text) >= MIN_HIDDEN)
+        self._hide = sorted({*self._hide, *added}, key=len, reverse=True)
 
     def write(self, kind: str, /, **data: Any) -> None:
         """Append one event in one write. Not thread-safe: the caller holds a lock."""

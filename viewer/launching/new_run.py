@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_with
 from viewer.engines.root_kinds import RootKind
 from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
-from viewer.jobs.execution.starting.request import request_for_run
+from viewer.jobs.execution.starting.request import request_for_run, store_kind_of
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.spool import LocationTarget
 from viewer.launching.enqueue import start_run
@@ -86,7 +86,7 @@ def new_run(request: NewRunRequest) -> Job:
     if request.thread:
         options["thread"] = request.thread
     asked = request_for_run(
-        LocationTarget(path=target.path, store_kind="sqlite" if target.store_kind == "sqlite" else "json"),
+        LocationTarget(path=target.path, store_kind=store_kind_of(target)),
         request.kind.name,
         request.name,
         request.entry_point,

@@ -59,9 +59,6 @@ def messages_of(refusals: Iterable[Refusal]) -> list[str]:
 def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind) -> list[Refusal]:
     """Why nothing can start from this checkpoint."""
     found = []
-    if not checkpoint.location.accepts_runs:
-        message = _("PostgreSQL locations are only read: no run can start from their checkpoints yet.")
-        found.append(Refusal(Code.CHECKPOINT, message))
     if checkpoint.location.replaced_by:
         message = _(
             "The location was replaced since it was added. Open its page, and accept the replacement if you "

@@ -192,8 +192,8 @@ class Location(models.Model):
         return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
 
     @property
-    def accepts_runs(self) -> bool:
-        """Whether runs can continue from here and write here. Databases of a server are only read so far."""
+    def is_local(self) -> bool:
+        """Whether it is a folder or file of this machine."""
         return self.store_kind != self.StoreKind.POSTGRESQL
 
     @property

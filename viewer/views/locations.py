@@ -79,7 +79,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
-        "is_runnable": location.accepts_runs and any(kind.is_runnable for kind in engine.kinds.values()),
+        "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),

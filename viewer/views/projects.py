@@ -65,11 +65,8 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _location(uid: UUID) -> Location:
-    """The location, if runs can start from it. Raises Http404."""
-    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
-    if not location.accepts_runs:
-        raise Http404
-    return location
+    """The location. Raises Http404."""
+    return get_object_or_404(Location.objects.select_related("project"), uid=uid)
 
 
 def _page(

@@ -51,5 +51,5 @@ def _fork(run: Run, found: BranchSpans, view: TimelineView) -> dict[str, Any]:
         return {}
     kind = kind_of(engine_of(run.location), before.entity)
     # A called run continues only within its caller.
-    is_runnable = kind.is_runnable and run.parent_id is None and run.location.accepts_runs
+    is_runnable = kind.is_runnable and run.parent_id is None
     return {"before": before, "unit_label": kind.unit_label, "is_runnable": is_runnable}

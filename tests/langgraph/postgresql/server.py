@@ -14,7 +14,7 @@ import psycopg
 
 from tests.langgraph.conftest import RECORDED
 
-OWNER, READER = "lg", "forkline_reader"
+OWNER, READER, WRITER = "lg", "forkline_reader", "forkline_writer"
 # Fake, and looked for wherever it must not be.
 PASSWORD = "reader-word-5b1f9c"
 # It runs on a socket only, so the number names no port of this machine.
@@ -74,7 +74,8 @@ def running(folder: Path) -> Iterator[Server]:
     try:
         server = Server(folder)
         with server.connected("postgres") as connection:
-            connection.execute(f"CREATE ROLE {READER} LOGIN PASSWORD '{PASSWORD}'")
+            for role in (READER, WRITER):
+                connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
         yield server
     finally:
         run("pg_ctl", "stop", "-m", "immediate")

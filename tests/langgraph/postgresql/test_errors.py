@@ -200,23 +200,11 @@ def test_a_setting_with_a_password_is_refused_without_quoting_it(value: str, rea
     assert ended.returncode == 1 and reason in ended.stderr and PASSWORD not in ended.stderr
 
 
-def test_nothing_offers_to_run_from_a_database(added: Added, runner: Client, tmp_path: Path) -> None:
+def test_nothing_runs_from_a_database_without_a_project(added: Added, runner: Client, tmp_path: Path) -> None:
     location = added()
-    run = opened(location, "fan-failed")
-    last = run.checkpoints.latest("row")
-    page = runner.get(location.get_absolute_url()).content.decode()
-    page += runner.get(run.get_absolute_url(), {"at": last.checkpoint_id}).content.decode()
-    for button in ("New run", "Run again", "Configure project", "/fork", "/resume"):
-        assert button not in page
-    assert runner.get(f"{location.get_absolute_url()}project/").status_code == 404
+    last = opened(location, "fan-failed").checkpoints.latest("row")
+    assert runner.get(location.get_absolute_url() + "project/").status_code == 200
     assert runner.post(f"/checkpoints/{last.pk}/resume/").status_code != 302
-    for command in (
-        ["fork", f"postgresql:support#fan-failed/{last.checkpoint_id}"],
-        ["resume", f"postgresql:support#fan-failed/{last.checkpoint_id}"],
-        ["run", "postgresql:support"],
-    ):
-        with pytest.raises(CommandError, match="PostgreSQL"):
-            call_command("checkpoints", *command)
     with pytest.raises(UnknownLocation):
         write_target_at("postgresql:support", Project(folder=str(tmp_path)))
     assert not Job.objects.exists() and not Project.objects.exists()

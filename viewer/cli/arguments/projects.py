@@ -32,10 +32,6 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
 
     The location may be an unsaved row.
     """
-    if not location.accepts_runs:
-        raise CommandError(
-            _("PostgreSQL locations are only read: no run can start from their checkpoints yet.")
-        )
     named = [options[name] for name in ("project", "python", "env_file")]
     if location.project and not any(named):
         if not location.project.is_confirmed:

@@ -15,7 +15,7 @@ from viewer.cli.arguments.edits import inputs_of, state_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, project_for
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
-from viewer.cli.finding import typed_path
+from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.output import Answer
 from viewer.cli.starting import outcome_of, refusal
 from viewer.engines import engine_of, kinds_that
@@ -63,12 +63,16 @@ def add_arguments(parser: CommandParser) -> None:
 
 def answer(options: Mapping[str, Any]) -> Answer:
     """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
-    if name_in(options["location"]) or is_uri(options["location"]):
-        raise CommandError(_("Runs cannot write to a PostgreSQL location yet."))
-    path = typed_path(options["location"]).expanduser().absolute()
-    known = Location.objects.select_related("project").filter(path=str(path.resolve())).first()
+    named = options["location"]
+    if is_uri(named):
+        raise CommandError(_("Name a database as postgresql:NAME, after its name in the settings."))
+    path = named if name_in(named) else str(typed_path(named).expanduser().absolute())
+    if name_in(named):
+        known: Location | None = imported_location(named)
+    else:
+        known = Location.objects.select_related("project").filter(path=str(Path(path).resolve())).first()
     checkpointing, launch_options = checkpoint_settings_of(options), launch_options_of(options)
-    project, engine = project_for(known or Location(path=str(path)), options), engine_of(known)
+    project, engine = project_for(known or Location(path=path), options), engine_of(known)
     entry_point, entity = _entry_point(engine, project, options)
     kind = kind_of(engine, entity)
     inputs, choices = _inputs(kind, options), new_choices_of(options, kind)
@@ -78,7 +82,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         kind=kind,
         name=engine.entry_point_title(entry_point),
         inputs=inputs,
-        target=str(path),
+        target=known if known and not known.is_local else path,
         thread=options["thread"],
         models=choices.get("models", {}),
         cache_warmup=choices.get("cache_warmup", ""),

@@ -15,7 +15,7 @@ GRAPH = RootKind(
     adds_to_state=True,
     forks_on_copy=True,
     fork_targets=(
-        ("scratch", _("A scratch store: the location stays as it is")),
+        ("scratch", _("A scratch store")),
         ("new-thread", _("A new thread at the location")),
         ("thread", _("This thread: moves its head")),
     ),

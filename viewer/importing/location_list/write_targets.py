@@ -37,7 +37,7 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     Without roots any path is allowed. Raises UnknownLocation if it cannot be written to.
     """
     if is_uri(text) or name_in(text):
-        raise UnknownLocation(_("Runs cannot write to a PostgreSQL location yet."))
+        raise UnknownLocation(_("Add a database as a location before runs write to it."))
     try:
         named = path_of(text)
     except NotLocal as error:
@@ -63,6 +63,8 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
     """The write target of a location. Raises UnknownLocation, also if its path leads elsewhere now."""
+    if not location.is_local:
+        return WriteTarget(location.path, Location.StoreKind(location.store_kind))
     target = write_target_at(location.path, project)
     if target.path != location.path:
         raise UnknownLocation(
@@ -76,6 +78,8 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
 
     ``engine`` is the one that a new location records.
     """
+    if target.store_kind == Location.StoreKind.POSTGRESQL:
+        return Location.objects.get(path=target.path)
     path = Path(target.path)
     existed = os.path.lexists(path)
     _create(path, is_file=target.store_kind == Location.StoreKind.SQLITE)

@@ -44,8 +44,9 @@ def start_check(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess
         storage.write_stored_copy(stored_bytes(checkpoint))
         request["checkpoint"]["source"] = storage.stored_copy
     storage.write_request(request)
-    engine = engine_name(checkpoint.location) if checkpoint else ""
-    return start_runner(storage, project, is_preflight=True, engine=engine)
+    location = checkpoint.location if checkpoint else None
+    engine = engine_name(location) if location else ""
+    return start_runner(storage, project, is_preflight=True, engine=engine, location=location)
 
 
 def _request(check: PreflightCheck) -> Request:

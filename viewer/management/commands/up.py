@@ -122,7 +122,7 @@ def programs_for(location: Location | None) -> list[Program]:
 def server_environment(location: Location | None) -> Mapping[str, str]:
     """The environment of the programs, with the location's folder among the allowed folders."""
     roots = list(settings.CHECKPOINT_ROOTS)
-    if location and location.accepts_runs:
+    if location and location.is_local:
         roots.append(Path(location.path).parent)
     return {**os.environ, "CHECKPOINT_ROOTS": os.pathsep.join(str(root) for root in roots)}
 

@@ -17,6 +17,7 @@ MESSAGES = {
     "langgraph.checkpoint_deleted": _(
         "The checkpoint %(checkpoint)s is not in the store any more. Import the location again."
     ),
+    "langgraph.database_failed": _("Nothing was written to %(path)s. The server answered: %(error)s"),
     "langgraph.edit_failed": _("The graph does not accept the edited state: %(kind)s: %(error)s"),
     "langgraph.entry_point_failed": _("The entry point %(entry_point)s failed: %(kind)s: %(error)s"),
     "langgraph.entry_point_not_graph": _(
@@ -35,8 +36,17 @@ MESSAGES = {
     "langgraph.no_context": _(
         "This version of LangGraph has no context. Use configurable values, or install 0.6 or newer."
     ),
+    "langgraph.no_connection": _(
+        "No connection is configured for %(path)s. Add it to the setting POSTGRESQL_LOCATIONS."
+    ),
+    "langgraph.no_psycopg": _(
+        "%(package)s and psycopg are not installed for the project's Python. Install them there."
+    ),
     "langgraph.no_such_channel": _("The graph has no channels named %(channels)s."),
     "langgraph.no_such_node": _("The graph has no node named %(node)s."),
+    "langgraph.not_connected": _(
+        "The project's Python cannot connect to %(path)s (%(kind)s). Check the connection and its password."
+    ),
     "langgraph.not_installed": _(
         "%(package)s is not installed for %(python)s. Install it there, or choose the Python of the project."
     ),
@@ -72,6 +82,10 @@ MESSAGES = {
         "A value of %(what)s is encrypted (%(type)s), so it cannot be checked before it is loaded."
     ),
     "langgraph.value_unreadable": _("A value of %(what)s cannot be decoded: %(error)s"),
+    "langgraph.value_not_copied": _(
+        "The value of %(channel)s is stored as %(type)s, which cannot be copied between a SQLite file and a "
+        "database."
+    ),
     "langgraph.version_too_old": _(
         "LangGraph %(version)s is too old: %(oldest)s or newer is needed for %(python)s."
     ),

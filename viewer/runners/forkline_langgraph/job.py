@@ -9,14 +9,16 @@ import shutil
 import sqlite3
 import sys
 import uuid
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph import project_folders, scratch_store, source_store
 from forkline_langgraph.effects import Loadable
+from forkline_langgraph.postgresql import connection
 from forkline_langgraph.run_settings import settings_of
-from forkline_langgraph.source_store import Address, Value
+from forkline_langgraph.source_store import Address, Source, Value
 from forkline_runner import effects as accepted_effects
 from forkline_runner import project
 from forkline_runner.refusal import Refused
@@ -35,6 +37,7 @@ MIN_ENGINE = "0.2.76"
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
+    connection.take(reporter)
     _isolate()
     if request["kind"] in ("preflight", "effects"):
         from forkline_langgraph import preflight
@@ -92,13 +95,16 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
     A resume takes the writes of finished nodes along, so that only the others run.
     """
     project_folders.enter(request["folder"])
-    with source_store.opened(source_store.path_of(request), scratch) as source:
-        address = source_store.address_of(source, request)
-        if address.namespace:
-            raise Refused("langgraph.called_by_graph")
-        loadable = checked(request, values_to_load(source, address))
-        store = scratch.parent / scratch_store.STORE
-        with closing(scratch_store.created(store)) as target, graph_of(request, address.thread) as graph:
+    with ExitStack() as stack:
+        # Closed before anything runs: an open transaction would hold back a server's vacuum.
+        with source_store.opened(source_store.path_of(request), scratch) as source:
+            address = source_store.address_of(source, request)
+            if address.namespace:
+                raise Refused("langgraph.called_by_graph")
+            loadable = checked(request, values_to_load(source, address))
+            store = scratch.parent / scratch_store.STORE
+            target = stack.enter_context(closing(scratch_store.created(store)))
+            graph = stack.enter_context(graph_of(request, address.thread))
             from forkline_langgraph import saver
 
             made = saver.saver_on(target, store, loadable, None, request["branch"])
@@ -109,10 +115,10 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
                 with_ancestors=stores_changes_only(graph),
                 with_writes=request["kind"] == "resume",
             )
-            made.reporter = reporter
-            running = _running(request, graph, made, address.thread, reporter)
-            prepare = _prepare if request["kind"] == "fork" else _given
-            return running.to_end(prepare(running, request, loadable))
+        made.reporter = reporter
+        running = _running(request, graph, made, address.thread, reporter)
+        prepare = _prepare if request["kind"] == "fork" else _given
+        return running.to_end(prepare(running, request, loadable))
 
 
 def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
@@ -149,15 +155,24 @@ def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
     thread, values = _thread(request, scratch)
     project_folders.enter(request["folder"])
     loadable = checked(request, values)
-    with (
-        closing(sqlite3.connect(path, check_same_thread=False)) as connection,
-        graph_of(request, thread) as graph,
-    ):
-        from forkline_langgraph import saver
-
-        made = saver.saver_on(connection, path, loadable, reporter, request["branch"])
+    with _own_saver(path, loadable, reporter, request["branch"]) as made, graph_of(request, thread) as graph:
         running = _running(request, graph, made, thread, reporter)
         return running.to_end(_given(running, request, loadable))
+
+
+@contextmanager
+def _own_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
+    """The engine's saver on the user's store."""
+    from forkline_langgraph import saver
+
+    if connection.is_database(path):
+        from forkline_langgraph.postgresql import saver as postgresql
+
+        with connection.connected(path) as connected:
+            yield postgresql.saver_on(connected, path, loadable, reporter, branch)
+        return
+    with closing(sqlite3.connect(path, check_same_thread=False)) as file:
+        yield saver.saver_on(file, path, loadable, reporter, branch)
 
 
 def _given(running: Running, request: Request, loadable: Loadable) -> Any:
@@ -184,26 +199,27 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
     path = Path(request["location"]["path"])
     is_new = request["kind"] == "run"
     wanted = str((request.get("options") or {}).get("thread") or "")
-    if is_new and (not path.exists() or not path.stat().st_size):
+    is_file = not connection.is_database(path)
+    if is_new and is_file and (not path.exists() or not path.stat().st_size):
         return wanted or str(uuid.uuid4()), []
     # Refuses a database of something else: the engine would add its tables to it.
     with source_store.opened(path, scratch) as source:
         if is_new and not wanted:
             return str(uuid.uuid4()), []
         if is_new:
-            head = source_store.head_of(source, wanted)
+            head = source.head_of(wanted)
             return wanted, values_to_load(source, Address(wanted, "", head)) if head else []
         address = source_store.address_of(source, request)
-        if address.namespace or address.id != source_store.head_of(source, address.thread):
+        if address.namespace or address.id != source.head_of(address.thread):
             raise Refused("langgraph.not_the_head")
         return address.thread, values_to_load(source, address)
 
 
-def values_to_load(source: sqlite3.Connection, address: Address) -> list[Value]:
+def values_to_load(source: Source, address: Address) -> list[Value]:
     """Every stored value that a run from this checkpoint may load."""
-    tasks = scratch_store.unfinished_tasks(source_store.writes_of(source, address))
+    tasks = scratch_store.unfinished_tasks(source.writes_of(address))
     inner = source_store.inner_checkpoints(source, address, tasks)
-    return [value for one in (address, *inner) for value in source_store.values_at(source, one)]
+    return [value for one in (address, *inner) for value in source.values_at(one)]
 
 
 def checked(request: Request, values: list[Value]) -> Loadable:
@@ -239,6 +255,8 @@ def stores_changes_only(graph: Any) -> bool:
 def refuse_other_location(request: Request) -> None:
     """Raise Refused if the store's path has become a link: the run would read or write elsewhere."""
     path = Path(request["location"]["path"])
+    if connection.is_database(path):
+        return
     if request["location"]["store_kind"] != "sqlite":
         raise Refused("langgraph.only_sqlite")
     if path.resolve() != path:

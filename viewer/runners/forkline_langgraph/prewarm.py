@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import forkline_langgraph
 from forkline_runner import placeholders
@@ -25,7 +25,9 @@ def load() -> None:
     os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
     importlib.import_module(f"{PACKAGE}.checkpoint.sqlite")
     for part in pkgutil.walk_packages(forkline_langgraph.__path__, "forkline_langgraph."):
-        importlib.import_module(part.name)
+        # Only projects with a database have its driver.
+        with suppress(ImportError) if ".postgresql." in part.name else nullcontext():
+            importlib.import_module(part.name)
     for name in LATE:
         with suppress(ImportError):
             importlib.import_module(name)

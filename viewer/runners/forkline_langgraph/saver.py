@@ -1,4 +1,4 @@
-"""The engine's SQLite saver: it reports checkpoints, loads only what is allowed, and serves async graphs."""
+"""The engine's savers: they report checkpoints, load only what is allowed, and serve async graphs."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ def serializer(loadable: Loadable) -> CheckedSerializer:
     return made
 
 
-class ReportingSaver(SqliteSaver):  # type: ignore[misc]
-    """Reports each checkpoint to the spool, once it is stored. ``store`` is its file."""
+class Reporting:
+    """Reports each checkpoint to the spool, once it is stored. ``store`` is the path of the location."""
 
     store: Path
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
     branch = ""
     reporter: Reporter | None = None
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         try:
-            stored = super().put(config, checkpoint, metadata, new_versions)
-        except sqlite3.Error as error:
+            stored = super().put(config, checkpoint, metadata, new_versions)  # type: ignore[misc]
+        except self.errors as error:
             if self.reporter:
                 self.reporter.write("checkpoint_failed", error=str(error), moved=False)
             raise
@@ -79,8 +80,12 @@ class ReportingSaver(SqliteSaver):  # type: ignore[misc]
         )
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
-        for one in self.list(config, **options):
+        for one in self.list(config, **options):  # type: ignore[attr-defined]
             yield one
+
+
+class ReportingSaver(Reporting, SqliteSaver):  # type: ignore[misc]
+    """Writes to a SQLite file."""
 
 
 def _awaited(method: str) -> Callable[..., Any]:
@@ -91,10 +96,10 @@ def _awaited(method: str) -> Callable[..., Any]:
     return call
 
 
-# A graph with async nodes calls these; the SQLite store is fast enough to be called directly.
+# A graph with async nodes calls these; a store is fast enough to be called directly.
 for _name in ("get_tuple", "put", "put_writes", "get_delta_channel_history"):
     if hasattr(BaseCheckpointSaver, f"a{_name}"):
-        setattr(ReportingSaver, f"a{_name}", _awaited(_name))
+        setattr(Reporting, f"a{_name}", _awaited(_name))
 
 
 def saver_on(

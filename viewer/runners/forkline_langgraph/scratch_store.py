@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from forkline_langgraph import source_store
-from forkline_langgraph.source_store import TASKS, Address, Write
+from forkline_langgraph.source_store import TASKS, Address, Source, Write, WriteRow
 
 # In the job's folder. It is kept when the job has ended: it holds the fork's checkpoints.
 STORE = "threads.sqlite"
@@ -30,7 +32,7 @@ def created(path: Path) -> sqlite3.Connection:
 
 
 def fill(
-    source: sqlite3.Connection,
+    source: Source,
     target: sqlite3.Connection,
     address: Address,
     *,
@@ -42,16 +44,16 @@ def fill(
     ``with_ancestors`` is for graphs whose channels store only what has changed. ``with_writes`` copies what
     finished tasks wrote as well, so that they do not run again.
     """
-    writes = source_store.writes_of(source, address)
-    unfinished = unfinished_tasks(writes)
+    unfinished = unfinished_tasks(source.writes_of(address))
     for one in (address, *source_store.inner_checkpoints(source, address, unfinished)):
         _copy_checkpoint(source, target, one)
-        tasks = unfinished_tasks(source_store.writes_of(source, one))
-        if with_writes:
-            _copy_all_writes(source, target, one)
-        else:
-            _copy_writes(source, target, one, tasks, (ANSWERS, INTERRUPTS))
-        _copy_sends(source, target, one)
+        rows = source.write_rows(one)
+        tasks = unfinished_tasks(rows)
+        questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
+        _insert_writes(target, one, rows if with_writes else questions)
+        # Versions before 0.3 read the tasks that a parent has sent from there.
+        parent = replace(one, id=source.parent_of(one))
+        _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
     if with_ancestors:
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
         _copy_ancestors(source, target, address)
@@ -64,76 +66,50 @@ def has_ancestors(scratch: sqlite3.Connection) -> bool:
     return named.fetchone() is not None
 
 
-def unfinished_tasks(writes: Sequence[Write]) -> set[str]:
+def unfinished_tasks(writes: Sequence[Write] | Sequence[WriteRow]) -> set[str]:
     """The tasks that have begun and not finished: they failed, or wait for an answer."""
     finished = {write.task for write in writes if write.idx >= 0}
     return {write.task for write in writes} - finished - {NULL_TASK}
 
 
-def _copy_checkpoint(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
-    _copy(
-        source,
-        target,
-        "checkpoints",
-        "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-        (address.thread, address.namespace, address.id),
-    )
+def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: Address) -> None:
+    if row := source.row(address):
+        values = {"parent_checkpoint_id": row.parent or None, **_named(row._asdict(), "parent")}
+        _insert(target, "checkpoints", address, values)
 
 
-def _copy_writes(
-    source: sqlite3.Connection,
-    target: sqlite3.Connection,
-    address: Address,
-    tasks: Iterable[str],
-    channels: Sequence[str],
-) -> None:
-    for task in tasks:
-        for channel in channels:
-            _copy(
-                source,
-                target,
-                "writes",
-                "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND task_id = ? AND channel = ?",
-                (address.thread, address.namespace, address.id, task, channel),
-            )
+def _insert_writes(target: sqlite3.Connection, address: Address, rows: Iterable[WriteRow]) -> None:
+    for row in rows:
+        values = {"task_id": row.task, "task_path": row.path, **_named(row._asdict(), "task", "path")}
+        _insert(target, "writes", address, values)
 
 
-def _copy_all_writes(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
-    where = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
-    _copy(source, target, "writes", where, (address.thread, address.namespace, address.id))
-
-
-def _copy_sends(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
-    """Copy the tasks that a checkpoint's parent has sent: versions before 0.3 read them from there."""
-    parent = source_store.parent_of(source, address)
-    _copy(
-        source,
-        target,
-        "writes",
-        "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? AND channel = ?",
-        (address.thread, address.namespace, parent, TASKS),
-    )
-
-
-def _copy_ancestors(source: sqlite3.Connection, target: sqlite3.Connection, address: Address) -> None:
+def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Address) -> None:
     seen: set[str] = set()
-    parent = source_store.parent_of(source, address)
+    parent = source.parent_of(address)
     while parent and parent not in seen:
         seen.add(parent)
-        one = Address(address.thread, address.namespace, parent)
+        one = replace(address, id=parent)
         _copy_checkpoint(source, target, one)
-        _copy_all_writes(source, target, one)
-        parent = source_store.parent_of(source, one)
+        _insert_writes(target, one, source.write_rows(one))
+        parent = source.parent_of(one)
 
 
-def _copy(
-    source: sqlite3.Connection, target: sqlite3.Connection, table: str, where: str, values: Sequence[str]
-) -> None:
-    """Copy rows, with the columns that both versions of the table have."""
-    columns = [name for name in _columns(source, table) if name in _columns(target, table)]
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    rows = source.execute(f"SELECT {names} FROM {table} WHERE {where}", values)  # noqa: S608 - our own names
-    target.executemany(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", rows)  # noqa: S608
+def _named(values: dict[str, Any], *without: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in without}
+
+
+def _insert(target: sqlite3.Connection, table: str, address: Address, values: dict[str, Any]) -> None:
+    """Insert a row, with the columns that the target has."""
+    place = {
+        "thread_id": address.thread,
+        "checkpoint_ns": address.namespace,
+        "checkpoint_id": address.id,
+    }
+    known = _columns(target, table)
+    row = {name: value for name, value in (place | values).items() if name in known}
+    names, marks = ", ".join(row), ", ".join("?" * len(row))
+    target.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""Reads a user's SQLite store without changing its files or leaving any next to them.
+"""Reads a user's store: a SQLite file here, a database of PostgreSQL in its own package.
 
-A plain read-only connection to a file in WAL mode creates ``-wal`` and ``-shm`` next to it. So how the file
-is opened depends on the files that exist, as in viewer/stores/readonly_sqlite.py.
+A SQLite file is read without changing its files or leaving any next to them. A plain
+read-only connection to a file in WAL mode creates ``-wal`` and ``-shm`` next to it. So how the file is opened
+depends on the files that exist, as in viewer/stores/readonly_sqlite.py.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
+from forkline_langgraph.postgresql import connection
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ LOCK_SECONDS = 5
 # The channel of the engine's internal writes that start tasks of the next step.
 TASKS = "__pregel_tasks"
 TABLES = {"checkpoints", "writes"}
+AT = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
 @dataclass(frozen=True)
@@ -56,20 +59,80 @@ class Value:
     what: str
 
 
+class Row(NamedTuple):
+    """A checkpoint, as a row of a SQLite store has it. ``parent`` is empty if it has none."""
+
+    parent: str
+    type: str
+    checkpoint: bytes
+    metadata: bytes
+
+
+class WriteRow(NamedTuple):
+    """A write, as a row of a SQLite store has it."""
+
+    task: str
+    path: str
+    idx: int
+    channel: str
+    type: str
+    value: bytes
+
+
+class Source(Protocol):
+    """The threads of a store, which is only read."""
+
+    def addresses(self, identifier: str) -> list[Address]:
+        """The checkpoints with this id: a copied thread has the ids of the original."""
+
+    def head_of(self, thread: str) -> str:
+        """The id of the last checkpoint of a thread; empty if it has none."""
+
+    def parent_of(self, address: Address) -> str:
+        """The id of a checkpoint's parent; empty if it has none."""
+
+    def row(self, address: Address) -> Row | None:
+        """The checkpoint; None if there is none."""
+
+    def write_rows(self, address: Address) -> list[WriteRow]:
+        """The writes that are stored with a checkpoint, by task and index."""
+
+    def writes_of(self, address: Address) -> list[Write]:
+        """What the tasks of a checkpoint have done so far, without values."""
+
+    def values_at(self, address: Address) -> list[Value]:
+        """Everything that is loaded with a checkpoint: itself, its writes, and its parent's tasks."""
+
+    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
+        """The namespace, id and metadata of each checkpoint of a subgraph, oldest first."""
+
+
 @contextmanager
-def opened(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads. ``scratch`` is a folder for a copy, if one is needed. Raises Refused."""
+def opened(place: Path, scratch: Path) -> Iterator[Source]:
+    """The threads of a store. ``scratch`` is a folder for a copy, if one is needed. Raises Refused."""
+    if connection.is_database(place):
+        from forkline_langgraph.postgresql import source
+
+        with source.opened(place) as found:
+            yield found
+        return
+    with _file(place, scratch) as file:
+        yield SqliteSource(file)
+
+
+@contextmanager
+def _file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
     try:
-        connection = sqlite3.connect(_uri(path, scratch), uri=True, timeout=LOCK_SECONDS)
+        connected = sqlite3.connect(_uri(path, scratch), uri=True, timeout=LOCK_SECONDS)
     except (OSError, sqlite3.Error) as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     try:
-        refuse_foreign(connection, path)
-        yield connection
+        refuse_foreign(connected, path)
+        yield connected
     except sqlite3.Error as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     finally:
-        connection.close()
+        connected.close()
 
 
 def _uri(path: Path, scratch: Path) -> str:
@@ -101,86 +164,93 @@ def path_of(request: Request) -> Path:
     return Path(request["checkpoint"]["source"].rpartition("#")[0])
 
 
-def address_of(connection: sqlite3.Connection, request: Request) -> Address:
+def address_of(source: Source, request: Request) -> Address:
     """The checkpoint that a request names. Raises Refused if the store does not have it."""
     key = request["checkpoint"]["source"].rpartition("#")[2]
-    found = connection.execute(
-        "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE checkpoint_id = ?",
-        (key.rpartition("/")[2],),
-    )
-    for row in found:
-        address = Address(*map(str, row))
+    for address in source.addresses(key.rpartition("/")[2]):
         if key_of(address) == key:
             return address
     raise Refused("langgraph.checkpoint_deleted", checkpoint=request["checkpoint"]["id"])
 
 
 def key_of(address: Address) -> str:
-    """The key of a checkpoint in its store, as viewer/engines/langgraph/format/identifiers.py has it."""
+    """The key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py has it."""
     return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
 
 
-def head_of(connection: sqlite3.Connection, thread: str) -> str:
-    """The id of the last checkpoint of a thread; empty if it has none."""
-    rows = connection.execute(
-        "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''", (thread,)
-    )
-    return str(rows.fetchone()[0] or "")
-
-
-def writes_of(connection: sqlite3.Connection, address: Address) -> list[Write]:
-    """The writes that are stored with a checkpoint: what its tasks have done so far."""
-    rows = connection.execute(
-        "SELECT task_id, idx, channel FROM writes"
-        " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? ORDER BY task_id, idx",
-        (address.thread, address.namespace, address.id),
-    )
-    return [Write(str(task), int(idx), str(channel)) for task, idx, channel in rows]
-
-
-def parent_of(connection: sqlite3.Connection, address: Address) -> str:
-    """The id of a checkpoint's parent; empty if it has none."""
-    rows = connection.execute(
-        "SELECT parent_checkpoint_id FROM checkpoints"
-        " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-        (address.thread, address.namespace, address.id),
-    )
-    row = rows.fetchone()
-    return str(row[0] or "") if row else ""
-
-
-def values_at(connection: sqlite3.Connection, address: Address) -> list[Value]:
-    """Everything that is loaded with a checkpoint: itself, its writes, and its parent's tasks."""
-    at = (address.thread, address.namespace, address.id)
-    rows = connection.execute(
-        "SELECT type, checkpoint, metadata FROM checkpoints"
-        " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-        at,
-    )
-    found = []
-    for kind, data, metadata in rows:
-        found += [Value(kind, data, "the checkpoint"), Value("json", _as_bytes(metadata), "its metadata")]
-    writes = connection.execute(
-        "SELECT type, value, channel FROM writes WHERE thread_id = ? AND checkpoint_ns = ?"
-        " AND (checkpoint_id = ? OR checkpoint_id = ? AND channel = ?)",
-        (*at, parent_of(connection, address), TASKS),
-    )
-    return [*found, *(Value(kind, data, str(channel)) for kind, data, channel in writes)]
-
-
-def inner_checkpoints(connection: sqlite3.Connection, address: Address, tasks: set[str]) -> list[Address]:
+def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:
     """The last checkpoint of each subgraph that these tasks of a checkpoint called."""
     latest: dict[str, Address] = {}
-    rows = connection.execute(
-        "SELECT checkpoint_ns, checkpoint_id, metadata FROM checkpoints"
-        " WHERE thread_id = ? AND checkpoint_ns <> '' ORDER BY checkpoint_id",
-        (address.thread,),
-    )
-    for namespace, identifier, metadata in rows:
+    for namespace, identifier, metadata in source.inner(address.thread):
         is_called = str(namespace).partition("|")[0].rpartition(":")[2] in tasks
         if is_called and _parents_in(metadata).get(address.namespace) == address.id:
             latest[str(namespace)] = Address(address.thread, str(namespace), str(identifier))
     return list(latest.values())
+
+
+class SqliteSource:
+    """The threads of a SQLite file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        described = connection.execute("SELECT * FROM writes LIMIT 0").description
+        self._path = "task_path" if "task_path" in {column[0] for column in described} else "''"
+
+    def addresses(self, identifier: str) -> list[Address]:
+        rows = self._connection.execute(
+            "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE checkpoint_id = ?",
+            (identifier,),
+        )
+        return [Address(*map(str, row)) for row in rows]
+
+    def head_of(self, thread: str) -> str:
+        rows = self._connection.execute(
+            "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''", (thread,)
+        )
+        return str(rows.fetchone()[0] or "")
+
+    def parent_of(self, address: Address) -> str:
+        found = self._select("parent_checkpoint_id", address).fetchone()
+        return str(found[0] or "") if found else ""
+
+    def row(self, address: Address) -> Row | None:
+        found = self._select("parent_checkpoint_id, type, checkpoint, metadata", address).fetchone()
+        return Row(found[0] or "", *found[1:]) if found else None
+
+    def write_rows(self, address: Address) -> list[WriteRow]:
+        rows = self._connection.execute(
+            f"SELECT task_id, {self._path}, idx, channel, type, value FROM writes {AT} ORDER BY task_id, idx",  # noqa: S608
+            (address.thread, address.namespace, address.id),
+        )
+        return [WriteRow(*row) for row in rows]
+
+    def writes_of(self, address: Address) -> list[Write]:
+        return [Write(row.task, row.idx, row.channel) for row in self.write_rows(address)]
+
+    def values_at(self, address: Address) -> list[Value]:
+        found = self.row(address)
+        if found is None:
+            return []
+        own = [
+            Value(found.type, found.checkpoint, "the checkpoint"),
+            Value("json", _as_bytes(found.metadata), "its metadata"),
+        ]
+        before = self.write_rows(Address(address.thread, address.namespace, found.parent))
+        writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
+        return [*own, *(Value(row.type, row.value, row.channel) for row in writes)]
+
+    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
+        return self._connection.execute(
+            "SELECT checkpoint_ns, checkpoint_id, metadata FROM checkpoints"
+            " WHERE thread_id = ? AND checkpoint_ns <> '' ORDER BY checkpoint_id",
+            (thread,),
+        )
+
+    def _select(self, columns: str, address: Address) -> sqlite3.Cursor:
+        return self._connection.execute(
+            f"SELECT {columns} FROM checkpoints {AT}",  # noqa: S608 - our own names
+            (address.thread, address.namespace, address.id),
+        )
 
 
 def _as_bytes(value: Any) -> bytes | None:

@@ -43,6 +43,11 @@ class Reporter:
         self._warned: set[str] = set()
         self.has_ended = False
 
+    def hide(self, texts: list[str]) -> None:
+        """Replace these texts in every event from now on."""
+        with self._lock:
+            self._spool.hide(texts)
+
     def write(self, kind: str, /, **data: Any) -> None:
         """Append an event, after the streamed text that came before it.
 

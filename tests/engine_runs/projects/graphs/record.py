@@ -1,10 +1,14 @@
-"""Run a graph for real, as its user would: record.py STORE GRAPH THREAD INPUT, with the input as JSON."""
+"""Run a graph for real, as its user would: record.py STORE GRAPH THREAD INPUT, with the input as JSON.
+
+STORE is a SQLite file, or a connection string of PostgreSQL. ``shallow `` before that uses the shallow saver.
+"""
 
 import asyncio
 import json
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import graphs
@@ -17,12 +21,28 @@ def main(store: str, name: str, thread: str, given: str) -> None:
     if name == "awaited":
         asyncio.run(run_async(store, thread, json.loads(given)))
         return
-    with closing(sqlite3.connect(store, check_same_thread=False)) as connection:
-        graph = getattr(graphs, f"{name}_graph")().compile(checkpointer=SqliteSaver(connection))
+    with opened(store) as saver:
+        graph = getattr(graphs, f"{name}_graph")().compile(checkpointer=saver)
         try:
             graph.invoke(input_of(json.loads(given)), {"configurable": {"thread_id": thread}})
         except ValueError as error:
             print(error)
+
+
+@contextmanager
+def opened(store: str) -> Iterator[Any]:
+    """The engine's saver on a store, whose tables exist."""
+    if "host=" not in store:
+        with closing(sqlite3.connect(store, check_same_thread=False)) as connection:
+            yield SqliteSaver(connection)
+        return
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.checkpoint.postgres.shallow import ShallowPostgresSaver
+
+    type_ = ShallowPostgresSaver if store.startswith("shallow ") else PostgresSaver
+    with type_.from_conn_string(store.removeprefix("shallow ")) as saver:
+        saver.setup()
+        yield saver
 
 
 def input_of(given: Any) -> Any:
@@ -34,11 +54,21 @@ def input_of(given: Any) -> Any:
 
 
 async def run_async(store: str, thread: str, given: Any) -> None:
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
-    async with AsyncSqliteSaver.from_conn_string(store) as saver:
+    async with async_saver(store) as saver:
+        if hasattr(saver, "pipe"):
+            await saver.setup()
         graph = graphs.awaited_graph().compile(checkpointer=saver)
         await graph.ainvoke(given, {"configurable": {"thread_id": thread}})
+
+
+def async_saver(store: str) -> Any:
+    if "host=" not in store:
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        return AsyncSqliteSaver.from_conn_string(store)
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+
+    return AsyncPostgresSaver.from_conn_string(store)
 
 
 if __name__ == "__main__":

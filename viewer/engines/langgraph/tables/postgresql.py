@@ -163,8 +163,8 @@ class PostgresqlTables(PostgresqlDatabase):
             values, size_of_values = self._values(
                 key, mapping(body.get("channel_versions")), max_bytes - size
             )
-            # Small values are in the checkpoint itself since 0.6.
-            body["channel_values"] = {**values, **mapping(body.get("channel_values"))}
+            # Small values are in the checkpoint itself since 0.6, and marks of those that are not.
+            body["channel_values"] = {**mapping(body.get("channel_values")), **values}
             size += size_of_values
         return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
 

@@ -1,12 +1,14 @@
 """The environment of runners: a few variables of the server, the environment file, and no telemetry."""
 
+import json
 import os
 from pathlib import Path
 
 from viewer.engines import all_engines
+from viewer.importing import server_variables
 from viewer.jobs.execution.starting.protected_paths import guard_list, without_protected
 from viewer.jobs.preflight.placeholders import placeholders_for
-from viewer.models import Project
+from viewer.models import Location, Project
 from viewer.projects.environment_file import read_values
 
 # On PYTHONPATH, it installs the import guard in every Python that a job starts.
@@ -14,6 +16,8 @@ GUARD_FOLDER = Path(__file__).resolve().parents[3] / "runners" / "forkline_guard
 GUARD = "FORKLINE_GUARD"
 # Set in a preflight check, to the environment file that it may not read.
 PREFLIGHT = "FORKLINE_PREFLIGHT"
+# The connection to the database of a job's location (viewer/runners/forkline_langgraph/postgresql).
+STORE = "FORKLINE_STORE"
 # Identifies every process of a job, so that the whole tree can be found.
 MARKER = "FORKLINE_JOB"
 
@@ -74,6 +78,16 @@ def runner_environment(name: str, project: Project, *, is_preflight: bool = Fals
         values = {**placeholders_for(values), PREFLIGHT: project.environment_file or "-"}
         ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
     return {**_with_guard({**ours, **values}, project), **FIXED, **_engine_variables(), MARKER: name}
+
+
+def store_variables(location: Location | None) -> dict[str, str]:
+    """The variable that has the connection to a location's database, whose runner removes it; else none.
+
+    It is in no file and no request: it may hold a password. Raises NotConfigured.
+    """
+    if location is None or location.is_local:
+        return {}
+    return {STORE: json.dumps(server_variables(location))}
 
 
 def prewarm_environment(project: Project) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Requests: what a runner is asked to do."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from viewer.engines.plan import Edits, Step
 from viewer.engines.run_settings import NO_SETTINGS, RunSettings
@@ -15,10 +15,19 @@ from viewer.jobs.spool import (
     Permissions,
     Request,
     StepRequest,
+    StoreKind,
 )
 from viewer.jobs.storage import storage_of
 from viewer.models import Checkpoint, Job, Project
 from viewer.redaction.marker import MARKER
+
+
+class HasStoreKind(Protocol):
+    """A location or a write target."""
+
+    @property
+    def store_kind(self) -> str: ...
+
 
 # The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
 REPEATABLE_EDITS = "kept"
@@ -50,7 +59,7 @@ def request_for(
         checkpoint=source,
         location=LocationTarget(
             path=location.path,
-            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
+            store_kind=store_kind_of(location),
         ),
         entity=checkpoint.entity,
         name=checkpoint.name,
@@ -64,6 +73,11 @@ def request_for(
         options=_with_edits(options, edits),
     )
     return _with_typed_values(request, edits, settings)
+
+
+def store_kind_of(location: HasStoreKind) -> StoreKind:
+    """The kind of a location's store, as a runner's request names it."""
+    return cast(StoreKind, str(location.store_kind))
 
 
 def _with_edits(options: Options | None, edits: Edits) -> Options:
@@ -120,7 +134,7 @@ def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) 
         checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
         location=LocationTarget(
             path=location.path,
-            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
+            store_kind=store_kind_of(location),
         ),
         entity=checkpoint.entity,
         name=checkpoint.name,

@@ -7,18 +7,18 @@ from pathlib import Path
 from django.conf import settings
 
 from viewer.engines import engine_name
-from viewer.importing import stored_bytes
+from viewer.importing import NotConfigured, stored_bytes
 from viewer.jobs.execution.ending.clean_up import clean_up
 from viewer.jobs.execution.following.event_rows import redactor_for
 from viewer.jobs.execution.following.runner_process import RunnerProcess
 from viewer.jobs.execution.starting.engine_runner import engine_of_project, runner_program
-from viewer.jobs.execution.starting.environment import file_values, runner_environment
+from viewer.jobs.execution.starting.environment import file_values, runner_environment, store_variables
 from viewer.jobs.execution.starting.protected_paths import conflict_of
 from viewer.jobs.execution.starting.request import is_stored, request_of
 from viewer.jobs.prewarm import client
 from viewer.jobs.storage import JobStorage, storage_of
 from viewer.messages.message import UserFacingError, UserMessage, plain_text
-from viewer.models import Job, Project
+from viewer.models import Job, Location, Project
 
 
 class JobRefused(UserFacingError):
@@ -36,7 +36,9 @@ def launch(job: Job) -> RunnerProcess | None:
     try:
         project = runnable(job.project)
         write_files(job)
-        runner = start_runner(storage_of(job), project, engine=engine_name(job.location))
+        runner = start_runner(
+            storage_of(job), project, engine=engine_name(job.location), location=job.location
+        )
         job.record_process(runner.pid)
         return runner
     except (JobRefused, OSError) as error:
@@ -86,16 +88,26 @@ def write_files(job: Job) -> None:
 
 
 def start_runner(
-    storage: JobStorage, project: Project, *, is_preflight: bool = False, engine: str = ""
+    storage: JobStorage,
+    project: Project,
+    *,
+    is_preflight: bool = False,
+    engine: str = "",
+    location: Location | None = None,
 ) -> RunnerProcess:
     """Start a runner in a new session, holding the runner lock. Raises JobRefused, OSError.
 
     Forks a prewarmed process if there is one, else starts the project's interpreter. The working directory is
     the project's folder, because runs read knowledge and write files relative to it. Without
-    ``engine``, the engine of the project's locations is used.
+    ``engine``, the engine of the project's locations is used. It is given the connection of a ``location``
+    that is a database.
     """
     engine = engine or engine_of_project(project)
     environment = runner_environment(storage.name, project, is_preflight=is_preflight)
+    try:
+        environment |= store_variables(location)
+    except NotConfigured as error:
+        raise JobRefused(error.message) from None
     lock = storage.acquire_runner_lock()
     if lock is None:
         raise JobRefused("job.already_running")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from crewai.state.checkpoint_config import CheckpointEventType
 
@@ -45,7 +45,8 @@ def keep_latest(request: Request, reporter: Reporter) -> None:
 
 def _prune(kept: list[pruning.Written], count: int, place: str, request: Request, reporter: Reporter) -> None:
     """Add the checkpoint at ``place`` to ``kept``, and delete the oldest if there are more than ``count``."""
-    store_kind = request["location"]["store_kind"]
+    is_sqlite = request["location"]["store_kind"] == "sqlite"
+    store_kind: Literal["sqlite", "json"] = "sqlite" if is_sqlite else "json"
     try:
         if _is_at_location(place, request):
             kept.append(pruning.written(place, store_kind))

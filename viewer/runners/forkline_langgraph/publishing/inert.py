@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from forkline_langgraph.inert_values import packed
+
+SNAPSHOT_CLASS = "_DeltaSnapshot"
+
 
 class StoredValue:
     """A value as a store has it: the name of its form, and its bytes."""
@@ -25,10 +29,14 @@ class InertSerializer:
     """Stores stored values again. Metadata is plain JSON."""
 
     def dumps_typed(self, value: Any) -> tuple[str, bytes]:
-        """The form and bytes of a stored value. Raises TypeError for any other."""
-        if not isinstance(value, StoredValue | StoredCheckpoint):
-            raise TypeError(f"not a stored value: {type(value).__name__}")
-        return value.kind, value.data
+        """The form and bytes of a stored value, or of a value without loaded objects. Raises TypeError."""
+        if isinstance(value, StoredValue | StoredCheckpoint):
+            return value.kind, value.data
+        if type(value).__name__ == SNAPSHOT_CLASS:
+            return "msgpack", packed(value.value)
+        if value is None:
+            return "null", b""
+        return ("bytes", value) if isinstance(value, bytes) else ("msgpack", packed(value))
 
     def loads_typed(self, data: tuple[str, bytes]) -> StoredValue:
         return StoredValue(*data)

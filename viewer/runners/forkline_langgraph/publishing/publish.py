@@ -89,7 +89,7 @@ def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[Row]
 def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) -> None:
     for row in fork.rows:
         if row.address in missing:
-            store.saver.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread), {})
+            store.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread))
     for writes in fork.writes:
         at = replace(writes.address, thread=thread)
         if writes.address not in missing and writes.task in store.tasks_at(at):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from forkline_langgraph.publishing.inert import InertSerializer
+from forkline_langgraph.postgresql import connection
+from forkline_langgraph.publishing.inert import InertSerializer, StoredCheckpoint
 from forkline_langgraph.source_store import Address, refuse_foreign
 from forkline_runner.refusal import Refused
 
@@ -23,9 +24,8 @@ LOCK_SECONDS = 10
 
 
 class WriteStore(Protocol):
-    """A store within a transaction. ``saver`` is the engine's, and stores values as they are."""
+    """A store within a transaction. The engine's saver writes, and stores values as they are."""
 
-    saver: Any
     # It has only the newest checkpoint of a thread.
     has_last_only: bool
 
@@ -35,12 +35,19 @@ class WriteStore(Protocol):
     def tasks_at(self, address: Address) -> set[str]:
         """The tasks that have written something at a checkpoint."""
 
+    def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
+        """Have the saver store a checkpoint."""
+
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
         """Have the saver store what a task wrote."""
 
 
 def opened(location: LocationTarget) -> Any:
     """A context with the location's store. It is committed at the end, and not after an error."""
+    if connection.is_database(location["path"]):
+        from forkline_langgraph.postgresql import write_store
+
+        return write_store.opened(location["path"])
     return _sqlite(Path(location["path"]))
 
 
@@ -78,6 +85,9 @@ class SqliteStore:
         )
         return {str(task) for (task,) in rows}
 
+    def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
+        self.saver.put(config, checkpoint, metadata, {})
+
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
         put_writes(self.saver, config, writes, task, path)
 
@@ -94,17 +104,17 @@ def _sqlite(path: Path) -> Iterator[SqliteStore]:
         raise Refused("langgraph.store_unreadable", path=path, error="no such file")
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise Refused("langgraph.store_not_writable", path=path)
-    connection = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
+    file = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
     try:
-        refuse_foreign(connection, path)
-        store = SqliteStore(connection)
+        refuse_foreign(file, path)
+        store = SqliteStore(file)
         # As for any run of the engine: it adds what a newer version of it needs.
         store.saver.setup()
-        connection.execute("BEGIN IMMEDIATE")
+        file.execute("BEGIN IMMEDIATE")
         yield store
-        connection.commit_all()
+        file.commit_all()
     except sqlite3.Error as error:
         raise Refused("langgraph.store_write_failed", path=path, error=error) from error
     finally:
         # Without a commit, nothing was written.
-        connection.close()
+        file.close()

@@ -1,0 +1,231 @@
+"""Threads in PostgreSQL are forked, answered, resumed, continued and published."""
+
+import json
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, record
+from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
+from tests.langgraph.test_running import address, command
+from viewer.importing import import_location, import_run, open_location
+from viewer.models import Checkpoint, Job, Location, Project, Run
+
+pytestmark = pytest.mark.engine
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+_numbers = count()
+
+
+class Database:
+    """A database that LangGraph has written threads to, and its location."""
+
+    def __init__(self, server: Server, name: str, python: Path, folder: Path, saver: str) -> None:
+        self.server, self.name, self.python, self.folder = server, name, python, folder
+        self.store = f"{saver} {server.connection(name, OWNER)}".strip()
+
+    def record(self, graph: str, thread: str, given: Any = None) -> None:
+        record(self.python, self.folder, graph, thread, given or {"topic": "cats"}, self.store)
+
+    def rows(self, without: str = "") -> list[Any]:
+        """Every row of the tables, or those of the other threads."""
+        with self.server.connected(self.name) as connection:
+            return sorted(
+                (table, row[0])
+                for table in TABLES
+                for row in connection.execute(
+                    f"SELECT t::text FROM {table} t WHERE thread_id <> %s", (without,)
+                )
+            )
+
+    def location(self) -> Location:
+        location = open_location("postgresql:support")
+        location.project = Project.objects.get()
+        location.save()
+        import_location(location)
+        import_location(location)
+        return location
+
+    def ran(self) -> list[str]:
+        path = self.folder / NODES
+        found = sorted(path.read_text().split()) if path.exists() else []
+        path.unlink(missing_ok=True)
+        return found
+
+
+Made = Callable[..., Database]
+
+
+@pytest.fixture
+def made(
+    server: Server,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    graph_python: Path,
+    transactional_db: None,
+    tmp_path: Path,
+) -> Made:
+    """Return a function that makes a database with threads of these graphs, and a role for Forkline."""
+
+    def make(*threads: tuple[str, str], saver: str = "", role: str = WRITER) -> Database:
+        name = f"running_{next(_numbers)}"
+        with server.connected("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        database = Database(server, name, graph_python, tmp_path, saver)
+        for graph, thread in threads:
+            failing = tmp_path / f"fail-{FAILING.get(thread)}"
+            failing.touch()
+            database.record(graph, thread, {"topic": "cats", "ticket": TICKET})
+            failing.unlink()
+        database.ran()
+        rights = "SELECT" if role == READER else "SELECT, INSERT, UPDATE, DELETE"
+        with server.connected(name) as connection:
+            connection.execute(f"GRANT {rights} ON {', '.join(TABLES)} TO {role}")
+        settings.POSTGRESQL_LOCATIONS = {"support": server.connection(name, role)}
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        environment = tmp_path / "project.env"
+        environment.write_text(f"NODES_FILE={tmp_path / NODES}\n")
+        Project.objects.create(
+            folder=str(PROJECT),
+            interpreter=str(graph_python),
+            environment_file=str(environment),
+            entry_points=["graphs:fan", "graphs:approval"],
+            confirmed_at=timezone.now(),
+        )
+        return database
+
+    return make
+
+
+def rows(location: Location, thread: str) -> list[Checkpoint]:
+    """The checkpoints of a thread, oldest first."""
+    import_location(location)
+    run = Run.objects.select_related("location").get(location=location, key=thread, parent=None)
+    import_run(run)
+    return list(run.checkpoints.select_related("location", "run", "parent").order_by("checkpoint_id"))
+
+
+def succeeded(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    done = command(capsys, *arguments, "--wait")
+    assert done["status"] == "succeeded", done["error"]
+    return done
+
+
+FAN = ("--entrypoint", "graphs:fan")
+DOGS = ("--branch", "dogs", "--state", '{"topic": "dogs"}')
+
+
+@pytest.mark.parametrize("role", [READER, WRITER])
+def test_a_fork_needs_select_only_and_changes_no_row(
+    made: Made, capsys: pytest.CaptureFixture[str], role: str
+) -> None:
+    database = made(("fan", "fan"), role=role)
+    location, before = database.location(), database.rows()
+    succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
+    assert database.ran() == ["end", "left", "right"] and database.rows() == before
+    forked = [row for row in rows(location, "fan") if row.is_scratch]
+    assert len(forked) == 3 and forked[0].parent == rows(location, "fan")[2]
+
+
+def test_resuming_runs_only_the_failed_node(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    database = made(("fan", "failed"), ("fan", "fan"))
+    location, others = database.location(), database.rows(without="failed")
+    done = succeeded(capsys, "resume", address(rows(location, "failed")[-1]), *FAN)
+    assert database.ran() == ["end", "right"] and database.rows(without="failed") == others
+    newest = [row.checkpoint_id for row in rows(location, "failed")[-2:]]
+    assert [one["id"] for one in done["checkpoints"]] == newest
+
+
+def test_an_answer_continues_the_thread_and_a_fork_leaves_it(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = made(("approval", "approval"))
+    location, before = database.location(), database.rows()
+    head, entry_point = address(rows(location, "approval")[-1]), ("--entrypoint", "graphs:approval")
+    succeeded(capsys, "fork", head, *entry_point, "--branch", "no", "--answer", "no")
+    assert database.ran() == ["approve", "drop"] and database.rows() == before
+    succeeded(capsys, "resume", head, *entry_point, "--answer", "yes")
+    assert database.ran() == ["approve", "publish"]
+
+
+def test_a_new_turn_and_a_new_thread_run_in_the_database(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = made(("fan", "fan"))
+    location, before = database.location(), database.rows()
+    mice = (*FAN, "--input", 'topic="mice"')
+    succeeded(capsys, "run", "postgresql:support", *mice, "--thread", "fan")
+    assert rows(location, "fan")[-1].turn == 2
+    succeeded(capsys, "run", "postgresql:support", *mice)
+    assert location.runs.count() == 2 and set(before) <= set(database.rows())
+
+
+def test_an_async_graph_continues_a_thread_of_the_async_saver(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = made(("awaited", "awaited"))
+    location = database.location()
+    given = ("--entrypoint", "graphs:awaited", "--input", 'topic="mice"', "--thread", "awaited")
+    succeeded(capsys, "run", "postgresql:support", *given)
+    assert rows(location, "awaited")[-1].turn == 2
+
+
+def test_a_thread_of_the_shallow_saver_is_forked_and_answered(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = made(("approval", "approval"), saver="shallow")
+    location, before = database.location(), database.rows()
+    head, entry_point = address(rows(location, "approval")[-1]), ("--entrypoint", "graphs:approval")
+    succeeded(capsys, "fork", head, *entry_point, "--branch", "no", "--answer", "no")
+    assert database.ran() == ["approve", "drop"] and database.rows() == before
+    succeeded(capsys, "resume", head, *entry_point, "--answer", "yes")
+    assert database.ran() == ["approve", "publish"]
+
+
+@pytest.mark.parametrize("into", ["new-thread", "thread"])
+def test_a_fork_is_published_and_langgraph_continues_it(
+    made: Made, capsys: pytest.CaptureFixture[str], into: str
+) -> None:
+    database = made(("fan", "fan"), ("approval", "approval"))
+    location, before = database.location(), database.rows()
+    job = succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)["job"]
+    row = [row for row in rows(location, "fan") if row.is_scratch][-1]
+    for _twice in range(2 if into == "new-thread" else 1):
+        succeeded(capsys, "publish", address(row), "--into", into)
+    assert set(before) <= set(database.rows())
+    thread = job if into == "new-thread" else "fan"
+    assert len(rows(location, thread)) == (4 if into == "new-thread" else 8)
+    others = database.rows(without=thread)
+    database.record("fan", thread, {"topic": "mice"})
+    assert database.rows(without=thread) == others
+    last = succeeded(capsys, "fork", address(rows(location, thread)[-1]), *FAN, "--branch", "end")
+    assert "end on dogs" in last["result"] and "end on mice" in last["result"]
+
+
+def test_a_role_that_may_not_write_publishes_nothing(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    database = made(("fan", "fan"), role=READER)
+    location, before = database.location(), database.rows()
+    succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
+    row = [row for row in rows(location, "fan") if row.is_scratch][-1]
+    with pytest.raises(SystemExit):
+        command(capsys, "publish", address(row), "--wait")
+    assert "cannot be written to" in json.loads(capsys.readouterr().out)["error"]
+    assert database.rows() == before
+
+
+def test_the_password_is_in_no_file_and_no_row(
+    made: Made, capsys: pytest.CaptureFixture[str], settings: Settings
+) -> None:
+    database = made(("approval", "approval"))
+    location = database.location()
+    entry_point = ("--entrypoint", "graphs:approval", "--branch", "no", "--answer", "no")
+    succeeded(capsys, "fork", address(rows(location, "approval")[-1]), *entry_point)
+    job = Job.objects.get()
+    assert PASSWORD not in json.dumps([job.request, job.result, job.log_end, list(job.events.values("data"))])
+    for folder, _folders, files in os.walk(settings.DATA_DIR):
+        assert not any(PASSWORD.encode() in (Path(folder) / name).read_bytes() for name in files)

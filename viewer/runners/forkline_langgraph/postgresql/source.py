@@ -1,0 +1,178 @@
+"""Reads a user's threads in PostgreSQL, in one read-only transaction.
+
+The parts of statements are our own: the columns that differ between versions of the tables.
+"""
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg.rows import tuple_row
+
+from forkline_langgraph.inert_values import packed, unpacked
+from forkline_langgraph.postgresql import connection as connections
+from forkline_langgraph.source_store import TASKS, Address, Row, Value, Write, WriteRow
+from forkline_runner.refusal import Refused
+
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+MILLISECONDS = "60000"
+EMPTY = "empty"
+
+
+@contextmanager
+def opened(place: object) -> Iterator[PostgresqlSource]:
+    """The threads of a database. Raises Refused."""
+    with (
+        connections.connected(place, read_only=True) as connection,
+        connections.refusing(place),
+        connection.transaction(),
+    ):
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", (MILLISECONDS,))
+        if not has_tables(connection):
+            raise Refused("langgraph.foreign_database", path=place)
+        yield PostgresqlSource(connection)
+
+
+def has_tables(connection: Any) -> bool:
+    """Whether the database has the tables of the engine's saver."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        found = cursor.execute(
+            "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name", (list(TABLES),)
+        )
+        return bool(found.fetchone()[0])
+
+
+def columns_of(connection: Any, table: str) -> set[str]:
+    """The columns of a table that the connection finds."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(
+            "SELECT attname::text FROM pg_catalog.pg_attribute"
+            " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            (table,),
+        )
+        return {str(name) for (name,) in rows}
+
+
+def has_last_only(connection: Any) -> bool:
+    """Whether a shallow saver wrote the tables: they have only the newest checkpoint of a thread."""
+    return "checkpoint_id" not in columns_of(connection, "checkpoints")
+
+
+class PostgresqlSource:
+    """The threads of a database, as ``SqliteSource`` has those of a file."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        is_shallow = has_last_only(connection)
+        self._id = "(checkpoint ->> 'id')" if is_shallow else "checkpoint_id"
+        self._parent = "''" if is_shallow else "coalesce(parent_checkpoint_id, '')"
+        self._version = "true" if is_shallow else "version = wanted.wanted_version"
+        columns = columns_of(connection, "checkpoint_writes")
+        self._path = "task_path" if "task_path" in columns else "''"
+        self._at = f"thread_id = %s AND checkpoint_ns = %s AND {self._id} = %s"
+
+    def addresses(self, identifier: str) -> list[Address]:
+        rows = self._rows(
+            f"SELECT thread_id, checkpoint_ns, {self._id} FROM checkpoints WHERE {self._id} = %s", identifier
+        )
+        return [Address(*row) for row in rows]
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        """The namespaces and ids of a thread's checkpoints."""
+        rows = self._rows(f"SELECT checkpoint_ns, {self._id} FROM checkpoints WHERE thread_id = %s", thread)
+        return {(str(namespace), str(identifier)) for namespace, identifier in rows}
+
+    def head_of(self, thread: str) -> str:
+        rows = self._rows(
+            f"SELECT max({self._id}) FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = ''", thread
+        )
+        return next((str(head or "") for (head,) in rows), "")
+
+    def parent_of(self, address: Address) -> str:
+        rows = self._rows(f"SELECT {self._parent} FROM checkpoints WHERE {self._at}", *_parts(address))
+        return next((str(parent) for (parent,) in rows), "")
+
+    def writes_of(self, address: Address) -> list[Write]:
+        return [Write(row.task, row.idx, row.channel) for row in self.write_rows(address)]
+
+    def write_rows(self, address: Address) -> list[WriteRow]:
+        rows = self._rows(
+            f"SELECT task_id, {self._path}, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes"
+            " WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s ORDER BY task_id, idx",
+            *_parts(address),
+        )
+        return [WriteRow(*row) for row in rows]
+
+    def row(self, address: Address) -> Row | None:
+        """The checkpoint as a SQLite store has it, made of stored values that are not loaded."""
+        found = self._checkpoint(address)
+        if found is None:
+            return None
+        parent, checkpoint, metadata = found
+        values = dict(checkpoint.get("channel_values") or {})
+        for channel, kind, blob in self._blobs(address, checkpoint):
+            values[channel] = _inert(channel, kind, blob)
+        return Row(parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode())
+
+    def values_at(self, address: Address) -> list[Value]:
+        found = self._checkpoint(address)
+        if found is None:
+            return []
+        parent, checkpoint, metadata = found
+        blobs = [Value(kind, blob, channel) for channel, kind, blob in self._blobs(address, checkpoint)]
+        before = self.write_rows(Address(address.thread, address.namespace, parent))
+        writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
+        values = [Value(row.type, row.value, row.channel) for row in writes]
+        return [Value("json", metadata.encode(), "its metadata"), *blobs, *values]
+
+    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
+        return self._rows(
+            f"SELECT checkpoint_ns, {self._id}, metadata::text FROM checkpoints"
+            f" WHERE thread_id = %s AND checkpoint_ns <> '' ORDER BY {self._id}",
+            thread,
+        )
+
+    def _checkpoint(self, address: Address) -> tuple[str, dict[str, Any], str] | None:
+        rows = self._rows(
+            f"SELECT {self._parent}, checkpoint, metadata::text FROM checkpoints WHERE {self._at}",
+            *_parts(address),
+        )
+        return next(((str(parent), dict(found), metadata or "{}") for parent, found, metadata in rows), None)
+
+    def _blobs(self, address: Address, checkpoint: dict[str, Any]) -> list[tuple[str, str, bytes]]:
+        """The channel, type and bytes of each value that is not in the checkpoint itself."""
+        versions = checkpoint.get("channel_versions") or {}
+        rows = self._rows(
+            "SELECT channel, type, blob FROM checkpoint_blobs"
+            " JOIN unnest(%s::text[], %s::text[]) AS wanted(wanted_channel, wanted_version)"
+            f" ON channel = wanted.wanted_channel AND {self._version}"
+            " WHERE thread_id = %s AND checkpoint_ns = %s",
+            list(versions),
+            [str(version) for version in versions.values()],
+            address.thread,
+            address.namespace,
+        )
+        return [(channel, kind, blob) for channel, kind, blob in rows if kind != EMPTY]
+
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._connection.cursor(row_factory=tuple_row) as cursor:
+            found: list[tuple[Any, ...]] = cursor.execute(statement, values).fetchall()
+            return found
+
+
+def _parts(address: Address) -> tuple[str, str, str]:
+    return address.thread, address.namespace, address.id
+
+
+def _inert(channel: str, kind: str, blob: bytes) -> Any:
+    if kind == "msgpack":
+        return unpacked(blob)
+    if kind == "null":
+        return None
+    if kind in ("bytes", "bytearray"):
+        return bytes(blob)
+    raise Refused("langgraph.value_not_copied", channel=channel, type=kind)
