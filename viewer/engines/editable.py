@@ -65,6 +65,8 @@ class OpenQuestion:
 
     id: str
     prompt: str
+    # The answers that it suggests, if any.
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

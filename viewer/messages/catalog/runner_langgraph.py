@@ -8,7 +8,7 @@ def _(text: str) -> str:
 
 MESSAGES = {
     "langgraph.answers_do_not_fit": _(
-        "The answers do not fit what waits. Give one answer for each of these interrupts: %(ids)s"
+        "An answer is for an interrupt that does not wait. These wait, by their ids: %(ids)s"
     ),
     "langgraph.as_node_missing": _(
         "Several nodes ran in the step before this checkpoint, so it is unclear which of them made the "

@@ -24,6 +24,7 @@ from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import preview_resume, resume
 from viewer.launching.state_edits import added_value
 from viewer.models import Checkpoint, Job
+from viewer.presentation.launch.answers_part import AnswersPart, answers_part
 from viewer.presentation.launch.checkpoint_page import CheckpointPage, Source, source_at
 from viewer.presentation.launch.conversation_part import (
     ConversationPart,
@@ -47,6 +48,7 @@ class ForkParts:
     options: OptionParts
     modes: ModesForm
     conversations: list[ConversationPart] = field(default_factory=list)
+    answers: AnswersPart | None = None
     # What the forms know of the project's code, and whether that is more than when they were shown.
     schema_digest: str = ""
     is_new_schema: bool = False
@@ -71,6 +73,7 @@ class ForkParts:
             keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
             replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
             as_node=target.chosen_node if isinstance(target, ForkForm) else "",
+            answers=self.answers.form.answers if self.answers else {},
         )
 
     @property
@@ -104,7 +107,9 @@ class ForkPage(CheckpointPage[Job]):
         parts = self.parts
         values = (part.form for part in parts.values)
         messages = (form for part in parts.conversations for form in part.forms.forms)
+        answers = [parts.answers.form] if parts.answers else []
         return (
+            *answers,
             *values,
             *messages,
             parts.modes,
@@ -221,6 +226,7 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
         options,
         modes,
         conversations,
+        answers_part(data, edited),
         schema_digest=digest,
         is_new_schema=data is not None and data.get("schema", digest) != digest,
         replaces=kind.adds_to_state,

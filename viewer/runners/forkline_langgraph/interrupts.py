@@ -49,16 +49,21 @@ def ask(waiting: list[Waiting], questions: Questions) -> Any:
 def resumption(answers: Mapping[str, Any], waiting: list[Waiting]) -> Any:
     """What the graph continues with, from answers by the interrupt's id, or one with an empty id.
 
-    Raises Refused if an answer is for an interrupt that does not wait, or an interrupt has no answer.
+    An interrupt without an answer asks again. Raises Refused if an answer is for none that waits.
     """
     if not waiting:
         raise Refused("langgraph.nothing_waits")
     if len(waiting) == 1 and set(answers) <= {"", waiting[0].id}:
-        return next(iter(answers.values()))
-    ids = {one.id for one in waiting}
-    if set(answers) != ids:
-        raise Refused("langgraph.answers_do_not_fit", ids=", ".join(sorted(ids)))
-    return dict(answers)
+        return _decided(next(iter(answers.values())), waiting[0].value)
+    values = {one.id: one.value for one in waiting if one.id}
+    if not set(answers) <= set(values):
+        raise Refused("langgraph.answers_do_not_fit", ids=", ".join(sorted(values)))
+    return {name: _decided(answer, values[name]) for name, answer in answers.items()}
+
+
+def _decided(answer: Any, value: Any) -> Any:
+    """An answer as the interrupt expects it: a review of tool calls has a decision for each."""
+    return answer_of(answer, value) if isinstance(answer, str) and _reviews(value) else answer
 
 
 def _asked(one: Waiting, questions: Questions) -> Any:
