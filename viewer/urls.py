@@ -12,6 +12,7 @@ from viewer.views import (
     jobs,
     locations,
     projects,
+    pruning,
     redirects,
     runs,
     search,
@@ -33,6 +34,8 @@ location_urls = [
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
     path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
     path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
+    # ?days=<number>&latest=<number>&branch=<name> choose what is listed.
+    path("locations/<uuid:uid>/prune/", pruning.show, name="prune"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
     # ?entry_point=<module:name>&again=<run> fills in the form.

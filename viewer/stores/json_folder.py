@@ -128,7 +128,7 @@ class JsonFolder:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise Unavailable("store.no_longer_a_file")
-            if (fingerprint := _fingerprint(status)) != entry.fingerprint:
+            if (fingerprint := fingerprint_of(status)) != entry.fingerprint:
                 entry = replace(
                     entry, fingerprint=fingerprint, size=status.st_size, changed_at=status.st_mtime
                 )
@@ -198,13 +198,14 @@ def unavailable(error: OSError) -> Unavailable:
     return Unavailable("store.read_failed", why=str(error.strerror))
 
 
-def _fingerprint(status: os.stat_result) -> str:
+def fingerprint_of(status: os.stat_result) -> str:
+    """The fingerprint of a file with this status."""
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
 def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:
     """A file is an entry, anything else a problem."""
-    fingerprint = _fingerprint(status)
+    fingerprint = fingerprint_of(status)
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():
             return _foreign(key, "store.name_unprintable", fingerprint)

@@ -37,7 +37,7 @@ READ = {
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh", "search-save", "search-remove"}
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation"}
+FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune"}
 # Addresses that only accept forms.
 SENT = {
     *(

@@ -1,0 +1,168 @@
+"""Files and rows that change between the list and the deletion, and processes that are killed."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.real_stores import hashes_below
+from viewer.importing.limits import address_of
+from viewer.models import Location
+from viewer.pruning import Rules, plan_prune
+from viewer.pruning.plan import PrunePlan
+from viewer.stores.deleting import delete_entries
+from viewer.stores.errors import LocationReplaced, LocationUnreadable
+
+pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def plan(folder: Location) -> PrunePlan:
+    return plan_prune(folder, Rules(days=0))
+
+
+def rows_in(location: Location) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(location.path)
+    try:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return database.execute("SELECT * FROM checkpoints ORDER BY rowid").fetchall()
+    finally:
+        database.close()
+
+
+def test_a_link_in_place_of_a_file_is_left_alone(folder: Location, plan: PrunePlan, tmp_path: Path) -> None:
+    victim, target = Path(folder.path) / plan.rows[0].source_key, tmp_path / "precious.json"
+    victim.rename(target)
+    victim.symlink_to(target)
+    kept = delete_entries(address_of(folder), plan.entries)
+    assert [one.key for one in kept] == [plan.rows[0].source_key]
+    assert target.exists() and victim.is_symlink()
+
+
+def test_a_linked_folder_is_not_entered(folder: Location, plan: PrunePlan, tmp_path: Path) -> None:
+    main, moved = Path(folder.path) / "main", tmp_path / "elsewhere"
+    main.rename(moved)
+    main.symlink_to(moved)
+    before = hashes_below(moved)
+    kept = delete_entries(address_of(folder), [one for one in plan.entries if one.key.startswith("main/")])
+    assert kept and hashes_below(moved) == before
+
+
+def test_a_file_that_was_replaced_by_an_equal_one_is_left_alone(folder: Location, plan: PrunePlan) -> None:
+    victim = Path(folder.path) / plan.rows[0].source_key
+    status = victim.stat()
+    copy = victim.with_suffix(".copy")
+    shutil.copy2(victim, copy)
+    copy.rename(victim)
+    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    kept = delete_entries(address_of(folder), plan.entries[:1])
+    assert [one.reason.code for one in kept] == ["prune.changed"] and victim.exists()
+
+
+def test_a_replaced_location_is_left_alone(folder: Location, plan: PrunePlan, tmp_path: Path) -> None:
+    path, moved = Path(folder.path), tmp_path / "moved"
+    path.rename(moved)
+    shutil.copytree(moved, path)
+    before = hashes_below(tmp_path)
+    with pytest.raises(LocationReplaced):
+        delete_entries(address_of(folder), plan.entries)
+    assert hashes_below(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "key", ["../outside.json", "main/../../outside.json", "/etc/passwd.json", "main/x.txt"]
+)
+def test_a_key_that_leads_elsewhere_deletes_nothing(folder: Location, tmp_path: Path, key: str) -> None:
+    from viewer.stores.protocol import Entry
+
+    outside = tmp_path / "1.15.30" / "outside.json"
+    outside.write_text("{}")
+    kept = delete_entries(address_of(folder), [Entry(key, "1:1:1:1", 1)])
+    assert [one.reason.code for one in kept] == ["prune.not_a_checkpoint"] and outside.exists()
+
+
+def test_one_changed_row_keeps_all_rows(database: Location) -> None:
+    plan = plan_prune(database, Rules(days=0))
+    connection = sqlite3.connect(database.path)
+    connection.execute("UPDATE checkpoints SET data = zeroblob(9) WHERE id = ?", [plan.rows[-1].source_key])
+    connection.commit()
+    connection.close()
+    before = rows_in(database)
+    with pytest.raises(LocationUnreadable):
+        delete_entries(address_of(database), plan.entries)
+    assert rows_in(database) == before
+
+
+def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
+    plan = plan_prune(database, Rules(days=0))
+    connection = sqlite3.connect(database.path)
+    connection.executescript(
+        "CREATE TABLE other (id TEXT); INSERT INTO other VALUES ('mine');"
+        "CREATE TRIGGER t AFTER DELETE ON checkpoints BEGIN DELETE FROM other; END;"
+    )
+    connection.close()
+    before = rows_in(database)
+    with pytest.raises(LocationUnreadable):
+        delete_entries(address_of(database), plan.entries)
+    assert rows_in(database) == before
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+from pathlib import Path
+from viewer.stores import deleting
+from viewer.stores.location_reader import LocationAddress
+from viewer.stores.protocol import Entry, Limits
+from viewer.stores.safe_open import Identity
+path, root, identity, *parts = sys.argv[1:]
+entries = [Entry(key, mark, 1) for key, mark in zip(parts[::2], parts[1::2])]
+left = [2]
+def counted():
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+unlink, connect = os.unlink, sqlite3.connect
+def killing_unlink(*given, **named):
+    counted()
+    unlink(*given, **named)
+class Killing(sqlite3.Connection):
+    def execute(self, statement, *given):
+        if statement.startswith("DELETE"):
+            counted()
+        return super().execute(statement, *given)
+os.unlink = killing_unlink
+sqlite3.connect = lambda *given, **named: connect(*given, factory=Killing, **named)
+address = LocationAddress(Path(path), Limits(), [Path(root)], Identity.parse(identity))
+deleting.delete_entries(address, entries)
+"""
+
+
+def killed(location: Location, plan: PrunePlan, root: Path) -> None:
+    """Delete in another process, which is killed at the second checkpoint."""
+    entries = [part for one in plan.entries for part in (one.key, one.fingerprint)]
+    command = [sys.executable, "-c", KILLED, location.path, str(root), location.identity, *entries]
+    assert len(plan.entries) > 1
+    ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+def test_a_killed_process_leaves_whole_files_and_no_others(
+    folder: Location, plan: PrunePlan, tmp_path: Path
+) -> None:
+    before = hashes_below(Path(folder.path))
+    killed(folder, plan, tmp_path)
+    assert hashes_below(Path(folder.path)) == {
+        key: digest for key, digest in before.items() if key != plan.rows[0].source_key
+    }
+
+
+def test_a_killed_process_leaves_every_row(database: Location, tmp_path: Path) -> None:
+    before = rows_in(database)
+    killed(database, plan_prune(database, Rules(days=0)), tmp_path)
+    assert rows_in(database) == before

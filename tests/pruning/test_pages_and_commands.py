@@ -1,0 +1,85 @@
+"""Pruning in the browser and at the terminal."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
+
+from tests.pruning.conftest import imported
+from tests.real_stores import copy_of
+from viewer.access.login_links import teammate
+from viewer.models import Location
+from viewer.pruning import Rules, plan_prune
+
+pytestmark = pytest.mark.django_db
+
+
+def browser(may: Any) -> Client:
+    client = Client()
+    client.force_login(teammate("ada", may))
+    return client
+
+
+def test_a_person_sees_the_list_confirms_it_and_it_is_deleted(folder: Location) -> None:
+    client, address = browser("run"), reverse("prune", args=[folder.uid])
+    html = client.get(address, {"days": "0"}).content.decode()
+    plan = plan_prune(folder, Rules(days=0))
+    assert all(row.source_key in html for row in plan.rows) and "Fork points" in html
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', html))
+    form.pop("csrfmiddlewaretoken", None)
+    assert form["digest"] == plan.digest
+    assert client.post(address, {**form, "digest": "1" * 64}).status_code == 422
+    assert Path(folder.path, plan.rows[0].source_key).exists()
+    assert client.post(address, form).status_code == 302
+    assert not any(Path(folder.path, row.source_key).exists() for row in plan.rows)
+    assert client.post(address, form).status_code == 422
+
+
+def test_a_reader_sees_and_deletes_nothing(folder: Location) -> None:
+    address = reverse("prune", args=[folder.uid])
+    assert browser("view").get(address).status_code == 403
+    assert browser("view").post(address, {"days": "0"}).status_code == 403
+
+
+def test_without_rules_nothing_can_be_confirmed(folder: Location) -> None:
+    client, address = browser("run"), reverse("prune", args=[folder.uid])
+    assert 'name="digest"' not in client.get(address).content.decode()
+    assert client.post(address, {"digest": ""}).status_code == 422
+    assert client.post(address, {"days": "-1", "digest": ""}).status_code == 422
+
+
+def test_threads_are_refused_with_the_reason(tmp_path: Path, settings: Any) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    location = imported(copy_of("langgraph/lg12.db", tmp_path))
+    html = browser("run").get(reverse("prune", args=[location.uid]), {"days": "0"}).content.decode()
+    assert "checkpoint saver" in html and 'name="digest"' not in html
+
+
+def listed(*arguments: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("checkpoints", "prune", *arguments, "--json", stdout=out)
+    return dict(json.loads(out.getvalue()))
+
+
+def test_the_terminal_lists_unless_the_digest_is_confirmed(folder: Location) -> None:
+    found = listed(folder.path, "--days", "0")
+    assert found == listed(folder.path, "--days", "0", "--dry-run", "--confirm", found["digest"])
+    assert all(Path(folder.path, key).exists() for key in found["checkpoints"])
+    with pytest.raises(CommandError, match="has changed"):
+        listed(folder.path, "--latest", "1", "--confirm", "0")
+    done = listed(folder.path, "--days", "0", "--confirm", found["digest"])
+    assert done["deleted"] == len(found["checkpoints"]) > 0
+    assert not any(Path(folder.path, key).exists() for key in found["checkpoints"])
+
+
+@pytest.mark.parametrize("arguments", [(), ("--days", "-1"), ("--latest", "0")])
+def test_the_terminal_needs_a_rule(folder: Location, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match="Choose an age"):
+        listed(folder.path, *arguments)

@@ -1,0 +1,82 @@
+"""``manage.py checkpoints prune``."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from viewer.cli.finding import imported_location
+from viewer.cli.output import Answer
+from viewer.messages.translation import translate
+from viewer.models import Location
+from viewer.pruning import Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
+
+HELP = gettext_lazy(
+    "Delete checkpoints at their source by age, number or branch. Without --confirm, only list them."
+)
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("location", metavar="LOCATION", help=_("A folder or an SQLite file of checkpoints."))
+    parser.add_argument("--days", type=int, metavar="N", help=_("Only those that are at least N days old."))
+    parser.add_argument("--latest", type=int, metavar="N", help=_("Keep the newest N of each branch."))
+    parser.add_argument("--branch", default="", help=_("Only those of this branch."))
+    parser.add_argument("--dry-run", action="store_true", help=_("Only list, even with --confirm."))
+    parser.add_argument(
+        "--confirm",
+        metavar="DIGEST",
+        default="",
+        help=_("Delete the list with this digest, which was printed with it. Another list is refused."),
+    )
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """List what would be deleted, or delete the confirmed list. Raises CommandError."""
+    rules = Rules(options["days"], options["latest"], options["branch"])
+    is_valid = (rules.days is None or rules.days >= 0) and (rules.latest is None or rules.latest > 0)
+    if rules.is_empty or not is_valid:
+        raise CommandError(_("Choose an age, a number or a branch."))
+    location = imported_location(options["location"])
+    try:
+        if options["confirm"] and not options["dry_run"]:
+            return _deleted(location, prune(location, rules, options["confirm"]))
+        return _listed(fresh_plan(location, rules))
+    except PruneRefused as error:
+        raise CommandError(translate(error)) from None
+
+
+def _listed(plan: PrunePlan) -> Answer:
+    document = {
+        "location": plan.location.path,
+        "digest": plan.digest,
+        "checkpoints": [row.source_key for row in plan.rows],
+        "bytes": plan.size,
+        "protected": {reason.value: count for reason, count in plan.protected.items()},
+    }
+    return Answer(document, list(_lines(plan)))
+
+
+def _lines(plan: PrunePlan) -> Iterator[str]:
+    for row in plan.rows:
+        yield row.source_key
+    count = len(plan.rows)
+    text = ngettext(
+        "%(count)d checkpoint would be deleted.", "%(count)d checkpoints would be deleted.", count
+    )
+    yield text % {"count": count}
+    for reason, number in plan.protected.items():
+        yield _("protected: %(count)d (%(reason)s)") % {"count": number, "reason": reason.replace("_", " ")}
+    if plan.rows:
+        yield _("To delete exactly these, repeat the command with --confirm %s") % plan.digest
+
+
+def _deleted(location: Location, done: Pruned) -> Answer:
+    kept = {one.key: translate(one.reason) for one in done.kept}
+    text = ngettext("Deleted %(count)d checkpoint.", "Deleted %(count)d checkpoints.", done.count)
+    lines = [text % {"count": done.count}]
+    not_deleted = _("Not deleted: %(key)s. %(reason)s")
+    lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
+    document = {"location": location.path, "deleted": done.count, "kept": kept}
+    return Answer(document, lines, status=int(bool(kept)))

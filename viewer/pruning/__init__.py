@@ -1,0 +1,17 @@
+"""Delete checkpoints at their source: a person chooses rules, sees the exact list, and confirms that list."""
+
+from viewer.pruning.plan import Protected, PrunePlan, plan_prune, prune_blocker
+from viewer.pruning.prune import Pruned, PruneRefused, fresh_plan, prune
+from viewer.pruning.rules import Rules
+
+__all__ = [
+    "Protected",
+    "PrunePlan",
+    "PruneRefused",
+    "Pruned",
+    "Rules",
+    "fresh_plan",
+    "plan_prune",
+    "prune",
+    "prune_blocker",
+]

@@ -1,0 +1,139 @@
+"""The exact list of what would be deleted, and what is protected."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from django.utils import timezone
+
+from viewer.importing import is_indexed
+from viewer.messages.message import UserMessage
+from viewer.models import Annotation, Checkpoint, Job, Location, Sweep
+from viewer.pruning.rules import Rules
+from viewer.redaction.marker import MARKER
+from viewer.stores.protocol import Entry
+
+
+class Protected(StrEnum):
+    """Why a checkpoint stays although the rules hold for it."""
+
+    FORK_POINT = "fork_point"
+    ANNOTATED = "annotated"
+    NEWEST = "newest"
+    IN_USE = "in_use"
+    NO_COPY = "no_copy"
+    HIDDEN_NAME = "hidden_name"
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What would be deleted of a location, oldest first, and how many checkpoints stay for each reason."""
+
+    location: Location
+    rows: Sequence[Checkpoint] = ()
+    protected: dict[Protected, int] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """A text that changes with the location, the list, or the bytes of what is listed."""
+        lines = [self.location.path, self.location.identity]
+        lines += [f"{row.source_key}\0{row.fingerprint}" for row in self.rows]
+        return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(row.size for row in self.rows)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [Entry(row.source_key, row.fingerprint, row.size) for row in self.rows]
+
+
+def prune_blocker(location: Location) -> UserMessage | None:
+    """Why nothing of a location can be pruned; None if it can."""
+    if is_indexed(location) or location.store_kind == Location.StoreKind.POSTGRESQL:
+        return UserMessage("prune.engine_not_supported")
+    if location.read_error or not location.identity:
+        return UserMessage("prune.unreadable")
+    if location.jobs.unfinished().exists():
+        return UserMessage("prune.job_unfinished")
+    return None
+
+
+def plan_prune(location: Location, rules: Rules) -> PrunePlan:
+    """What these rules would delete of a location, as its rows have it. Empty without a rule."""
+    if rules.is_empty:
+        return PrunePlan(location)
+    now, places = timezone.now(), defaultdict[tuple[int, str], int](int)
+    rows, stays = list[Checkpoint](), defaultdict[Protected, int](int)
+    in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
+    copies = set(location.checkpoints.filter(body__isnull=False).order_by().values_list("pk", flat=True))
+    present = location.checkpoints.filter(state=Checkpoint.State.PRESENT).select_related("run")
+    for row in present.order_by("run", "-row"):
+        place = places[row.run_id, row.branch]
+        places[row.run_id, row.branch] += 1
+        if row.is_scratch or not rules.holds(row, place, now):
+            continue
+        is_annotated = bool(written_about & _subjects(row))
+        reason = Protected.ANNOTATED if is_annotated else _why_protected(row, rules, forked, in_use, copies)
+        if reason is None:
+            rows.append(row)
+        else:
+            stays[reason] += 1
+    rows.sort(key=lambda row: (row.created_at or now, row.source_key))
+    return PrunePlan(location, rows, dict(stays))
+
+
+def _why_protected(
+    row: Checkpoint, rules: Rules, forked: set[int], in_use: set[int], copies: set[int]
+) -> Protected | None:
+    if row.pk in forked:
+        return Protected.FORK_POINT
+    if row.pk in in_use:
+        return Protected.IN_USE
+    if row.is_branch_head and not rules.branch:
+        return Protected.NEWEST
+    # Without a stored copy, deleting it would lose it.
+    if row.pk not in copies:
+        return Protected.NO_COPY
+    return Protected.HIDDEN_NAME if MARKER in row.source_key else None
+
+
+def _annotated(location: Location) -> set[tuple[str, str, str]]:
+    """What people wrote about: run, branch and checkpoint, where what does not apply is empty."""
+    found = Annotation.objects.filter(location_uid=location.uid)
+    return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty}
+
+
+def _subjects(row: Checkpoint) -> set[tuple[str, str, str]]:
+    """What protects a checkpoint if somebody wrote about it; for the newest of a branch, that branch too."""
+    own = {("", "", row.checkpoint_id)}
+    return own | {(row.run.key, row.branch, ""), (row.run.key, "", "")} if row.is_branch_head else own
+
+
+def _fork_points(location: Location) -> set[int]:
+    """The checkpoints from which more than one branch or checkpoint continues."""
+    branches = dict(location.checkpoints.order_by().values_list("pk", "branch"))
+    children = defaultdict[int, int](int)
+    found = set[int]()
+    linked = location.checkpoints.exclude(parent=None).order_by().values_list("parent_id", "branch")
+    for parent, branch in linked:
+        children[parent] += 1
+        if children[parent] > 1 or branches.get(parent) != branch:
+            found.add(parent)
+    return found
+
+
+def _in_use(location: Location) -> set[int]:
+    """The checkpoints that jobs started from, or that a sweep compares."""
+    started = Job.objects.filter(location=location, checkpoint__isnull=False)
+    compared = Sweep.objects.filter(checkpoint__location=location)
+    return {
+        pk
+        for rows in (started, compared)
+        for pk in rows.order_by().values_list("checkpoint_id", flat=True)
+        if pk is not None
+    }

@@ -1,0 +1,35 @@
+"""What a person chooses to prune by."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from viewer.models import Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A checkpoint is pruned if all rules that are given hold: its age, its place and its branch.
+
+    ``days`` is the least age, ``latest`` how many of the newest of each branch stay.
+    """
+
+    days: int | None = None
+    latest: int | None = None
+    branch: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rule is given. Nothing is pruned then."""
+        return self.days is None and self.latest is None and not self.branch
+
+    def holds(self, row: Checkpoint, place: int, now: datetime) -> bool:
+        """Whether a checkpoint is to be pruned. ``place`` is 0 for the newest of its branch in its run."""
+        if self.is_empty:
+            return False
+        if self.branch and row.branch != self.branch:
+            return False
+        if self.latest is not None and place < self.latest:
+            return False
+        if self.days is None:
+            return True
+        return row.created_at is not None and now - row.created_at >= timedelta(days=self.days)

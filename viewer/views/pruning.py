@@ -1,0 +1,56 @@
+"""Prune a location: choose rules, see the exact list, confirm it."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods
+
+from viewer.forms.pruning import RulesForm
+from viewer.messages.translation import translate
+from viewer.models import Location
+from viewer.pruning import PruneRefused, Rules, fresh_plan, prune
+
+MAX_LISTED = 2_000
+
+
+@require_http_methods(["GET", "POST"])
+def show(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """List what the rules of the address would delete; with POST, delete the list of this digest."""
+    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    form = RulesForm(request.POST or request.GET)
+    status = 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid() and _deleted(request, location, _rules(form)):
+            return redirect(location)
+    context = {"location": location, "form": form, "most": MAX_LISTED}
+    if form.is_valid():
+        try:
+            context["plan"] = fresh_plan(location, _rules(form))
+            context["rules"] = _rules(form)
+        except PruneRefused as error:
+            context["blocker"] = translate(error)
+    return render(request, "pruning/page.html", context, status=status)
+
+
+def _rules(form: RulesForm) -> Rules:
+    return Rules(form.cleaned_data["days"], form.cleaned_data["latest"], form.cleaned_data["branch"])
+
+
+def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:
+    """Delete the confirmed list and say so. Returns False, with a message, if nothing was deleted."""
+    try:
+        done = prune(location, rules, request.POST.get("digest", ""))
+    except PruneRefused as error:
+        messages.error(request, translate(error))
+        return False
+    text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
+    messages.success(request, text % {"count": done.count})
+    for kept in done.kept[:20]:
+        reason = {"key": kept.key, "reason": translate(kept.reason)}
+        messages.warning(request, _("Not deleted: %(key)s. %(reason)s") % reason)
+    return True
