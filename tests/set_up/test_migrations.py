@@ -1,6 +1,7 @@
 """Rows of the previous version keep their values under new names, and their messages get codes."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,33 +34,12 @@ def fill(apps: Apps) -> None:
         return apps.get_model("viewer", model)._default_manager.create(**values)
 
     project = create("Project", folder="/srv/project", interpreter="/srv/python")
+    unreadable = "There is nothing at this path."
     location = create(
-        "Location",
-        uid=uuid.uuid4(),
-        path="/srv/checkpoints",
-        provider="json",
-        unreadable="There is nothing at this path.",
+        "Location", uid=uuid.uuid4(), path="/srv/checkpoints", provider="json", unreadable=unreadable
     )
-    run = create("Run", location=location, uid=uuid.uuid4(), key="r", entity="flow", methods_known=3)
-    for kind in ("flow", "crew"):
-        create(
-            "Checkpoint",
-            location=location,
-            run=run,
-            key=f"{kind}.json",
-            entity=kind,
-            tasks_done=1,
-            tasks_total=2,
-        )
-    create(
-        "Problem",
-        location=location,
-        key="a.json",
-        kind="writing",
-        reason="It is still being written. It has 9 bytes, more than the 5 that are read.",
-        reason_words={"text": "It is still being written. %(why)s", "values": {"why": TOO_LARGE}},
-    )
-    create("Problem", location=location, key="b.json", kind="broken", reason="100% something else.")
+    fill_run(create, location)
+    fill_problems(create, location)
     create("Look", project=project, status="looking", fingerprint="f", report={"parts": [1]})
     create(
         "Job",
@@ -73,6 +53,25 @@ def fill(apps: Apps) -> None:
         stopped_by={"whose": "variations", "measure": "steps", "most": 3},
         variations=create("Variations", name="tones"),
     )
+
+
+def fill_run(create: Callable[..., Any], location: Any) -> None:
+    run = create("Run", location=location, uid=uuid.uuid4(), key="r", entity="flow", methods_known=3)
+    for kind in ("flow", "crew"):
+        values = {"key": f"{kind}.json", "entity": kind, "tasks_done": 1, "tasks_total": 2}
+        create("Checkpoint", location=location, run=run, **values)
+
+
+def fill_problems(create: Callable[..., Any], location: Any) -> None:
+    create(
+        "Problem",
+        location=location,
+        key="a.json",
+        kind="writing",
+        reason="It is still being written. It has 9 bytes, more than the 5 that are read.",
+        reason_words={"text": "It is still being written. %(why)s", "values": {"why": TOO_LARGE}},
+    )
+    create("Problem", location=location, key="b.json", kind="broken", reason="100% something else.")
 
 
 @pytest.mark.usefixtures("migrated")

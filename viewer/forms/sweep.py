@@ -46,7 +46,11 @@ class ValuesField(DimensionField):
 
     def clean(self, value: Any) -> Dimension:
         text = super().clean(value)
-        return parsed(lambda: value_dimension(self.group, self.key, self.value.stored, text))
+        return parsed(lambda: self.dimension_of(text))
+
+    def dimension_of(self, text: str) -> Dimension:
+        """The dimension of these values. Raises InvalidValue."""
+        return value_dimension(self.group, self.key, self.value.stored, text)
 
 
 class ModelsField(DimensionField):
@@ -98,17 +102,11 @@ class TextsField(DimensionField):
         return parsed(lambda: output_dimension(str(self.label), self.output, texts, keeps_stored))
 
 
-class SettingsField(DimensionField):
+class SettingsField(ValuesField):
     """Several values of one name that the project's code reads, in one text."""
 
-    def __init__(self, group: str, value: ValueField) -> None:
-        self.value = value
-        widget = forms.Textarea(attrs={"id": f"vary-{value.widget.attrs['id']}"})
-        super().__init__(group, value.name, value.name, widget)
-
-    def clean(self, value: Any) -> Dimension:
-        text = super().clean(value)
-        return parsed(lambda: setting_dimension(self.group, self.key, self.value.kind, text))
+    def dimension_of(self, text: str) -> Dimension:
+        return setting_dimension(self.group, self.key, self.value.kind, text)
 
 
 class AnswersField(DimensionField):

@@ -3,36 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from viewer.importing.reconciling import rows, runs
+from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import LineageColumns, NewRow, in_slices
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
 from viewer.models import Checkpoint, CheckpointBody, Location
 from viewer.stores.packing import Packed, unpacked_events
-
-
-@dataclass(slots=True)
-class Member:
-    """A checkpoint of an affected run, stored or just read."""
-
-    # None until it is stored.
-    pk: int | None
-    key: str
-    checkpoint_id: str
-    parent_id: str | None
-    run_key: str
-    branch: str
-    created_at: datetime | None
-    event_count: int
-    entity: str
-    name: str
-    units_done: int
-    units_total: int
-    trigger: str
-    read: Packed | None = None
-    before: LineageColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)

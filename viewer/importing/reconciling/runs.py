@@ -1,21 +1,17 @@
 """Runs: one for each lineage, with the same URL after every import."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viewer.engines import all_engines, kinds_that
 from viewer.importing.reconciling import rows
+from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import in_slices, moment
 from viewer.importing.reconciling.usage import NOTHING_USED, recorded_usage
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import Location, Run, run_uid
-
-if TYPE_CHECKING:
-    from viewer.importing.reconciling.reconcile import Member
 
 # How many checkpoints of a lineage fault are named. The others are counted.
 MAX_IDS_NAMED = 10

@@ -1,20 +1,16 @@
 """What the checkpoints of a run record of its model calls, and of the time that it worked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import in_slices
 from viewer.lineage.tree import Lineage
 from viewer.models import CheckpointBody
 from viewer.models.usage import usage_values
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.packing import EVENT_BYTES
-
-if TYPE_CHECKING:
-    from viewer.importing.reconciling.reconcile import Member
 
 # The columns of a run that has called no model, and whose time is unknown.
 NOTHING_USED: list[Any] = [*usage_values([]), None]
