@@ -83,7 +83,7 @@ def _locations(text: str) -> list[Location]:
 def _location_commands(locations: list[Location], *, can_run: bool) -> Iterator[Command]:
     for location in locations:
         yield Command(location.name, location.get_absolute_url(), location.path)
-        if can_run and location.accepts_runs:
+        if can_run:
             label = _("New run in %(location)s") % {"location": location.name}
             yield Command(label, reverse("new-run", args=[location.uid]))
 
