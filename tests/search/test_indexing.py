@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -20,7 +21,7 @@ from viewer.models import (
 )
 from viewer.search.indexing import index_some, progress
 from viewer.search.indexing.storing import Superseded, store
-from viewer.search.indexing.texts import MAX_TEXT, entries_of
+from viewer.search.indexing.texts import MAX_TEXT, NewEntry, entries_of
 
 pytestmark = pytest.mark.django_db
 
@@ -147,6 +148,21 @@ def test_a_checkpoint_that_is_gone_takes_its_entries_with_it(crew_location: Loca
     index_all()
     agent = [entry for entry in found("expert") if entry.kind == "prompt" and not entry.unit][-1]
     assert agent.count == 5 and agent.checkpoint == crew_location.checkpoints.earliest("pk")
+
+
+def test_a_checkpoint_that_cannot_be_decoded_does_not_stop_the_others(
+    crew_location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = iter(range(6))
+
+    def failing_once(location: Location, body: dict[str, Any]) -> list[NewEntry]:
+        if next(bodies) == 0:
+            raise RecursionError
+        return entries_of(location, body)
+
+    monkeypatch.setattr("viewer.search.indexing.storing.entries_of", failing_once)
+    index_all()
+    assert SearchedCheckpoint.objects.count() == 6 and SearchEntry.objects.exists()
 
 
 def test_long_and_odd_texts_are_cut_and_cleaned(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Index what is new, in steps. Each step stores what it has done, so that any process can go on."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from django.db.models import Exists, OuterRef
 
@@ -39,8 +39,8 @@ def _steps() -> Iterator[None]:
     for location in Location.objects.order_by("pk"):
         try:
             yield from _steps_of(location)
-        except Superseded:
-            # Begin again with the location as it is now.
+        except (Superseded, Location.DoesNotExist):
+            # The next call begins again with what there is then.
             yield
 
 
@@ -52,10 +52,10 @@ def _steps_of(location: Location) -> Iterator[None]:
         yield from _begin_again(location, searched)
     # Listing the checkpoints of a run is a change as well.
     while searched.mark != (mark := mark_of(location)):
-        yield from _remove_gone(location)
         yield from index_threads(location) if is_indexed(location) else _index_copies(location)
-        SearchedLocation.objects.filter(pk=location.pk).update(mark=mark)
-        searched.mark = mark
+        if not (yield from _remove_gone(location)):
+            SearchedLocation.objects.filter(pk=location.pk).update(mark=mark)
+            searched.mark = mark
         location.refresh_from_db(fields=["revision"])
 
 
@@ -75,19 +75,22 @@ def _begin_again(location: Location, searched: SearchedLocation) -> Iterator[Non
 
 def _index_copies(location: Location) -> Iterator[None]:
     """Index the checkpoints that have stored copies, in the order in which they were imported."""
-    while due := _due(location):
+    last = 0
+    while due := _due(location, last):
         changed = SearchedCheckpoint.objects.filter(pk__in=[row.pk for row in due]).first()
         if changed is not None:
             yield from remove_run(changed.run_id)
+            last = 0
             continue
         store(location, due)
+        last = due[-1].pk
         yield
 
 
-def _due(location: Location) -> list[Checkpoint]:
-    """The first checkpoints that are not indexed as they are now."""
+def _due(location: Location, after: int) -> list[Checkpoint]:
+    """The first checkpoints after a primary key that are not indexed as they are now."""
     searched = SearchedCheckpoint.objects.filter(pk=OuterRef("pk"), fingerprint=OuterRef("fingerprint"))
-    rows = Checkpoint.objects.filter(~Exists(searched), location=location)
+    rows = Checkpoint.objects.filter(~Exists(searched), location=location, pk__gt=after)
     due = rows.select_related("body").order_by("pk")
     found, size = list[Checkpoint](), 0
     for row in due[:MAX_CHECKPOINTS]:
@@ -98,13 +101,19 @@ def _due(location: Location) -> list[Checkpoint]:
     return found
 
 
-def _remove_gone(location: Location) -> Iterator[None]:
-    """Remove the entries of runs that have lost a checkpoint. The others are indexed again."""
+def _remove_gone(location: Location) -> Generator[None, None, bool]:
+    """Remove the entries of runs that have lost a checkpoint, whose others are due again.
+
+    Returns whether there were any.
+    """
     exists = Checkpoint.objects.filter(pk=OuterRef("pk"))
     gone = SearchedCheckpoint.objects.filter(~Exists(exists), location=location).order_by()
+    found = False
     while (row := gone.first()) is not None:
+        found = True
         yield from remove_run(row.run_id)
         SearchedRun.objects.filter(run=row.run_id).delete()
+    return found
 
 
 def _remove_orphans() -> Iterator[None]:

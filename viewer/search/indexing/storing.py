@@ -1,13 +1,17 @@
 """Store and remove entries, in transactions that no other writer has to wait for long."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from django.db import connection, transaction
 
 from viewer.importing import bodies_of
 from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchEntry, SearchFacet
 from viewer.search.indexing.texts import NewEntry, entries_of
+
+logger = logging.getLogger(__name__)
 
 # Rows that one transaction removes.
 MAX_REMOVED = 500
@@ -31,7 +35,7 @@ def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
     counts = Counter[tuple[int, bytes]]()
     read = list[Checkpoint]()
     for checkpoint, body in bodies_of(location, checkpoints):
-        for entry in entries_of(location, body):
+        for entry in _entries(location, checkpoint, body):
             found.setdefault((checkpoint.run_id, entry.digest), (checkpoint, entry))
             counts[checkpoint.run_id, entry.digest] += 1
         read.append(checkpoint)
@@ -50,6 +54,15 @@ def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
         _note(location, read)
         _store_facets(location, read, [entry for _checkpoint, entry in found.values()])
     return len(read)
+
+
+def _entries(location: Location, checkpoint: Checkpoint, body: dict[str, Any]) -> list[NewEntry]:
+    try:
+        return entries_of(location, body)
+    except Exception:
+        # Whatever one checkpoint holds, the others are indexed.
+        logger.exception("indexing checkpoint %s", checkpoint.pk)
+        return []
 
 
 def _note(location: Location, checkpoints: Sequence[Checkpoint]) -> None:

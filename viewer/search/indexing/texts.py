@@ -1,5 +1,6 @@
 """The entries of one checkpoint, from what its engine decodes."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,7 +15,9 @@ from viewer.models import Location
 MAX_TEXT, MAX_TEXTS = 20_000, 5_000
 # Texts of these kinds are different ones if they belong to different units.
 _OF_UNITS = (TextKind.OUTPUT, TextKind.PROMPT)
-_CONTROL = {code: " " for code in range(32) if chr(code) not in "\n\t"}
+# Control characters, and what UTF-8 cannot hold.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +54,4 @@ def _entries(texts: Iterator[SearchText]) -> Iterator[NewEntry]:
 
 def _clean(text: str) -> str:
     """The text without control characters, which mark matches, and without what UTF-8 cannot hold."""
-    return text.translate(_CONTROL).encode("utf-8", "replace").decode().strip()
+    return _HALF.sub("?", _CONTROL.sub(" ", text)).strip()
