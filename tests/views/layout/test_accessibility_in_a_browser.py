@@ -49,7 +49,8 @@ def is_page(client: Client, address: str) -> bool:
     """Return whether a GET request shows a whole page, not a partial or a file."""
     answer = client.get(address, follow=True)
     is_html = answer.headers.get("Content-Type", "").startswith("text/html")
-    return is_html and b"<html" in answer.content
+    is_download = "attachment" in answer.headers.get("Content-Disposition", "")
+    return is_html and not is_download and b"<html" in answer.content
 
 
 def test_empty_pages(open_page: Open, location: Location) -> None:
