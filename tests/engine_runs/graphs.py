@@ -74,7 +74,9 @@ def record_all_threads(folder: Path, python: Path) -> None:
 
 def checkpoints(folder: Path, thread: str, namespace: str = "") -> list[str]:
     """The ids of a thread's checkpoints, oldest first."""
-    with closing(sqlite3.connect(f"file:{folder / STORE}?mode=ro&immutable=1", uri=True)) as connection:
+    # Without a log, nothing is created next to the store. A run that was killed leaves its log.
+    mode = "mode=ro" if (folder / f"{STORE}-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{folder / STORE}?{mode}", uri=True)) as connection:
         rows = connection.execute(
             "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY 1",
             (thread, namespace),
@@ -95,6 +97,8 @@ class Graphs:
     def __init__(self, python: Path, folder: Path) -> None:
         self.python, self.folder = python, folder
         self.store = folder / STORE
+        # More of the environment of its jobs.
+        self.variables: dict[str, str] = {}
         self._jobs = 0
 
     @cached_property
@@ -159,6 +163,11 @@ class Graphs:
 
     def run(self, request: dict[str, Any], *answers: str) -> Ended:
         """Run a job to its end, with these answers to its questions."""
+        child, folder = self.start(request, *answers)
+        return ended(folder, child)
+
+    def start(self, request: dict[str, Any], *answers: str) -> "tuple[subprocess.Popen[bytes], Path]":
+        """Start a job. Return its process and its folder."""
         self._jobs += 1
         folder = self.folder / f"job-{self._jobs}"
         folder.mkdir()
@@ -170,9 +179,9 @@ class Graphs:
             child = subprocess.Popen(
                 [self.python, RUNNER, folder],
                 cwd=folder,
-                env=environment(self.folder),
+                env={**environment(self.folder), **self.variables},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        return ended(folder, child)
+        return child, folder
