@@ -1,6 +1,7 @@
 """WebSocket consumers: send a page the current state, then each change. A login is required."""
 
-from collections.abc import Callable
+import asyncio
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -12,13 +13,12 @@ from django.utils.translation import get_language_from_request, override
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import can_run
-from viewer.live import admission, home_feed, job_feed, location_feed, tail, watch
+from viewer.live import admission, broadcast, home_feed, job_feed, location_feed, tail, watch
+from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
 from viewer.models import Job, Location
 
-# Nothing more follows: the page does not reconnect.
-NORMAL_CLOSURE = 1000
-# The job or the location was removed. The other codes are in viewer/live/admission.py.
-NOT_THERE = 4404
+# Messages that wait for a page. One that is slower reconnects, and receives what it lacks.
+MAX_WAITING = 100
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):
@@ -29,9 +29,8 @@ class NoSuchSocket(AsyncWebsocketConsumer):
 
 
 class RowsConsumer(AsyncWebsocketConsumer):
-    """Send the messages of a feed whenever rows have changed, one after another."""
+    """A socket that follows a job or a location."""
 
-    group = ""
     can_run = False
     has_ended = False
 
@@ -51,12 +50,12 @@ class RowsConsumer(AsyncWebsocketConsumer):
         """Return the code to close with; None if the user may follow this job or location."""
         user = self.scope.get("user")
         if not (user and user.is_authenticated):
-            return admission.LOGGED_OUT
+            return LOGGED_OUT
         self.can_run = await database_sync_to_async(can_run)(user)
         # A page rendered before the permission changed has the wrong buttons.
         shown = self.asked("may")
         if shown and shown != ("run" if self.can_run else "view"):
-            return admission.RIGHT_CHANGED
+            return RIGHT_CHANGED
         return None if await self.is_there() else NOT_THERE
 
     async def is_there(self) -> bool:
@@ -64,18 +63,13 @@ class RowsConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     async def begin(self) -> None:
-        """Create the feed and join its group."""
+        """Send the current state, then each change."""
         raise NotImplementedError
 
-    async def join(self, group: str) -> None:
-        """Join the group, then send the current state. In this order no change is missed."""
-        self.group = group
-        await tail.join(group, self.channel_name)
-        admitted = admission.Admission(
-            self.scope["session"].session_key, str(self.scope["user"].pk), self.can_run
-        )
-        admission.watch(self, admitted)
-        await self.send_news()
+    def watch_admission(self) -> None:
+        """Close the socket when its session or permission ends."""
+        session, user = self.scope["session"].session_key, str(self.scope["user"].pk)
+        admission.watch(self, admission.Admission(session, user, self.can_run))
 
     async def end(self, code: int) -> None:
         """Close the socket. A message that is being rendered is not sent any more."""
@@ -83,34 +77,9 @@ class RowsConsumer(AsyncWebsocketConsumer):
             self.has_ended = True
             await self.close(code)
 
-    async def rows_changed(self, event: dict[str, Any]) -> None:
-        if not await self.send_news() and not self.has_ended and not await self.is_there():
-            await self.end(NOT_THERE)
-
     async def disconnect(self, code: int) -> None:
         self.has_ended = True
         admission.unwatch(self)
-        if self.group:
-            await tail.leave(self.group, self.channel_name)
-
-    async def send_news(self) -> bool:
-        """Send everything that is new. Return False if nothing is."""
-        raise NotImplementedError
-
-    async def send_next(self, next_message: Callable[[], str | None]) -> bool:
-        """Send the next message, in the user's language. Return False if there is none."""
-        if self.has_ended:
-            return False
-
-        def render() -> str | None:
-            with override(self.language):
-                return next_message()
-
-        message = await database_sync_to_async(render, thread_sensitive=False)()
-        if message is None or self.has_ended:
-            return False
-        await self.send(text_data=message)
-        return True
 
     def asked(self, name: str) -> str:
         """Return a query parameter of the socket's address; empty if it is missing."""
@@ -132,7 +101,44 @@ class RowsConsumer(AsyncWebsocketConsumer):
         return dict(self.scope["url_route"]["kwargs"])
 
 
-class LocationConsumer(RowsConsumer):
+class FeedConsumer(RowsConsumer):
+    """Send the messages of a feed of its own whenever rows have changed."""
+
+    group = ""
+
+    def next_message(self) -> str | None:
+        """Return the next message of the feed; None if the page is up to date."""
+        raise NotImplementedError
+
+    async def join(self, group: str) -> None:
+        """Join the group, then send the current state. In this order no change is missed."""
+        self.group = group
+        await tail.join(group, self.channel_name)
+        self.watch_admission()
+        await self.send_news()
+
+    async def rows_changed(self, event: dict[str, Any]) -> None:
+        if not await self.send_news() and not self.has_ended and not await self.is_there():
+            await self.end(NOT_THERE)
+
+    async def send_news(self) -> bool:
+        """Send what has changed, in the user's language. Return False if nothing has."""
+        if self.has_ended:
+            return False
+        with override(self.language):
+            message = await database_sync_to_async(self.next_message, thread_sensitive=False)()
+        if message is None or self.has_ended:
+            return False
+        await self.send(text_data=message)
+        return True
+
+    async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
+        if self.group:
+            await tail.leave(self.group, self.channel_name)
+
+
+class LocationConsumer(FeedConsumer):
     """Notify a page of changes to its location, which is polled while the page is open."""
 
     location: Location | None = None
@@ -158,11 +164,11 @@ class LocationConsumer(RowsConsumer):
             watch.end(self.location)
         await super().disconnect(code)
 
-    async def send_news(self) -> bool:
-        return await self.send_next(lambda: location_feed.next_message(self.feed))
+    def next_message(self) -> str | None:
+        return location_feed.next_message(self.feed)
 
 
-class HomeConsumer(RowsConsumer):
+class HomeConsumer(FeedConsumer):
     """Notify the home page of changes anywhere. All locations are polled, in turn, while it is open."""
 
     is_watching = False
@@ -182,32 +188,62 @@ class HomeConsumer(RowsConsumer):
             watch.end_all()
         await super().disconnect(code)
 
-    async def send_news(self) -> bool:
-        return await self.send_next(lambda: home_feed.next_message(self.feed))
+    def next_message(self) -> str | None:
+        return home_feed.next_message(self.feed)
 
 
 class JobConsumer(RowsConsumer):
     """Send a job's events after the last one that the page knows, then new ones."""
 
+    polling: asyncio.Event | None = None
+    sending: asyncio.Task[None] | None = None
+
     async def is_there(self) -> bool:
         return await Job.objects.filter(pk=self.address["pk"]).aexists()
 
     async def begin(self) -> None:
-        pk = self.address["pk"]
-        self.feed = job_feed.JobFeed(
-            pk=pk,
+        self.waiting: asyncio.Queue[str | int] = asyncio.Queue(MAX_WAITING)
+        self.polling = asyncio.Event()
+        feed = job_feed.JobFeed(
+            pk=self.address["pk"],
             after=number_in(self.asked("after")) or 0,
             whole=self.asked("show") == "page",
             can_run=self.can_run,
         )
-        await self.join(tail.job_group(pk))
+        # Admission is checked while the tail polls, also before the broadcast has begun.
+        await tail.join(tail.job_group(feed.pk), self.polling)
+        self.watch_admission()
+        await broadcast.join(self, feed, self.language)
+        self.sending = asyncio.create_task(self.send_waiting())
 
-    async def send_news(self) -> bool:
-        has_sent = False
-        while await self.send_next(lambda: job_feed.next_message(self.feed)):
-            has_sent = True
-            if not self.feed.has_more:
-                break
-        if self.feed.has_ended:
-            await self.end(NORMAL_CLOSURE)
-        return has_sent
+    def put(self, message: str) -> None:
+        """Send a message after the waiting ones. Close the socket if too many wait."""
+        if self.waiting.full():
+            self.put_end(TRY_AGAIN_LATER)
+        else:
+            self.waiting.put_nowait(message)
+
+    def put_end(self, code: int) -> None:
+        """Close the socket after the waiting messages; at once if there are too many."""
+        if self.waiting.full():
+            while not self.waiting.empty():
+                self.waiting.get_nowait()
+        self.waiting.put_nowait(code)
+
+    async def send_waiting(self) -> None:
+        """Send the waiting messages until one of them is the end, or the page has gone."""
+        with suppress(OSError):
+            while not self.has_ended:
+                message = await self.waiting.get()
+                if isinstance(message, int):
+                    await self.end(message)
+                elif not self.has_ended:
+                    await self.send(text_data=message)
+
+    async def disconnect(self, code: int) -> None:
+        await super().disconnect(code)
+        await broadcast.leave(self)
+        if self.polling:
+            await tail.leave(tail.job_group(self.address["pk"]), self.polling)
+        if self.sending:
+            self.sending.cancel()

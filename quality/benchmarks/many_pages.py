@@ -39,6 +39,7 @@ def main() -> None:
         "missed",
         "duplicates",
         "cut off",
+        "server seconds",
         "memory",
     )
     print(f"| {' | '.join(columns)} |")
@@ -54,8 +55,8 @@ def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
         cookie, queued = cookie_of(link), queued_jobs(jobs, events, pause)
         with workers(jobs):
-            received, cut_off, memory = watched(queued, pages, link.split("/login")[0], cookie)
-        report(queued, pages, received, cut_off, memory)
+            received, cut_off, used, memory = watched(queued, pages, link.split("/login")[0], cookie)
+        report(queued, pages, received, cut_off, used, memory)
 
 
 def cookie_of(link: str) -> str:
@@ -89,8 +90,10 @@ def workers(jobs: int) -> Iterator[None]:
         worker.wait()
 
 
-def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Received, int, list[int]]:
-    """Return what each page received, the number of reconnects, and the server's memory before and after.
+def watched(
+    jobs: Sequence[Any], pages: int, site: str, cookie: str
+) -> tuple[Received, int, float, list[int]]:
+    """Return what each page received, the reconnects, and the server's processor time and memory.
 
     The jobs are enqueued once all pages are open.
     """
@@ -101,12 +104,12 @@ def watched(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> tuple[Re
     command = [sys.executable, "-m", "quality.benchmarks.live.watchers", str(pages), addresses, site, cookie]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watchers:
         assert watchers.stdout and watchers.stdout.readline() == "open\n"
-        memory = [megabytes(server)]
+        memory, before = [megabytes(server)], processor_seconds(server)
         for job in jobs:
             enqueue(job)
         cut_off, received = json.loads(watchers.stdout.readline())
         memory.append(megabytes(server))
-    return received, cut_off, memory
+    return received, cut_off, processor_seconds(server) - before, memory
 
 
 def web_server() -> psutil.Process:
@@ -115,11 +118,23 @@ def web_server() -> psutil.Process:
     return next(process for process in ours if "checkpoint_site.server" in process.cmdline())
 
 
+def processor_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
 def megabytes(process: psutil.Process) -> int:
     return int(process.memory_info().rss) // 1_000_000
 
 
-def report(jobs: Sequence[Any], pages: int, received: Received, cut_off: int, memory: Sequence[int]) -> None:
+def report(
+    jobs: Sequence[Any],
+    pages: int,
+    received: Received,
+    cut_off: int,
+    used: float,
+    memory: Sequence[int],
+) -> None:
     late: list[float] = []
     moments: list[float] = []
     missed = twice = 0
@@ -143,6 +158,7 @@ def report(jobs: Sequence[Any], pages: int, received: Received, cut_off: int, me
         missed,
         twice,
         cut_off,
+        f"{used:.1f}",
     )
     print(f"| {' | '.join(map(str, values))} | {memory[0]} MB, then {memory[1]} MB |", flush=True)
 

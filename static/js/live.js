@@ -1,7 +1,7 @@
 // Keeps an open page up to date. The server sends parts of the page, and htmx swaps them in.
 
 const ABNORMAL = [1006, 1011, 1012, 1013];
-// Codes of viewer/live/admission.py and viewer/consumers.py. The socket is not opened again after them.
+// Codes of viewer/live/close_codes.py. The socket is not opened again after them.
 const LOGGED_OUT = 4401;
 const RIGHT_CHANGED = 4403;
 const NOT_THERE = 4404;

@@ -22,7 +22,8 @@ from django.utils import timezone
 from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
 from viewer.access.login_links import teammate
-from viewer.live.admission import LOGGED_OUT, RIGHT_CHANGED, access_of, guards
+from viewer.live.admission import access_of, guards
+from viewer.live.close_codes import LOGGED_OUT, RIGHT_CHANGED
 from viewer.models import Job
 
 # A page may show changes for one more second. A busy machine may take longer to notice.

@@ -11,8 +11,7 @@ from pytest_django import Settings
 
 from tests.live.conftest import Connect, event
 from tests.messages.catalogue import write_catalogue
-from viewer.consumers import NOT_THERE
-from viewer.live.admission import LOGGED_OUT
+from viewer.live.close_codes import LOGGED_OUT, NOT_THERE
 from viewer.models import Job, JobEvent
 from viewer.presentation.jobs.progress import NOT_RUN
 

@@ -1,54 +1,146 @@
 """Many pages of one job: each message is rendered once and sent to all of them."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
 
 from tests.live.conftest import event
 from tests.live.test_job_socket import SEQ
+from viewer.consumers import MAX_WAITING, JobConsumer
+from viewer.live import broadcast
+from viewer.live.close_codes import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Job, JobEvent
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
+MAX_SECONDS = 30
 
 
-def pages(job: Job, count: int) -> list[JobFeed]:
-    """Return feeds that have sent all messages so far."""
-    feeds = [JobFeed(job.pk, after=0, whole=True) for _ in range(count)]
-    for feed in feeds:
-        while next_message(feed) is not None:
-            pass
-    return feeds
+@dataclass(eq=False)
+class Page:
+    """A socket that keeps what it receives."""
+
+    messages: list[str] = field(default_factory=list)
+    code: int | None = None
+    has_ended: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send(self, text_data: str) -> None:
+        self.put(text_data)
+
+    def put(self, message: str) -> None:
+        self.messages.append(message)
+        self.news.set()
+
+    def put_end(self, code: int) -> None:
+        self.code = code
+        self.news.set()
+
+    @property
+    def seqs(self) -> list[int]:
+        return [int(seq) for message in self.messages for seq in SEQ.findall(message)]
+
+    async def until_closed(self) -> None:
+        async with asyncio.timeout(MAX_SECONDS):
+            while self.code is None:
+                self.news.clear()
+                await self.news.wait()
+
+    async def until(self, seq: int) -> None:
+        """Wait until this event has been received."""
+        async with asyncio.timeout(MAX_SECONDS):
+            while seq not in self.seqs:
+                self.news.clear()
+                await self.news.wait()
 
 
-def test_a_message_for_equal_pages_is_rendered_once(
-    job: Job, django_assert_num_queries: DjangoAssertNumQueries
+@pytest.fixture
+async def pages() -> AsyncIterator[list[Page]]:
+    """Return pages that leave at the end."""
+    opened = [Page() for _ in range(4)]
+    yield opened
+    for page in opened:
+        await broadcast.leave(page)
+
+
+async def join(page: Page, job: Job, after: int = 0) -> None:
+    await broadcast.join(page, JobFeed(job.pk, after=after, whole=True), "en")
+
+
+async def write(job: Job, *seqs: int) -> None:
+    await JobEvent.objects.abulk_create([event(job, seq) for seq in seqs])
+
+
+async def test_a_message_is_rendered_once_for_all_pages(job: Job, pages: list[Page]) -> None:
+    for page in pages:
+        await join(page, job)
+    await write(job, 1, 2)
+    for page in pages:
+        await page.until(2)
+    last = {id(page.messages[-1]) for page in pages}
+    assert len(last) == 1
+    assert [page.seqs for page in pages] == [[1, 2]] * 4
+
+
+async def test_pages_that_join_during_a_run_receive_each_event_once(job: Job, pages: list[Page]) -> None:
+    for number, page in enumerate(pages):
+        await write(job, *range(number * 300 + 1, number * 300 + 301))
+        await join(page, job, after=number * 100)
+    await write(job, 1201)
+    for number, page in enumerate(pages):
+        await page.until(1201)
+        assert page.seqs == list(range(number * 100 + 1, 1202))
+
+
+async def test_a_page_that_claims_later_events_does_not_hide_them_from_others(
+    job: Job, pages: list[Page]
 ) -> None:
-    first, *others = pages(job, 4)
-    JobEvent.objects.bulk_create([event(job, 1), event(job, 2)])
-    message = next_message(first)
-    assert message is not None
-    with django_assert_num_queries(len(others)):
-        assert [next_message(feed) for feed in others] == [message] * 3
-    assert [next_message(feed) for feed in (first, *others)] == [None] * 4
+    liar, other, *_ = pages
+    await join(liar, job, after=1_000_000)
+    await join(other, job)
+    await write(job, 1)
+    await other.until(1)
+    await liar.until(1)
 
 
-def test_a_page_that_is_behind_catches_up_with_rendered_messages(job: Job) -> None:
-    ahead, behind = pages(job, 2)
-    made = []
-    for seq in (1, 2, 3):
-        JobEvent.objects.bulk_create([event(job, seq)])
-        made.append(next_message(ahead))
-    caught_up = [next_message(behind)]
-    while behind.has_more:
-        caught_up.append(next_message(behind))
-    assert caught_up == made
-    assert [SEQ.findall(message or "") for message in made] == [["1"], ["2"], ["3"]]
-    assert ahead.progress == behind.progress
-    assert next_message(behind) is None
+async def test_the_end_follows_the_last_event(job: Job, pages: list[Page]) -> None:
+    page, late, *_ = pages
+    await join(page, job)
+    await write(job, 1)
+    await Job.objects.filter(pk=job.pk).aupdate(status=Job.Status.SUCCEEDED)
+    await page.until_closed()
+    await join(late, job)
+    assert (page.seqs, page.code) == (late.seqs, late.code) == ([1], NORMAL_CLOSURE)
+
+
+async def test_pages_of_a_removed_job_are_told_so(job: Job, pages: list[Page]) -> None:
+    await join(pages[0], job)
+    await job.adelete()
+    await pages[0].until_closed()
+    assert pages[0].code == NOT_THERE
+
+
+async def test_nothing_remains_when_the_last_page_has_left(job: Job, pages: list[Page]) -> None:
+    for page in pages[:2]:
+        await join(page, job)
+    await broadcast.leave(pages[0])
+    assert broadcast.broadcasts()
+    await broadcast.leave(pages[1])
+    assert not broadcast.broadcasts()
+
+
+async def test_a_page_that_reads_too_slowly_is_closed() -> None:
+    socket = JobConsumer()
+    socket.waiting = asyncio.Queue(MAX_WAITING)
+    for _ in range(MAX_WAITING + 1):
+        socket.put("a message")
+    assert socket.waiting.get_nowait() == TRY_AGAIN_LATER
+    assert socket.waiting.empty()
 
 
 def test_the_page_of_a_job_and_its_bar_receive_different_messages(job: Job) -> None:
@@ -59,14 +151,12 @@ def test_the_page_of_a_job_and_its_bar_receive_different_messages(job: Job) -> N
 
 
 def test_a_change_and_its_reversal_are_both_sent(job: Job) -> None:
-    moments = [timezone.now() + timedelta(hours=hours) for hours in (1, 2)]
-    feeds = pages(job, 2)
+    feed = JobFeed(job.pk, after=0, whole=True)
+    assert next_message(feed)
     sent = []
-    for at in moments * 2:
+    for at in [timezone.now() + timedelta(hours=hours) for hours in (1, 2)] * 2:
         Job.objects.filter(pk=job.pk).update(status="queued", start_at=at)
-        messages = [next_message(feed) for feed in feeds]
-        assert messages[0] == messages[1]
-        sent.append(messages[0])
-        assert [next_message(feed) for feed in feeds] == [None, None]
+        sent.append(next_message(feed))
+        assert next_message(feed) is None
     assert all(sent)
     assert all(one != other for one, other in pairwise(sent))

@@ -21,12 +21,10 @@ from django.utils.crypto import constant_time_compare
 
 from viewer.access.permissions import can_run
 from viewer.live import tail
+from viewer.live.close_codes import LOGGED_OUT, RIGHT_CHANGED
 
 logger = logging.getLogger(__name__)
 
-# Close codes. The page reads them in static/js/live.js.
-LOGGED_OUT = 4401
-RIGHT_CHANGED = 4403
 CHECK_SECONDS = 0.25
 
 

@@ -1,8 +1,8 @@
-"""Notify the sockets of this web process of changed rows, from whichever process."""
+"""Notify the listeners of this web process of changed rows, from whichever process."""
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -37,9 +37,10 @@ def location_group(uid: UUID) -> str:
 
 @dataclass
 class Tail:
-    """The channels to notify, and the state at the last poll."""
+    """The number of listeners of each group, and the state at the last poll."""
 
     groups: Counter[str] = field(default_factory=Counter)
+    events: defaultdict[str, set[asyncio.Event]] = field(default_factory=lambda: defaultdict(set))
     task: asyncio.Task[None] | None = None
     # The number of polls that found commits.
     version: int = 0
@@ -52,25 +53,32 @@ class Tail:
 tails: dict[asyncio.AbstractEventLoop, Tail] = {}
 
 
-async def join(group: str, channel: str) -> None:
-    """Start notifying this channel of changes to the group's rows."""
-    await get_channel_layer().group_add(group, channel)
+async def join(group: str, listener: str | asyncio.Event) -> None:
+    """Start notifying this channel, or setting this event, when the group's rows change."""
     tail = tails.setdefault(asyncio.get_running_loop(), Tail())
+    if isinstance(listener, asyncio.Event):
+        tail.events[group].add(listener)
+    else:
+        await get_channel_layer().group_add(group, listener)
     tail.groups[group] += 1
     if tail.task is None:
         tail.task = asyncio.create_task(poll_repeatedly(tail))
 
 
-async def leave(group: str, channel: str) -> None:
-    """Stop notifying this channel. The tail ends with the last one."""
-    await get_channel_layer().group_discard(group, channel)
+async def leave(group: str, listener: str | asyncio.Event) -> None:
+    """Stop notifying this listener. The tail ends with the last one."""
     tail = tails.get(asyncio.get_running_loop())
+    if isinstance(listener, str):
+        await get_channel_layer().group_discard(group, listener)
+    elif tail:
+        tail.events[group].discard(listener)
     if tail is None or not tail.groups[group]:
         return
     tail.groups[group] -= 1
     tail.groups += Counter()
     if group not in tail.groups:
         tail.seen.pop(group, None)
+        tail.events.pop(group, None)
     if not tail.groups and tail.task is not None:
         del tails[asyncio.get_running_loop()]
         tail.task.cancel()
@@ -104,6 +112,8 @@ async def wake_changed(tail: Tail) -> None:
     layer = get_channel_layer()
     groups = await database_sync_to_async(changed, thread_sensitive=False)(tail, set(tail.groups))
     for group in groups & set(tail.groups):
+        for event in tail.events[group]:
+            event.set()
         await layer.group_send(group, WAKE)
 
 

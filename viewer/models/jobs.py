@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import models
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
@@ -166,8 +167,9 @@ class Job(Metered):
             for question in questions
         )
 
-    @property
+    @cached_property
     def is_waiting_for_an_answer(self) -> bool:
+        """Whether a question waited when this was first read. A page reads it several times."""
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
     def claim(self) -> bool:

@@ -62,7 +62,7 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
             ["rejected", "approved"],
         )
         assert "sk-proj" not in str(first.context)
-        wait_until(lambda: job.is_waiting_for_an_answer)
+        wait_until(lambda: Job.objects.get(pk=job.pk).is_waiting_for_an_answer)
         assert answer(first, "again", people[0])
         second = asked(job, 2)
         assert (job.folder / answer_name(1)).stat().st_mode & 0o077 == 0
@@ -71,7 +71,7 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
         assert second.answered_by == people[0]
     job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "fine")
-    assert not job.is_waiting_for_an_answer
+    assert not Job.objects.get(pk=job.pk).is_waiting_for_an_answer
     assert not list(job.folder.glob("answer-*"))
 
 

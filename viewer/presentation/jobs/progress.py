@@ -1,7 +1,7 @@
 """The progress of a job, computed from its events. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from viewer.engines import unit_subjects
@@ -51,10 +51,6 @@ class Progress:
     seq: int = 0
     # The prompts of unanswered questions, by number.
     asks: dict[int, str] = field(default_factory=dict)
-
-    def copy(self) -> "Progress":
-        """Return an independent copy."""
-        return replace(self, steps=[replace(step) for step in self.steps], asks=dict(self.asks))
 
     @property
     def done(self) -> int:
