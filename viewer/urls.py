@@ -63,6 +63,7 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
     path("checkpoints/<int:pk>/fork/", forks.fork, name="fork"),
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
+    path("checkpoints/<int:pk>/fork/next/", forks.next_units, name="fork-next"),
     path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
     path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
     path("checkpoints/<int:pk>/publish/", publishing.publish, name="publish"),

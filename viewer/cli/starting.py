@@ -26,6 +26,7 @@ from viewer.importing import stored_contents
 from viewer.jobs.limits.usage import limit_label
 from viewer.launching.enqueue import run_here
 from viewer.launching.preview.launch_preview import LaunchPreview
+from viewer.launching.preview.next_units import ask_next
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import ForkRequest
 from viewer.messages.labels import loss_label, step_text
@@ -99,6 +100,24 @@ def started(
     except LaunchRefused as refused:
         return refusal(request.branch, steps, refused)
     return outcome_of(job, steps, options["wait"])
+
+
+def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Answer:
+    """What would run next for each unit that the edits can be attributed to. Raises CommandError."""
+    project = project_for(request.checkpoint.location, options)
+    entry_point = entry_point_of(project, request.contents, options)
+    asked = ask_next(replace(request, project=project, folder=Path(project.folder), entry_point=entry_point))
+    document = {
+        "error": asked.refused,
+        "next": [
+            {"node": one.unit, "next": list(one.following), "after": dict(one.after), "error": one.error}
+            for one in asked.units
+        ],
+    }
+    lines = [f"{one.unit or '-'}: {one.error or ', '.join(one.following) or '-'}" for one in asked.units]
+    lines += [f"{name} = {text}" for name, text in asked.after.items()]
+    status = 1 if asked.refused else 0
+    return Answer(document, [*lines, asked.refused or _("Nothing has been started.")], status=status)
 
 
 def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Answer:

@@ -191,12 +191,13 @@ class Request(Permissions, TypedValues):
     """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
     A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
-    checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``publish`` writes
+    checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``next`` asks what
+    an edited state would run next. ``publish`` writes
     an earlier fork, whose checkpoint is in a scratch store, to the location.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "publish", "preflight", "effects"]
+    kind: Literal["resume", "fork", "run", "publish", "preflight", "effects", "next"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: str

@@ -47,6 +47,7 @@ SENT = {
         "location-replaced",
         "project-limits",
         "checkpoint-graph",
+        "fork-next",
         "fork-plan",
         "resume-plan",
         "new-sweep-plan",

@@ -11,7 +11,7 @@ from viewer.cli.arguments.choices import add_choice_arguments
 from viewer.cli.arguments.targets import target_of
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer
-from viewer.cli.starting import add_run_arguments, request_from, started
+from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.fork import fork, preview_fork
 from viewer.launching.requests import ForkRequest
 from viewer.lineage.branch_names import proposed_branch
@@ -23,6 +23,11 @@ HELP = _("Continue from a checkpoint on a new branch, with your edits.")
 def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
     add_choice_arguments(parser)
+    parser.add_argument(
+        "--ask-next",
+        action="store_true",
+        help=str(_("Of LangGraph: show what would run next for each --as-node, without starting anything.")),
+    )
     parser.add_argument(
         "--branch", metavar="NAME", help=str(_("The new branch; by default a generated name."))
     )
@@ -40,6 +45,8 @@ def answer(options: Mapping[str, Any]) -> Answer:
     checkpoint = checkpoint_at(options["checkpoint"])
     branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
     request = request_from(ForkRequest, checkpoint, branch, options)
+    if options["ask_next"]:
+        return next_units_of(request, options)
     if options["into"] != "scratch":
         request = replace(request, into=target_of(request.contents, options["into"]))
     return started(request, preview_fork, fork, options)

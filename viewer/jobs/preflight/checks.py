@@ -14,6 +14,7 @@ questions           kind (task, agent), saved (its id), position, title, reason,
 blocks              why the run cannot start, as messages (viewer/messages/message.py)
 notes               what (such as unwritten), detail
 next                the nodes that a graph runs next; also nodes (all of them)
+next_by_node        for kind ``next``: node, next, after (edited channels as texts) and error
 channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
 configurable        name, type and default of each value that a graph's config has; also context
 graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
@@ -27,13 +28,14 @@ from typing import Any
 from django.db import transaction
 
 from viewer.engines import engine_of
+from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.fingerprints import fingerprint_of
 from viewer.jobs.preflight.run import start_in_background
 from viewer.jobs.preflight.runner import start_check, store_report, wait_for
 from viewer.jobs.storage import storage_of
-from viewer.messages.message import plain_text
+from viewer.messages.message import message_from, plain_text
 from viewer.models import Checkpoint, PreflightCheck, Project
 
 
@@ -100,12 +102,34 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
     kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
     if not kind.always_has_effects and (entry_point or kind.needs_entry_point):
         return []
+    return _asked(checkpoint, project, entry_point, "effects").new_effects
+
+
+def ask_next_units(
+    checkpoint: Checkpoint, project: Project, entry_point: str, edits: Edits
+) -> list[dict[str, Any]]:
+    """What would run next after these edits, for each unit (``next_by_node`` of the report).
+
+    Waits for the runner, which runs no unit. Nothing is stored. Raises JobRefused.
+    """
+    report = _asked(checkpoint, project, entry_point, "next", edits).report
+    for block in report.get("blocks") or []:
+        raise JobRefused(message_from(block) or plain_text(""))
+    if not report.get("is_complete", True):
+        raise JobRefused("preflight.effects_first")
+    return list(report.get("next_by_node") or [])
+
+
+def _asked(
+    checkpoint: Checkpoint, project: Project, entry_point: str, kind: str, edits: Edits | None = None
+) -> PreflightCheck:
+    """A check that is not stored, once its runner has ended. Raises JobRefused."""
     check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
     storage = storage_of(check)
     storage.create()
     try:
         with storage.following():
-            runner = start_check(check, "effects")
+            runner = start_check(check, kind, edits)
             store_report(check, runner, wait_for(check, runner))
     except OSError as error:
         raise JobRefused(plain_text(error)) from error
@@ -113,4 +137,4 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
         storage.delete()
     if not check.is_done:
         raise JobRefused(check.error or plain_text(""))
-    return check.new_effects
+    return check

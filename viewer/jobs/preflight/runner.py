@@ -26,10 +26,10 @@ POLL_SECONDS = 0.05
 MAX_BYTES = 256 * 1024 * 1024
 
 
-def start_check(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess:
+def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | None = None) -> RunnerProcess:
     """Start the runner, with placeholders instead of keys. Raises JobRefused, OSError."""
     project, storage = runnable(check.project), storage_of(check)
-    checkpoint, request = check.checkpoint, _request(check)
+    checkpoint, request = check.checkpoint, _request(check, edits or Edits())
     request = cast(
         Request,
         {
@@ -49,7 +49,7 @@ def start_check(check: PreflightCheck, kind: str = "preflight") -> RunnerProcess
     return start_runner(storage, project, is_preflight=True, engine=engine, location=location)
 
 
-def _request(check: PreflightCheck) -> Request:
+def _request(check: PreflightCheck, edits: Edits) -> Request:
     """The request of the run that is checked. Raises JobRefused."""
     if check.is_of_new_run:
         target = LocationTarget(path="", store_kind="sqlite" if check.store_kind == "sqlite" else "json")
@@ -57,7 +57,7 @@ def _request(check: PreflightCheck) -> Request:
     checkpoint = check.checkpoint
     if checkpoint is None:
         raise JobRefused("preflight.checkpoint_removed")
-    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [], check.entry_point)
+    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, edits, [], check.entry_point)
 
 
 def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:

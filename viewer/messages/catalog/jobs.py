@@ -52,6 +52,7 @@ MESSAGES = {
         "The job had not finished when the database was copied. Whether it has run since is unknown."
     ),
     "preflight.checkpoint_removed": _("The checkpoint no longer exists: its location was removed."),
+    "preflight.effects_first": _("Accept the effects of the checkpoint first: run the preflight check."),
     "preflight.internal_error": _("Forkline failed to run the check. See the server's log."),
     "preflight.output_too_long": _("The check was stopped because it wrote too much output."),
     "preflight.timed_out": _(

@@ -39,7 +39,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
     connection.take(reporter)
     _isolate()
-    if request["kind"] in ("preflight", "effects"):
+    if request["kind"] in ("preflight", "effects", "next"):
         from forkline_langgraph import preflight
 
         return preflight.check(request, scratch, reporter)

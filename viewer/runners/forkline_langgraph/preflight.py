@@ -54,7 +54,7 @@ def check(request: Request, scratch: Path, reporter: Reporter) -> str:
     try:
         placeholders.forbid()
         report["engine_version"] = job.report_start(reporter)
-        _check(report, request, scratch)
+        _check(report, request, scratch, reporter)
     except Refused as refused:
         report["blocks"].append(refused.message)
     finally:
@@ -63,12 +63,12 @@ def check(request: Request, scratch: Path, reporter: Reporter) -> str:
     return ""
 
 
-def _check(report: Report, request: Request, scratch: Path) -> None:
+def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) -> None:
     if not request["entry_point"]:
         raise Refused("langgraph.needs_entry_point")
     project_folders.enter(request["folder"])
     if not request["checkpoint"]["source"]:
-        _check_graph(report, request, scratch, None, Loadable(request))
+        _check_graph(report, request, scratch, None, Loadable(request), reporter)
         return
     job.refuse_other_location(request)
     with source_store.opened(source_store.path_of(request), scratch) as source:
@@ -80,11 +80,16 @@ def _check(report: Report, request: Request, scratch: Path) -> None:
             report["is_complete"] = False
             return
         loadable.pin_modules()
-    _check_graph(report, request, scratch, address, loadable)
+    _check_graph(report, request, scratch, address, loadable, reporter)
 
 
 def _check_graph(
-    report: Report, request: Request, scratch: Path, address: Address | None, loadable: Loadable
+    report: Report,
+    request: Request,
+    scratch: Path,
+    address: Address | None,
+    loadable: Loadable,
+    reporter: Reporter,
 ) -> None:
     """Load the graph, and read from a copy of the checkpoint what it would run next."""
     known = set(sys.modules)
@@ -101,6 +106,11 @@ def _check_graph(
                 report["graph"] = compiled_graph(graph)
             else:
                 report["next"] = _next(graph, request, scratch, address, loadable)
+                if request["kind"] == "next":
+                    from forkline_langgraph.next_nodes import next_by_node
+
+                    found = next_by_node(graph, request, scratch, address, loadable, reporter)
+                    report["next_by_node"] = found
                 report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
     finally:
         names = sorted(name for name in set(sys.modules) - known if _is_in_project(name))

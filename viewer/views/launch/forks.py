@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
+from viewer.launching.preview.next_units import Asked, ask_next
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job
 from viewer.presentation.launch.fork_page import ForkPage, fork_page
@@ -45,6 +46,15 @@ def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpRespon
     page = _page(request, get_checkpoint(pk), kind)
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
     return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
+
+
+@require_POST
+def next_units(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show what would run next after the form's edits, for each unit. Nothing runs."""
+    page = _page(request, get_checkpoint(pk), Job.Kind.FORK)
+    asked = Asked() if page.form_errors else ask_next(page.request)
+    template = "_next.html" if request.headers.get("HX-Request") else "page.html"
+    return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
 
 
 def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
