@@ -51,6 +51,8 @@ run_urls = [
     path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
     # ?format=<a name of FORMATS>
     path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
+    # ?to=head, fork or failure, and ?branch=<name>
+    path("runs/<uuid:uid>/jump/", runs.jump, name="run-jump"),
     # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.
     path("runs/<uuid:uid>/note/", annotations.edit, name="annotation"),
     path("runs/<uuid:uid>/star/", annotations.star, name="annotation-star"),

@@ -27,24 +27,38 @@ function isTyping({ target }) {
   return target.closest("input, textarea, select, [contenteditable]") !== null;
 }
 
-const STEPS = { ArrowUp: -1, ArrowDown: 1 };
+const STEPS = { ArrowUp: -1, ArrowDown: 1, k: -1, j: 1 };
 
 document.addEventListener("keydown", (event) => {
   if (isTyping(event) || event.altKey || event.metaKey) return;
   const inOverview = document.activeElement?.matches(".overview-node");
   const step = STEPS[event.key] ?? (inOverview ? { ArrowLeft: -1, ArrowRight: 1 }[event.key] : undefined);
-  if (step) moveBy(event, step);
+  // Ctrl+J and Ctrl+K are the browser's and the palette's.
+  if (step && !(event.ctrlKey && event.key.length === 1)) moveBy(event, step);
   else if (["Home", "End"].includes(event.key) && focusedItem()) moveTo(event, items().at(event.key === "Home" ? 0 : -1));
   else if (!event.ctrlKey && !event.shiftKey) followKey(event);
 });
 
-/** Arrows move by row, with Ctrl to the parent or child. Enter opens: the focused row is a link. */
+/** Returns the next row of another lane, which is another branch. */
+function acrossLanes(link, step) {
+  const rows = items();
+  let at = rows.indexOf(link) + step;
+  while (rows[at] && (!rows[at].dataset.lane || rows[at].dataset.lane === link.dataset.lane)) at += step;
+  return rows[at];
+}
+
+/**
+ * Arrows move by row, with Ctrl to the parent or child, with Shift to another branch. Enter opens: the focused
+ * row is a link.
+ */
 function moveBy(event, step) {
   if (event.target.closest(".detail, .header, .live")) return;
   const from = focusedItem() ?? current();
   if (!from) return moveTo(event, items()[0]);
-  const isByParent = event.ctrlKey && from.closest(".row");
-  moveTo(event, isByParent ? relative(from, step < 0) : items()[items().indexOf(from) + step]);
+  const isRow = from.closest(".row") !== null;
+  if (event.ctrlKey && isRow) moveTo(event, relative(from, step < 0));
+  else if (event.shiftKey && isRow) moveTo(event, acrossLanes(from, step));
+  else moveTo(event, items()[items().indexOf(from) + step]);
 }
 
 function moveTo(event, item) {

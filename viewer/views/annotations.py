@@ -32,6 +32,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
         "run": subject.run,
         "subject": subject,
         "annotation": annotation_of(subject),
+        "branch": _branch_of(subject),
         "known_labels": labels_in_use(),
         "back": _address_of(subject),
     }
@@ -56,6 +57,12 @@ def _subject(request: HttpRequest, uid: UUID) -> Subject:
     if branch and not at and branch not in run.branch_names:
         raise Http404
     return Subject(run, "" if at else branch, at)
+
+
+def _branch_of(subject: Subject) -> str:
+    """The branch, or that of the checkpoint; empty for a run."""
+    rows = subject.run.checkpoints.filter(checkpoint_id=subject.checkpoint_id)
+    return subject.branch or rows.values_list("branch", flat=True).first() or ""
 
 
 def _address_of(subject: Subject) -> str:

@@ -3,9 +3,11 @@
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
@@ -19,6 +21,7 @@ from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import overview_of
+from viewer.presentation.run.jumps import jump_target
 from viewer.presentation.run.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 
@@ -50,6 +53,18 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
     context |= {"is_part": True, "refreshes": "to" in request.GET}
     return render(request, "runs/_rows.html", context)
+
+
+@viewer_allowed
+@require_GET
+def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Redirect to the head, the fork point or the first failure of a branch or run, if it has one."""
+    run = get_object_or_404(Run, uid=uid)
+    branch = request.GET.get("branch", "")
+    found = jump_target(run, request.GET.get("to", ""), branch)
+    if found is None:
+        messages.info(request, _("There is no such checkpoint."))
+    return redirect(found or run)
 
 
 def _imported(uid: UUID) -> Run:

@@ -269,3 +269,24 @@ def test_a_run_of_an_unreadable_location_shows_the_error(reader: Client, crew_ru
     path.rename(path.with_name("elsewhere"))
     import_location(crew_run.location)
     assert "This location cannot be read: There is nothing at this path" in page_of(reader, crew_run)
+
+
+@pytest.mark.parametrize(("to", "found"), [("head", True), ("fork", True), ("failure", False), ("x", False)])
+def test_jumps_lead_to_checkpoints_of_a_branch(reader: Client, crew_run: Run, to: str, found: bool) -> None:
+    address = reverse("run-jump", args=[crew_run.uid])
+    answer = reader.get(address, {"to": to, "branch": "exp-a"})
+    assert answer.status_code == 302 and ("at=" in answer["Location"]) is found
+
+
+def test_an_edited_input_shows_its_values_before_and_after(reader: Client, crew_run: Run) -> None:
+    start = crew_run.checkpoints.filter(branch="main").order_by("row").last()
+    request = {"branch": "exp-a", "inputs": {"year": 2032}, "kept": {"inputs": {"year": 2032}}}
+    Job.objects.create(
+        kind="fork",
+        location=crew_run.location,
+        run=crew_run,
+        checkpoint=start,
+        branch="exp-a",
+        request=request,
+    )
+    assert "edited: year 2026 → 2032" in reader.get(crew_run.get_absolute_url()).content.decode()
