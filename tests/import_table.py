@@ -227,6 +227,7 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},
     "viewer/prices": DJANGO | {"genai_prices", "viewer.models", "viewer.stores.model_calls"},
+    "viewer/retention": DJANGO | {"viewer.data_folder", "viewer.jobs.storage", "viewer.models"},
     "viewer/pruning": DJANGO
     | {
         "viewer.importing",
@@ -284,6 +285,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.jobs",
         "viewer.projects",
         "viewer.pruning",
+        "viewer.retention",
         "viewer.search",
         "viewer.stores.postgresql.address",
     },
@@ -359,6 +361,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.spans",
         "viewer.projects",
         "viewer.pruning",
+        "viewer.retention",
         "viewer.reproduction",
         "viewer.search",
     },

@@ -16,6 +16,7 @@ from viewer.views import (
     redirects,
     runs,
     search,
+    stored_data,
     timeline,
 )
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
@@ -82,6 +83,7 @@ compare_urls = [
 
 job_urls = [
     path("jobs/", jobs.index, name="jobs"),
+    path("data/", stored_data.show, name="stored-data"),
     path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
     path("jobs/limits/", jobs.day_limits, name="day-limits"),
     path("jobs/<uuid:pk>/", jobs.show, name="job"),

@@ -32,7 +32,7 @@ READ = {
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     *("inbox-waiting", "compare", "search", "palette"),
-    *("run-timeline", "job-timeline", "run-jump", "run-export"),
+    *("run-timeline", "job-timeline", "run-jump", "run-export", "stored-data"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh", "search-save", "search-remove"}

@@ -1,0 +1,64 @@
+"""``manage.py checkpoints clean``."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Answer
+from viewer.retention.removing import MIN_DAYS, compact, old_data, remove
+from viewer.retention.sizes import sizes
+
+HELP = gettext_lazy("Show what Forkline stores, and remove its own old data. Locations are never touched.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--events",
+        type=int,
+        metavar="DAYS",
+        help=_("Remove the events of jobs that ended at least this many days ago."),
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="DAYS",
+        help=_("Remove jobs that ended as long ago without a checkpoint, and did not succeed."),
+    )
+    parser.add_argument("--compact", action="store_true", help=_("Give unused space back to the disk."))
+    parser.add_argument("--dry-run", action="store_true", help=_("Only count what would be removed."))
+
+
+def answer(options: Mapping[str, Any]) -> Answer:
+    """Remove what is old, and show the sizes of what is stored then. Raises CommandError."""
+    try:
+        old = old_data(options["events"], options["jobs"])
+    except ValueError:
+        raise CommandError(_("DAYS must be at least %(days)d.") % {"days": MIN_DAYS}) from None
+    if options["dry_run"]:
+        events, jobs = old.events.count(), old.jobs.count()
+    else:
+        events, jobs = remove(old)
+        if options["compact"] and not compact():
+            raise CommandError(_("The database is in use or the disk is full. Nothing was compacted."))
+    stored = list(sizes())
+    document = {
+        "dry_run": options["dry_run"],
+        "events": events,
+        "jobs": jobs,
+        "stored": [{"what": one.label, "count": one.count, "bytes": one.size} for one in stored],
+    }
+    return Answer(document, list(_lines(document)))
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    removed = {"events": document["events"], "jobs": document["jobs"]}
+    if document["dry_run"]:
+        yield _("Would remove %(events)d events and %(jobs)d jobs.") % removed
+    else:
+        yield _("Removed %(events)d events and %(jobs)d jobs.") % removed
+    for one in document["stored"]:
+        count = "" if one["count"] is None else f"{one['count']:,}"
+        yield f"{one['what']}: {count} {one['bytes']:,} B"
