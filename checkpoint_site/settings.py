@@ -125,6 +125,11 @@ PREWARM_IDLE_SECONDS = env_number(
 CANCEL_GRACE_SECONDS = env_number(
     "CANCEL_GRACE_SECONDS", 5, "Seconds that a cancelled run gets after SIGINT, and again after SIGTERM."
 )
+SCRATCH_DAYS = env_number(
+    "SCRATCH_DAYS",
+    30,
+    "Days after which the scratch store of a published fork, or of a fork without a checkpoint, is deleted.",
+)
 START_GRACE_SECONDS = env_number(
     "START_GRACE_SECONDS",
     3600,

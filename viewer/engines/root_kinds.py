@@ -41,6 +41,8 @@ class RootKind:
     run_label: str = "run"
     # A run can stop at breakpoints, and its code reads configurable values and context.
     has_run_settings: bool = False
+    # The most checkpoints of a run, those it called included, that are listed: the newest. 0 is no limit.
+    max_listed: int = 0
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
     # Its runs can write to a folder of JSON files.

@@ -22,6 +22,7 @@ from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import overview_of
 from viewer.presentation.run.jumps import jump_target
+from viewer.presentation.run.listed import listing_texts
 from viewer.presentation.run.window import Wanted, window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 
@@ -85,7 +86,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": fault_texts(run), "branches": branches_of(run)}
+    context |= {"faults": [*listing_texts(run), *fault_texts(run)], "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
     context["export_formats"] = FORMATS
     context["annotation"] = annotations_in(run).run

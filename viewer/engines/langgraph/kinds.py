@@ -1,5 +1,6 @@
 """What a person runs with LangGraph: a graph."""
 
+from viewer.engines.langgraph.tables.protocol import MAX_ROWS
 from viewer.engines.root_kinds import RootKind
 from viewer.messages.marking import gettext_noop as _
 
@@ -14,6 +15,7 @@ GRAPH = RootKind(
     no_steps=_("The graph decides which nodes run next."),
     adds_to_state=True,
     forks_on_copy=True,
+    max_listed=MAX_ROWS,
     fork_targets=(
         ("scratch", _("A scratch store")),
         ("new-thread", _("A new thread at the location")),

@@ -14,6 +14,7 @@ from viewer.data_folder import DataFolderFailure, failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.jobs.execution.ending.scratch_stores import delete_scratch_stores
 from viewer.jobs.execution.following.follow import ensure_finished, stopping
 from viewer.jobs.execution.following.orphans import orphaned_jobs
 from viewer.jobs.prewarm import client
@@ -143,6 +144,7 @@ def adopt_orphans(state: WorkerState) -> None:
     if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
         state.pruned_at = time.monotonic()
         delete_old_entries()
+        delete_scratch_stores()
         for project in Project.objects.all():
             redact_jobs_again(project)
 
