@@ -29,7 +29,7 @@ MESSAGE_WORDS, VOCABULARY = 60, 20_000
 SEARCHES = {
     "a rare word": "q=w19999",
     "a word of nearly every text": "q=everywhere",
-    "the beginning of words": "q=w1",
+    "the beginning of words": "q=w19",
     "a phrase": "q=%22answer+everywhere%22",
     "a common word, one branch": "q=everywhere&branch=main",
     "a common word, an agent": "q=everywhere&agent=Writer",

@@ -10,11 +10,13 @@ from django.db import connection
 
 from tests.search.indexed import found, index_all
 from tests.views.forking import CREW, create_location, stored
+from viewer.annotations import Subject, annotate
 from viewer.importing import import_location, open_location, remove_location
 from viewer.models import (
     Checkpoint,
     Location,
     Project,
+    Run,
     SearchedCheckpoint,
     SearchedLocation,
     SearchEntry,
@@ -163,6 +165,21 @@ def test_a_checkpoint_that_cannot_be_decoded_does_not_stop_the_others(
     monkeypatch.setattr("viewer.search.indexing.storing.entries_of", failing_once)
     index_all()
     assert SearchedCheckpoint.objects.count() == 6 and SearchEntry.objects.exists()
+
+
+def test_names_labels_and_notes_are_found_until_they_change(crew_run: Run) -> None:
+    first = crew_run.checkpoints.earliest("row")
+    annotate(Subject(crew_run), None, name="The oolong run", labels=["final"])
+    annotate(Subject(crew_run, checkpoint_id=first.checkpoint_id), None, note="Ask **Ada** about sencha.")
+    index_all()
+    (note,) = found("sencha ada")
+    assert (note.kind, note.checkpoint) == ("note", first)
+    (name,) = found("oolong final")
+    assert name.checkpoint == crew_run.checkpoints.latest("row")
+    annotate(Subject(crew_run, checkpoint_id=first.checkpoint_id), None, note="")
+    annotate(Subject(crew_run), None, name="The matcha run")
+    index_all()
+    assert not found("sencha") and not found("oolong") and found("matcha")
 
 
 def test_long_and_odd_texts_are_cut_and_cleaned(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from viewer.search.words import MAX_WORDS, Words, words_in
         ("* ( ) ^ :", Words()),
         ("-tea", Words((), ("tea",))),
         ("", Words()),
+        ("green te", Words(("green", "te"))),
     ],
 )
 def test_a_query_is_words_and_phrases(query: str, words: Words) -> None:

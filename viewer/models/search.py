@@ -36,6 +36,8 @@ class SearchEntry(models.Model):
         ERROR = "error", _("Error")
         STATE = "state", _("State")
         NAME = "name", _("Name")
+        # What people wrote: a name, labels and a note.
+        NOTE = "note", _("Note")
 
     location = models.ForeignKey(Location, **_REFERENCE)
     run = models.ForeignKey(Run, db_index=False, **_REFERENCE)
@@ -44,7 +46,7 @@ class SearchEntry(models.Model):
     digest = models.BinaryField()
     kind = models.CharField(max_length=10, choices=Kind)
     # The query of the address that shows it, such as "tab=inputs".
-    place = models.CharField(max_length=100)
+    place = models.CharField(max_length=100, blank=True)
     unit = models.CharField(max_length=300, blank=True)
     agent = models.CharField(max_length=300, blank=True)
     model = models.CharField(max_length=200, blank=True)

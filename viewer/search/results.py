@@ -27,7 +27,7 @@ class Result:
     def address(self) -> str:
         """The address of the place: the tab of the checkpoint that shows the text."""
         place = self.checkpoint.get_absolute_url()
-        return f"{place}&{self.entry.place}" if self.entry else place
+        return f"{place}&{self.entry.place}" if self.entry and self.entry.place else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,21 @@ def search(
     if not filters or filters.q:
         return Results()
     rows = checkpoints_matching(filters).filter(location__in=locations).order_by("-pk")
-    count = len(rows.values_list("pk")[:MAX_COUNTED])
-    page = rows if before is None else rows.filter(pk__lt=before)
-    found = list(page.select_related("run", "location", "parent")[: most + 1])
-    last = found[most - 1].pk if len(found) > most else None
-    return Results([Result(row) for row in found[:most]], count, last)
+    # One search counts and finds the page: without an index, it reads every row.
+    newest = list(rows.values_list("pk", flat=True)[:MAX_COUNTED])
+    pks = newest if before is None else rows.filter(pk__lt=before).values_list("pk", flat=True)
+    chosen = list(pks[: most + 1])
+    found = Checkpoint.objects.select_related("run", "location", "parent").in_bulk(chosen[:most])
+    last = chosen[most - 1] if len(chosen) > most else None
+    return Results([Result(found[pk]) for pk in chosen[:most] if pk in found], len(newest), last)
 
 
 def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, most: int) -> Results:
     index, words = search_index(), words_in(filters.q)
     entries = entries_matching(filters).filter(location__in=_searchable(locations))
-    count = index.count(words, entries, MAX_COUNTED)
     matches = index.find(words, entries, most + 1, before)
+    is_whole = before is None and len(matches) <= most
+    count = len(matches) if is_whole else index.count(words, entries, MAX_COUNTED)
     last = matches[most - 1][0] if len(matches) > most else None
     chosen = dict(matches[:most])
     rows = SearchEntry.objects.in_bulk(list(chosen))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 # Characters and words of a query that are searched for. The rest is ignored.
 MAX_QUERY, MAX_WORDS = 300, 12
+# The fewest letters of the beginning of a word. Fewer would match too many words.
+MIN_PREFIX = 3
 # An excluded word or phrase, a phrase in quotes, or a word.
 _PART = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
 _WORD = re.compile(r"\w")
@@ -39,6 +41,6 @@ def words_in(query: str) -> Words:
         if not _WORD.search(text):
             continue
         (none_of if minus else all_of).append(text)
-    if found and all_of and found[-1][2] == all_of[-1] and not found[-1][0] and len(all_of[-1]) > 1:
+    if found and all_of and found[-1][2] == all_of[-1] and not found[-1][0] and len(all_of[-1]) >= MIN_PREFIX:
         prefix = all_of.pop()
     return Words(tuple(all_of), tuple(none_of), prefix)

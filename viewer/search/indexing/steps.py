@@ -15,6 +15,7 @@ from viewer.models import (
     SearchedRun,
     SearchEntry,
 )
+from viewer.search.indexing.notes import index_notes, notes_mark
 from viewer.search.indexing.storing import Superseded, remove_location, remove_run, store
 from viewer.search.indexing.threads import index_threads
 
@@ -54,6 +55,7 @@ def _steps_of(location: Location) -> Iterator[None]:
     while searched.mark != (mark := mark_of(location)):
         yield from index_threads(location) if is_indexed(location) else _index_copies(location)
         if not (yield from _remove_gone(location)):
+            index_notes(location)
             SearchedLocation.objects.filter(pk=location.pk).update(mark=mark)
             searched.mark = mark
         location.refresh_from_db(fields=["revision"])
@@ -62,7 +64,7 @@ def _steps_of(location: Location) -> Iterator[None]:
 def mark_of(location: Location) -> str:
     """A text that differs if a location may have something new."""
     newest = location.checkpoints.order_by("-pk").values_list("pk", flat=True).first()
-    return f"{location.revision}:{newest or 0}"
+    return f"{location.revision}:{newest or 0} {notes_mark(location)}"
 
 
 def _begin_again(location: Location, searched: SearchedLocation) -> Iterator[None]:

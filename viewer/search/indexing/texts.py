@@ -42,16 +42,16 @@ def entries_of(location: Location, body: dict[str, Any]) -> list[NewEntry]:
 
 def _entries(texts: Iterator[SearchText]) -> Iterator[NewEntry]:
     for found in islice(texts, MAX_TEXTS):
-        text = _clean(found.text[:MAX_TEXT])
+        text = clean(found.text[:MAX_TEXT])
         if not text:
             continue
-        unit, agent = _clean(found.unit)[:300], _clean(found.agent)[:300]
+        unit, agent = clean(found.unit)[:300], clean(found.agent)[:300]
         owner = f"{unit}\0{agent}" if found.kind in _OF_UNITS else ""
         digest = blake2b(f"{found.kind}\0{owner}\0{text}".encode(), digest_size=16).digest()
-        model = _clean(found.model)[:200]
+        model = clean(found.model)[:200]
         yield NewEntry(digest, found.kind.value, found.place[:100], unit, agent, model, text)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """The text without control characters, which mark matches, and without what UTF-8 cannot hold."""
     return _HALF.sub("?", _CONTROL.sub(" ", text)).strip()
