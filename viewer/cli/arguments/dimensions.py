@@ -26,7 +26,7 @@ from viewer.launching.variations.dimensions import (
 def add_dimension_arguments(parser: CommandParser) -> None:
     """Add --vary, --vary-output, --vary-model and --as-it-is."""
     for name, form, text in (
-        ("--vary", "KEY=JSON-LIST", _("The values of an input, or of a field of a flow's state.")),
+        ("--vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
         ("--vary-answer", "[ID=]JSON-LIST", _("Of LangGraph: the answers to an interrupt.")),
         ("--vary-configurable", "KEY=JSON-LIST", _("Of LangGraph: the values of a configurable.")),
         ("--vary-context", "KEY=JSON-LIST", _("Of LangGraph: the values of an entry of the context.")),
