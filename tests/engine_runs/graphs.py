@@ -119,6 +119,14 @@ class Graphs:
         path = self.folder / NODES
         return path.read_text().split() if path.exists() else []
 
+    def namespace(self, thread: str) -> str:
+        """The namespace of the only subgraph of a thread."""
+        with closing(sqlite3.connect(f"file:{self.store}?mode=ro&immutable=1", uri=True)) as connection:
+            query = (
+                "SELECT DISTINCT checkpoint_ns FROM checkpoints WHERE thread_id = ? AND checkpoint_ns <> ''"
+            )
+            return str(connection.execute(query, (thread,)).fetchone()[0])
+
     def request(
         self,
         kind: str,

@@ -100,7 +100,8 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     kind = kind_of(engine, checkpoint.entity)
     # A called run continues only within its caller.
-    context["is_runnable"] = kind.is_runnable and run.parent_id is None
+    can_edit = run.parent_id is None or engine.editable(contents).state is not None
+    context["is_runnable"] = kind.is_runnable and can_edit
     context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_last
     context["published"] = published_as(checkpoint)
     context["annotations"] = annotated_parts(run, checkpoint)

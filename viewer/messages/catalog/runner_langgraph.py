@@ -33,6 +33,7 @@ MESSAGES = {
     "langgraph.no_checkpoint_choice": _(
         "LangGraph writes a checkpoint after every step: which ones are written and kept cannot be chosen."
     ),
+    "langgraph.next_of_subgraph": _("What runs next cannot be asked for the state of a subgraph."),
     "langgraph.no_context": _(
         "This version of LangGraph has no context. Use configurable values, or install 0.6 or newer."
     ),

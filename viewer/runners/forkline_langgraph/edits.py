@@ -12,6 +12,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.effects import Loadable
+    from forkline_langgraph.inner_graph import InnerGraph
     from forkline_langgraph.running import Running
 
 # How viewer/engines/langgraph/format/decoding.py shows an object.
@@ -20,7 +21,9 @@ TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}
 
 
-def apply(running: Running, values: Mapping[str, Any], replaced: set[str], as_node: str | None) -> None:
+def apply(
+    running: Running | InnerGraph, values: Mapping[str, Any], replaced: set[str], as_node: str | None
+) -> None:
     """Write a checkpoint with these values. Those in ``replaced`` replace what a reducer would add to.
 
     Raises Refused if the graph does not accept them.
@@ -45,7 +48,7 @@ def apply(running: Running, values: Mapping[str, Any], replaced: set[str], as_no
 _DONE = object()
 
 
-def _replacing(running: Running, name: str, value: Any, left: dict[str, Any]) -> Any:
+def _replacing(running: Running | InnerGraph, name: str, value: Any, left: dict[str, Any]) -> Any:
     """What replaces the value of a channel with a reducer."""
     from langgraph import types
 

@@ -99,8 +99,11 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
         # Closed before anything runs: an open transaction would hold back a server's vacuum.
         with source_store.opened(source_store.path_of(request), scratch) as source:
             address = source_store.address_of(source, request)
-            if address.namespace:
-                raise Refused("langgraph.called_by_graph")
+            namespace = address.namespace
+            if namespace:
+                from forkline_langgraph.inner_graph import caller_of
+
+                address = caller_of(source, address)
             loadable = checked(request, values_to_load(source, address))
             store = scratch.parent / scratch_store.STORE
             target = stack.enter_context(closing(scratch_store.created(store)))
@@ -117,6 +120,11 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
             )
         made.reporter = reporter
         running = _running(request, graph, made, address.thread, reporter)
+        if namespace and (request["state"] or (request.get("options") or {}).get("as_node")):
+            from forkline_langgraph import inner_graph
+
+            inner_graph.edit(running, namespace, request, loadable)
+            return running.to_end(None, asks_first=False)
         prepare = _prepare if request["kind"] == "fork" else _given
         return running.to_end(prepare(running, request, loadable))
 
@@ -140,10 +148,12 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
             raise Refused("langgraph.edit_and_answer")
         edits.apply(running, values, set(options.get("replace") or []), as_node)
     following = list(running.state().next)
+    # The steps of a subgraph are within those of the graph that calls it.
+    is_inner = bool(source_store.namespace_of(request))
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
     from forkline_langgraph.running import units_of
 
-    if planned and sorted(planned) != sorted(units_of(following)) and not (values or as_node):
+    if planned and sorted(planned) != sorted(units_of(following)) and not (values or as_node or is_inner):
         raise Refused("langgraph.plan_differs", planned=", ".join(planned), found=", ".join(following))
     running.report_steps(following)
     return given

@@ -73,6 +73,11 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
     job.refuse_other_location(request)
     with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
+        if address.namespace:
+            from forkline_langgraph.inner_graph import caller_of
+
+            # A fork of a subgraph runs the graph that waits for it.
+            address = caller_of(source, address)
         loadable = Loadable(request)
         found = loadable.effects_in(job.values_to_load(source, address))
         report["effects"] = accepted_effects.plain(found)
@@ -96,16 +101,20 @@ def _check_graph(
     thread = address.thread if address else "preflight"
     try:
         with job.graph_of(request, thread) as graph:
-            from forkline_langgraph import edits, schema
+            from forkline_langgraph import edits, inner_graph, schema
 
-            report["nodes"] = edits.nodes_of(graph)[:MAX_NAMES]
-            report["channels"] = schema.channels_of(graph)
+            namespace = source_store.namespace_of(request)
+            edited = inner_graph.subgraph_at(graph, namespace) if namespace else graph
+            report["nodes"] = edits.nodes_of(edited)[:MAX_NAMES]
+            report["channels"] = schema.channels_of(edited)
             report.update(schema.settings_of(graph))
             if address is None:
                 # The same for every checkpoint: stored once, with the check of a new run.
                 report["graph"] = compiled_graph(graph)
             else:
                 report["next"] = _next(graph, request, scratch, address, loadable)
+                if request["kind"] == "next" and namespace:
+                    raise Refused("langgraph.next_of_subgraph")
                 if request["kind"] == "next":
                     from forkline_langgraph.next_nodes import next_by_node
 

@@ -29,7 +29,7 @@ class Running:
         self._stream_options = stream_options
         self._reporter = reporter
         self._progress = Progress(reporter)
-        self._is_async = entry_points.is_async(graph)
+        self.is_async = entry_points.is_async(graph)
 
     def state(self) -> Any:
         """The state of the thread's last checkpoint, as the graph reads it."""
@@ -37,17 +37,18 @@ class Running:
 
     def update(self, values: Any, as_node: str | None) -> None:
         """Write a checkpoint with changed values, as if ``as_node`` had returned them."""
-        if self._is_async:
+        if self.is_async:
             event_loop.run(self.graph.aupdate_state(self.config, values, as_node=as_node))
         else:
             self.graph.update_state(self.config, values, as_node=as_node)
 
-    def to_end(self, given: Any) -> str:
+    def to_end(self, given: Any, *, asks_first: bool = True) -> str:
         """Run until nothing is left to do, or to a breakpoint. Return the result as text.
 
-        ``given`` is the input, a ``Command`` with answers, or None to continue.
+        ``given`` is the input, a ``Command`` with answers, or None to continue. ``asks_first`` is false if an
+        edit has made the stored questions outdated.
         """
-        if given is None and (waiting := interrupts.waiting_in(self.state())):
+        if given is None and asks_first and (waiting := interrupts.waiting_in(self.state())):
             # Asked first: running the waiting nodes only to be asked again would repeat what they do before.
             given = self._answered(waiting)
         while True:
@@ -74,7 +75,7 @@ class Running:
 
     def _stream(self, given: Any) -> None:
         options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
-        if self._is_async:
+        if self.is_async:
             event_loop.run(self._consume(given, options))
             return
         for part in self.graph.stream(given, self.config, **options):

@@ -173,6 +173,11 @@ def address_of(source: Source, request: Request) -> Address:
     raise Refused("langgraph.checkpoint_deleted", checkpoint=request["checkpoint"]["id"])
 
 
+def namespace_of(request: Request) -> str:
+    """The namespace in the key of a request's checkpoint; empty for the thread's own graph."""
+    return "/".join(request["checkpoint"]["source"].rpartition("#")[2].split("/")[1:-1])
+
+
 def key_of(address: Address) -> str:
     """The key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py has it."""
     return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
@@ -183,7 +188,7 @@ def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list
     latest: dict[str, Address] = {}
     for namespace, identifier, metadata in source.inner(address.thread):
         is_called = str(namespace).partition("|")[0].rpartition(":")[2] in tasks
-        if is_called and _parents_in(metadata).get(address.namespace) == address.id:
+        if is_called and parents_in(metadata).get(address.namespace) == address.id:
             latest[str(namespace)] = Address(address.thread, str(namespace), str(identifier))
     return list(latest.values())
 
@@ -257,7 +262,8 @@ def _as_bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _parents_in(metadata: Any) -> dict[str, Any]:
+def parents_in(metadata: Any) -> dict[str, Any]:
+    """The ids of the checkpoints of the outer namespaces, by namespace; empty if it does not say."""
     try:
         found = json.loads(metadata or b"{}").get("parents")
     except (ValueError, AttributeError):

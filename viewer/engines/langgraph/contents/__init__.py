@@ -149,6 +149,11 @@ class Contents:
         return following
 
     @property
+    def is_waited_for(self) -> bool:
+        """Whether a task waits or failed, so that a graph which called this one waits for it."""
+        return any(task.status in ("waiting", "failed") for task in self.tasks)
+
+    @property
     def tasks(self) -> list[Task]:
         """The tasks that ran or wait after this checkpoint, as far as they have written."""
         return tasks_in(self.body)

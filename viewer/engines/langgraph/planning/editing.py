@@ -18,7 +18,7 @@ OPAQUE = "__opaque__"
 
 def editable(contents: Contents) -> Editable:
     """The channels of a thread's state, with their types, and the nodes that have run."""
-    if contents.namespace or contents.opaque:
+    if contents.opaque or (contents.namespace and not contents.is_waited_for):
         return Editable()
     state = {name: value for name, value in contents.channels.items() if not _is_opaque(value)}
     seen = mapping(contents.checkpoint.get("versions_seen"))

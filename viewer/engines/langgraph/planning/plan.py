@@ -46,7 +46,7 @@ def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
     for what in ("inputs", "outputs", "again", "keep"):
         if getattr(edits, what):
             raise EditRefused("langgraph.only_state", what=what)
-    if contents.namespace:
+    if contents.namespace and not (is_fork and contents.is_waited_for):
         raise EditRefused("langgraph.subgraph_not_forkable")
     if not is_fork and (edits.state or edits.as_node):
         raise EditRefused("langgraph.resume_has_no_edits")
