@@ -25,11 +25,6 @@ def ends(run: Run) -> list[Reference]:
     return [reference_to(head) for head in heads]
 
 
-def row_of(html: str, name: str) -> str:
-    """The row with this heading."""
-    return next(row for row in re.findall(r"<tr.*?</tr>", html, re.S) if f">{name}" in row)
-
-
 def test_two_branches_are_compared_from_their_common_ancestor(reader: Client, crew_run: Run) -> None:
     html = page(reader, *ends(crew_run))
     assert "Common ancestor:" in html and "baseline" in html
