@@ -79,6 +79,7 @@ compare_urls = [
     # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
     # viewer/comparison/references.py says what names a checkpoint.
     path("compare/", compare.show, name="compare"),
+    path("compare/score/", compare.score, name="compare-score"),
 ]
 
 job_urls = [

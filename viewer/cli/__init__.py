@@ -8,7 +8,7 @@ from viewer.cli.output import Subcommand
 # Each module has HELP, add_arguments(parser) and answer(options).
 NAMES = (
     *("list", "info", "note", "diff", "search", "fork", "resume", "publish", "sweep", "run", "answer"),
-    *("export", "prune", "clean", "backup", "restore", "doctor"),
+    *("score", "export", "prune", "clean", "backup", "restore", "doctor"),
 )
 # Former names that still work.
 ALIASES = {"vary": "sweep"}

@@ -29,6 +29,8 @@ class Reproduction:
     state: Mapping[str, Any] = field(default_factory=dict)
     again: tuple[str, ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
+    # Values of the run's config and context, by ``configurable`` and ``context``.
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     as_node: str = ""
     replace: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()

@@ -187,17 +187,25 @@ class TypedValues(TypedDict, total=False):
     context: dict[str, Any]
 
 
-class Request(Permissions, TypedValues):
+class Scoring(TypedDict, total=False):
+    """Of a score: the project's function as ``module:name``, and what it is given, without secrets."""
+
+    function: str
+    contents: dict[str, Any]
+
+
+class Request(Permissions, TypedValues, Scoring):
     """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
     A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
     checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``next`` asks what
-    an edited state would run next. ``publish`` writes
-    an earlier fork, whose checkpoint is in a scratch store, to the location.
+    an edited state would run next. ``publish`` writes an earlier fork, whose checkpoint is in a scratch
+    store, to the location. ``score`` calls a function of the project with a checkpoint's contents, and
+    writes nothing.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "publish", "preflight", "effects", "next"]
+    kind: Literal["resume", "fork", "run", "publish", "score", "preflight", "effects", "next"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: str

@@ -28,6 +28,7 @@ class Code(StrEnum):
     VARIATIONS = "variations"
     TARGET = "target"
     PUBLISH = "publish"
+    SCORE = "score"
     INPUTS = "inputs"
     START = "start"
     SEND_AGAIN = "send-again"

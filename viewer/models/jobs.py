@@ -39,6 +39,7 @@ class Job(Metered):
         FORK = "fork", _("Fork")
         RUN = "run", _("New run")
         PUBLISH = "publish", _("Publish")
+        SCORE = "score", _("Score")
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")

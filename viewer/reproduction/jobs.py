@@ -8,7 +8,6 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.reproduction import Reproduction
-from viewer.jobs.execution.following.event_rows import redactor_of
 from viewer.launching.retry import edits_not_kept, edits_to_repeat
 from viewer.models import Checkpoint, Job, Location
 
@@ -23,9 +22,6 @@ def reproduction_of(job: Job) -> Reproduction | None:
     if checkpoint is None and job.kind != Job.Kind.RUN:
         return None
     kept, options = edits_to_repeat(job), job.request.get("options") or {}
-    hide = redactor_of(job.project)
-    given = job.request.get("answers") or {}
-    answers = {name: value for name, value in given.items() if hide({name: value}) == {name: value}}
     return Reproduction(
         kind=str(job.kind),
         entity=str(job.request.get("entity") or (checkpoint.entity if checkpoint else "")),
@@ -44,10 +40,11 @@ def reproduction_of(job: Job) -> Reproduction | None:
         },
         state=kept["state"],
         again=tuple(step["unit"] for step in job.plan if step.get("action") == "again"),
-        answers=answers,
+        answers=kept["answers"],
+        settings={name: kept[name] for name in ("configurable", "context") if kept[name]},
         as_node=str(options.get("as_node") or ""),
         replace=tuple(options.get("replace") or ()),
-        missing=(*edits_not_kept(job), *(name for name in given if name not in answers)),
+        missing=tuple(edits_not_kept(job)),
     )
 
 
@@ -84,6 +81,9 @@ def _edits(what: Reproduction) -> Iterator[str]:
         yield from ("--as-node", what.as_node)
     for name in what.replace:
         yield from ("--replace", name)
+    for group, values in what.settings.items():
+        for name, value in values.items():
+            yield from (f"--{group}", f"{name}={_json(value)}")
     for name, value in what.answers.items():
         yield from ("--answer", f"{name}={_json(value)}" if name else _json(value))
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4, uuid5
 
+from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_GET
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.comparison.candidates import candidates_for
@@ -15,7 +19,9 @@ from viewer.comparison.detail import detail_of
 from viewer.comparison.sides import Compared, Side, compared
 from viewer.comparison.sweeps import members_of, unfinished_members
 from viewer.comparison.table import row_in, table_of
-from viewer.models import Sweep
+from viewer.launching.refusals import LaunchRefused
+from viewer.launching.score import score as start_score
+from viewer.models import Job, Sweep
 
 
 @viewer_allowed
@@ -35,6 +41,7 @@ def show(request: HttpRequest) -> HttpResponse:
         context |= {"groups": groups, "row": row, "detail": detail_of(row) if row else None}
         context["columns"] = zip(context["heads"], context["detail"].columns, strict=True) if row else []
         context["differs"] = any(one.differs and one.section for group in groups for one in group.rows)
+        context |= {"key": uuid4(), "function": _function(found)}
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
         context["same_count"] = sum(len(group.same) for group in groups)
     elif found.sides:
@@ -51,6 +58,13 @@ def _sweep(text: str) -> Sweep | None:
         return Sweep.objects.select_related("checkpoint__run").filter(pk=UUID(text)).first()
     except ValueError:
         return None
+
+
+def _function(found: Compared) -> str:
+    """The function that scored the baseline last, or another side; empty if none has."""
+    keys = [side.checkpoint.pk for side in found.sides]
+    job = Job.objects.filter(kind=Job.Kind.SCORE, checkpoint__in=keys).order_by("-created_at").first()
+    return str(job.request.get("function") or "") if job else ""
 
 
 def _head(query: QueryDict, found: Compared, side: Side, members: Mapping[str, str]) -> dict[str, Any]:
@@ -91,3 +105,32 @@ def _query(query: QueryDict, sides: list[Side], *more: str) -> str:
     changed.pop("add", None)
     changed.setlist("b", [*(str(side.reference) for side in sides[1:]), *more])
     return changed.urlencode()
+
+
+@require_POST
+def score(request: HttpRequest) -> HttpResponse:
+    """Score every side of a comparison with a function of its project, in jobs. The same form starts once."""
+    found = compared([*request.POST.getlist("a")[:1], *request.POST.getlist("b")])
+    function = request.POST.get("function", "").strip()
+    key = _key(request.POST.get("key", ""))
+    user = request.user if isinstance(request.user, User) else None
+    for side in found.sides:
+        try:
+            start_score(
+                side.checkpoint, function, requested_by=user, key=uuid5(key, f"{side.reference} {function}")
+            )
+        except LaunchRefused as refused:
+            messages.error(request, str(refused))
+            break
+    else:
+        words = _("The scores appear here once their jobs have ended. Reload the page to see them.")
+        messages.info(request, words)
+    return redirect(f"{reverse('compare')}?{_query(QueryDict(), found.sides)}" if found.sides else "compare")
+
+
+def _key(text: str) -> UUID:
+    """The key of a form; another one for a text that is none, so that nothing is found by it."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return uuid4()

@@ -52,7 +52,7 @@ SENT = {
         "resume-plan",
         "new-sweep-plan",
     ),
-    "new-run-plan",
+    *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
     "annotation-star",
     *("day-limits", "job-start", "job-cancel", "question-answer"),

@@ -38,7 +38,7 @@ def script(what: Reproduction) -> str:
     ]
     if values:
         lines += _update(what, values)
-    lines += ["", f"result = graph.invoke({_given(what)}, config)", "print(result)"]
+    lines += ["", f"result = graph.invoke({_given(what)}, config{_context(what)})", "print(result)"]
     return "\n".join([*lines, ""])
 
 
@@ -59,10 +59,16 @@ def _store(what: Reproduction, store: str) -> list[str]:
     ]
 
 
-def _configurable(what: Reproduction) -> dict[str, str]:
+def _configurable(what: Reproduction) -> dict[str, Any]:
+    own = what.settings.get("configurable", {})
     if what.kind != "fork":
-        return {"thread_id": what.run_key or "reproduced"}
-    return {"thread_id": what.run_key, "checkpoint_ns": "", "checkpoint_id": what.checkpoint_id}
+        return {"thread_id": what.run_key or "reproduced", **own}
+    return {"thread_id": what.run_key, "checkpoint_ns": "", "checkpoint_id": what.checkpoint_id, **own}
+
+
+def _context(what: Reproduction) -> str:
+    context = what.settings.get("context", {})
+    return f", context={literal(dict(context))}" if context else ""
 
 
 def _update(what: Reproduction, values: dict[str, Any]) -> list[str]:

@@ -40,4 +40,8 @@ MESSAGES = {
     ),
     "runner.project_exited": _("The project's code exited the program (sys.exit(%(code)s))."),
     "runner.project_folder_failed": _("The project's folder cannot be opened: %(error)s"),
+    "runner.score_not_callable": _("%(function)s is not a function, so it cannot score anything."),
+    "runner.score_of_other_type": _(
+        "%(function)s returned a value of type %(type)s. A score is a number, a boolean or a text."
+    ),
 }

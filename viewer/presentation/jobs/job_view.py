@@ -58,7 +58,7 @@ def next_step(job: Job) -> NextStep | None:
 
 def retry_url(job: Job) -> str:
     """Return the address of the job's form, filled in; empty if it succeeded or cannot be repeated."""
-    if not job.has_ended or job.status == Job.Status.SUCCEEDED:
+    if not job.has_ended or job.status == Job.Status.SUCCEEDED or job.kind == Job.Kind.SCORE:
         return ""
     if job.kind == Job.Kind.RUN:
         return f"{reverse('new-run', args=[job.location.uid])}?retry={job.pk}"

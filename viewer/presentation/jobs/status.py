@@ -51,17 +51,28 @@ PUBLICATIONS: dict[str, str | Promise] = {
     Status.CANCELLED: _("Publishing {branch} was cancelled"),
     Status.INTERRUPTED: _("Publishing {branch} was interrupted"),
 }
+SCORES: dict[str, str | Promise] = {
+    Status.QUEUED: _("Waiting to score {branch}"),
+    Status.STARTING: _("Starting to score {branch}"),
+    Status.RUNNING: _("Scoring {branch}"),
+    Status.SUCCEEDED: _("Scored {branch}"),
+    Status.FAILED: _("Scoring {branch} failed"),
+    Status.CANCELLED: _("Scoring {branch} was cancelled"),
+    Status.INTERRUPTED: _("Scoring {branch} was interrupted"),
+}
 SENTENCES = {
     Job.Kind.FORK: FORKS,
     Job.Kind.RESUME: RESUMES,
     Job.Kind.RUN: RUNS,
     Job.Kind.PUBLISH: PUBLICATIONS,
+    Job.Kind.SCORE: SCORES,
 }
 STOPPED: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} stopped at a limit"),
     Job.Kind.RESUME: _("Resuming {branch} stopped at a limit"),
     Job.Kind.RUN: _("The run of {name} stopped at a limit"),
     Job.Kind.PUBLISH: _("Publishing {branch} stopped at a limit"),
+    Job.Kind.SCORE: _("Scoring {branch} stopped at a limit"),
 }
 AT_BREAKPOINT: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} is waiting at a breakpoint"),
@@ -73,12 +84,14 @@ ASKING: dict[str, str | Promise] = {
     Job.Kind.RESUME: _("Resuming {branch} is waiting for an answer"),
     Job.Kind.RUN: _("The run of {name} is waiting for an answer"),
     Job.Kind.PUBLISH: _("Publishing {branch} is waiting for an answer"),
+    Job.Kind.SCORE: _("Scoring {branch} is waiting for an answer"),
 }
 INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.FORK: _("Forked to {branch}, but checkpoints are missing"),
     Job.Kind.RESUME: _("Resumed and completed {branch}, but checkpoints are missing"),
     Job.Kind.RUN: _("Completed {name}, but checkpoints are missing"),
     Job.Kind.PUBLISH: _("Published {branch}, but checkpoints are missing"),
+    Job.Kind.SCORE: _("Scored {branch}, but checkpoints are missing"),
 }
 # What happens or can be done next.
 HINTS: dict[str, str | Promise] = {

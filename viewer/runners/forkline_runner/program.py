@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from forkline_guard import guard
-from forkline_runner import interrupts, program_input
+from forkline_runner import interrupts, program_input, scoring
 from forkline_runner.limits import Limits
 from forkline_runner.messages import Message, message
 from forkline_runner.questions import Questions
@@ -94,7 +94,10 @@ def run_job(engine: Engine, folder: Path) -> int:
     reporter.limits = Limits(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
     try:
-        result = engine.run(request, folder / spool.SCRATCH, reporter)
+        if request["kind"] == "score":
+            result = scoring.run(request, reporter)
+        else:
+            result = engine.run(request, folder / spool.SCRATCH, reporter)
     except BaseException as error:
         flush()
         return _end(reporter, error)

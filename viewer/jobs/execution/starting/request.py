@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from viewer.engines import engine_of
 from viewer.engines.plan import Edits, Step
 from viewer.engines.run_settings import NO_SETTINGS, RunSettings
-from viewer.importing import unredacted_source
+from viewer.importing import stored_contents, unredacted_source
 from viewer.jobs.execution.starting.protected_paths import protected_paths
 from viewer.jobs.spool import (
     CheckpointSource,
@@ -149,6 +150,31 @@ def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) 
     )
 
 
+def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
+    """The request that calls a function of the project with a checkpoint's contents."""
+    location = checkpoint.location
+    return Request(
+        job="",
+        kind="score",
+        checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
+        location=LocationTarget(
+            path=location.path,
+            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
+        ),
+        entity=checkpoint.entity,
+        name=checkpoint.name,
+        branch=checkpoint.branch,
+        inputs={},
+        outputs={},
+        state=None,
+        steps=[],
+        folder="",
+        entry_point="",
+        options=Options(),
+        function=function,
+    )
+
+
 def request_of(job: Job) -> Request:
     """The stored request, completed for the runner: job id, project folder, permissions, limits, real ids."""
     folder = job.project.folder if job.project else ""
@@ -164,9 +190,24 @@ def request_of(job: Job) -> Request:
         request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}
         if request["kind"] == "resume":
             request["branch"] = real.branch or request["branch"]
+    if request["kind"] == "score" and job.checkpoint:
+        request["contents"] = _contents_to_score(job.checkpoint)
+        return request
     if is_stored(request):
         request["checkpoint"] = {**request["checkpoint"], "source": storage_of(job).stored_copy}
     return request
+
+
+def _contents_to_score(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The redacted contents as plain values, as ``forkline info --json`` prints them."""
+    contents = stored_contents(checkpoint)
+    return {
+        "id": checkpoint.checkpoint_id,
+        "branch": checkpoint.branch,
+        "trigger": checkpoint.trigger,
+        "tokens": checkpoint.tokens,
+        **engine_of(contents).info(contents),
+    }
 
 
 def permissions_of(project: Project) -> Permissions:

@@ -1,0 +1,53 @@
+"""Scores checkpoints: calls a function of the project with the contents of each, in a job."""
+
+import re
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils.translation import gettext as _
+
+from viewer.jobs.execution.starting.request import request_for_score
+from viewer.jobs.execution.starting.start import JobRefused
+from viewer.launching.enqueue import start_job
+from viewer.launching.options import LaunchOptions
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Job, Project
+
+FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+MAX_CHARACTERS = 200
+# A function that hangs is stopped.
+SECONDS = 300
+
+
+def score(
+    checkpoint: Checkpoint,
+    function: str,
+    project: Project | None = None,
+    requested_by: AbstractBaseUser | None = None,
+    key: UUID | None = None,
+) -> Job:
+    """Queue the call of ``module:function`` with the checkpoint's contents. Raises LaunchRefused.
+
+    The same key finds the same job. ``project`` is by default that of the checkpoint's location.
+    """
+    project = project or checkpoint.location.project
+    refusals = project_refusals(project)
+    if not FUNCTION.fullmatch(function) or len(function) > MAX_CHARACTERS:
+        refusals.append(Refusal(Code.SCORE, _("Name the function as module:function.")))
+    if refusals:
+        raise LaunchRefused(refusals)
+    try:
+        return start_job(
+            checkpoint,
+            project,
+            Job.Kind.SCORE,
+            checkpoint.branch,
+            request_for_score(checkpoint, function),
+            [],
+            requested_by=requested_by,
+            idempotency_key=key or uuid4(),
+            options=LaunchOptions(limits={"seconds": SECONDS}),
+        )
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
