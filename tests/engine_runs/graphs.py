@@ -140,10 +140,9 @@ class Graphs:
         typed: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Return the request of a job, as the form or the terminal makes it. ``at`` is the position.
+        """Return the request of a job from the checkpoint at the position ``at``, as a form makes it.
 
-        ``graph`` is one of the module graphs, or an entry point. ``typed`` are answers, configurable values
-        and context.
+        ``graph`` is in the module graphs, or an entry point; ``typed`` are answers and run settings.
         """
         entry_point = graph if ":" in graph else f"graphs:{graph}"
         chosen = {"id": "", "source": ""}

@@ -176,7 +176,9 @@ def addresses(rows: Rows) -> dict[str, list[str]]:
     job = "/jobs/00000000-0000-0000-0000-00000000000{}/".format
     started = ["Tea is a drink.", "Reporter", "Collect the facts"]
     pages = {
-        "/": ["/srv/checkpoints/crew", "/srv/checkpoints/flow", "/srv/checkpoints/store.db"],
+        "/": ["research"],
+        # The page of the locations, which was the first page.
+        "/locations/": ["/srv/checkpoints/crew", "/srv/checkpoints/flow", "/srv/checkpoints/store.db"],
         f"/locations/{crew}/": ["research", problem["key"]],
         f"/locations/{crew}/project/": ["/srv/newsroom/.venv/bin/python", "newsroom.crew:Newsroom", "20,000"],
         f"/locations/{crew}/run/": ["newsroom.flow:DigestFlow"],

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -117,17 +118,24 @@ def start_runner(
         if forked is not None:
             return forked
         client.request_prewarm(project, client.SECONDS_AFTER_A_COLD_START)
-        return subprocess.Popen(
-            [project.interpreter, str(runner_program(engine)), storage.runner_argument],
-            cwd=project.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            umask=settings.USERS_UMASK,
-            pass_fds=(lock,),
-        )
+        command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
+        return _started(command, project, environment, log, lock)
     finally:
         os.close(log)
         os.close(lock)
+
+
+def _started(
+    command: Sequence[str], project: Project, environment: Mapping[str, str], log: int, lock: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        cwd=project.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        umask=settings.USERS_UMASK,
+        pass_fds=(lock,),
+    )
