@@ -1,6 +1,7 @@
 """Accessibility faults that axe finds on a page."""
 
 from importlib.resources import files
+from typing import Any, Literal
 
 from playwright.sync_api import Page
 
@@ -15,6 +16,12 @@ RUN = """async ([type, values]) => {
 }"""
 
 
+THEMES: tuple[tuple[Literal["light", "dark"], list[Any]], ...] = (
+    ("light", ["tag", TAGS]),
+    ("dark", ["rule", COLOURS]),
+)
+
+
 def findings(page: Page) -> str:
     """Return a line for each violation on the current page in both themes, with its element."""
     if page.evaluate("typeof axe") == "undefined":
@@ -22,7 +29,7 @@ def findings(page: Page) -> str:
     # A page being replaced is not the page under test.
     page.wait_for_function("() => !document.querySelector('.htmx-request, #preflight-wait')")
     found = []
-    for theme, rules in (("light", ["tag", TAGS]), ("dark", ["rule", COLOURS])):
+    for theme, rules in THEMES:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         found += [f"{theme} {finding}" for finding in page.evaluate(RUN, rules)]
     return "\n".join(found)

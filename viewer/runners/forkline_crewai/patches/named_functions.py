@@ -40,4 +40,4 @@ def apply(warn: Callable[..., None]) -> None:
             named.setdefault("fallback", fallback)
         return dump(self, **named)
 
-    BaseModel.model_dump = dumped
+    BaseModel.model_dump = dumped  # type: ignore[method-assign]
