@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def addresses(demo: ServedDemo) -> dict[str, str]:
-    """Return the URLs of the pictures: a fork's last task, a fork form and a sweep form."""
+    """Return the URLs of the pictures: a fork's last task, a fork and a sweep form, and a timeline."""
     os.environ["DATA_DIR"] = str(demo.data_folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
     django.setup()
@@ -47,10 +47,11 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
         "run": f"{selected.get_absolute_url()}&tab=tasks",
         "fork": reverse("fork", args=[start.pk]),
         "vary": reverse("new-sweep", args=[start.pk]),
+        "timeline": reverse("run-timeline", args=[start.run.uid], query={"branch": "main"}),
     }
 
 
-def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
+def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) -> None:
     """Take every picture, in every size and both themes."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
@@ -59,6 +60,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str) -> None:
         pages = log_in_everywhere(chromium, demo.link)
         take(pages, "locations", lambda page: show(page, f"{demo.site}/"))
         take(pages, "run", lambda page: show(page, demo.site + run))
+        take(pages, "timeline", lambda page: show(page, demo.site + timeline))
         take(pages, "fork", lambda page: edit_fork(page, demo.site + fork))
         started = start_fork(next(iter(pages.values())))
         for page in pages.values():
