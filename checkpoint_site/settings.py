@@ -191,6 +191,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "viewer.access.permissions.permissions_context",
+                "viewer.models.reader_settings.settings_context",
             ],
         },
     }

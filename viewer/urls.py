@@ -13,6 +13,7 @@ from viewer.views import (
     locations,
     projects,
     pruning,
+    reader_settings,
     redirects,
     runs,
     search,
@@ -29,6 +30,8 @@ def moved(route: str, name: str) -> URLPattern:
 
 location_urls = [
     path("", home.show, name="home"),
+    path("settings/", reader_settings.show, name="settings"),
+    path("settings/save/", reader_settings.save, name="settings-save"),
     path("locations/", locations.index, name="locations"),
     path("locations/add/", locations.add, name="location-add"),
     path("locations/<uuid:uid>/", locations.show, name="location"),

@@ -1,5 +1,7 @@
 // Keeps an open page up to date. The server sends parts of the page, and htmx swaps them in.
 
+import { notifyOfChanges } from "./notify.js";
+
 const ABNORMAL = [1006, 1011, 1012, 1013];
 // Codes of viewer/live/close_codes.py. The socket is not opened again after them.
 const LOGGED_OUT = 4401;
@@ -87,9 +89,11 @@ document.addEventListener("htmx:afterSettle", ({ detail }) => {
   showTitle();
 });
 showTitle();
+notifyOfChanges();
 
 document.addEventListener("htmx:wsAfterMessage", () => {
   showTitle();
+  notifyOfChanges();
   dispatchChanges();
   keepEndInView();
 });

@@ -8,6 +8,7 @@ from viewer.models.limits import DayLimits
 from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import PreflightCheck
 from viewer.models.questions import Question
+from viewer.models.reader_settings import ReaderSettings
 from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
 from viewer.models.search import (
     SavedSearch,
@@ -32,6 +33,7 @@ __all__ = [
     "Problem",
     "Project",
     "Question",
+    "ReaderSettings",
     "Run",
     "SavedSearch",
     "SearchEntry",

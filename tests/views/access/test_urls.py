@@ -32,10 +32,15 @@ READ = {
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     *("inbox-waiting", "compare", "search", "palette"),
-    *("run-timeline", "job-timeline", "run-jump", "run-export", "stored-data"),
+    *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "stored-data"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
-FOR_READERS = READ - {"preflight", "run-again"} | {"location-refresh", "search-save", "search-remove"}
+FOR_READERS = READ - {"preflight", "run-again"} | {
+    "location-refresh",
+    "settings-save",
+    "search-save",
+    "search-remove",
+}
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune"}
 # Addresses that only accept forms.
@@ -54,7 +59,7 @@ SENT = {
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
-    "annotation-star",
+    *("annotation-star", "settings-save"),
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
 # Login and logout, which show and change no data.
@@ -148,7 +153,8 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
     before = rows()
     for name, address in addresses.items():
         answer = client.get(address)
-        shown = {405} if name in SENT else {302} if name in {"run-again", "checkpoint"} else {200, 204}
+        is_redirect = name in {"run-again", "run-jump", "checkpoint"}
+        shown = {405} if name in SENT else {302} if is_redirect else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
         assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name
         policy = answer["Content-Security-Policy"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-VARIABLES = (Path(__file__).resolve().parents[3] / "static/css/variables.css").read_text()
-LIGHT_TEXT, DARK_TEXT = VARIABLES.split("@media (prefers-color-scheme: dark)")
+CSS = Path(__file__).resolve().parents[3] / "static/css"
+LIGHT_TEXT, DARK_TEXT = ((CSS / name).read_text() for name in ("variables.css", "dark.css"))
 SURFACES = ("page", "panel", "raised", "hover", "selected")
 ON_SURFACES = ("ink", "ink-soft", "good", "bad", "again", "warn", "accent-ink")
 LANES = tuple(f"lane-{number}" for number in range(8))

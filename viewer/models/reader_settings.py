@@ -1,0 +1,41 @@
+"""What a user has chosen about how pages look and what they announce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext_lazy as _
+
+
+class ReaderSettings(models.Model):
+    """The choices of one user. A user without a row has the defaults."""
+
+    class Theme(models.TextChoices):
+        SYSTEM = "system", _("As the system")
+        LIGHT = "light", _("Light")
+        DARK = "dark", _("Dark")
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reader_settings"
+    )
+    theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
+    # Whether an open page shows a desktop notification when its job ends or asks.
+    notifies = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.theme}"
+
+
+def settings_of(user: Any) -> ReaderSettings:
+    """Return the settings of a user; the defaults, not stored, if there are none."""
+    found = ReaderSettings.objects.filter(user=user).first() if user.is_authenticated else None
+    return found or ReaderSettings(user=user if user.is_authenticated else None)
+
+
+def settings_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the settings of the user, which are only read where a template uses them."""
+    return {"reader_settings": SimpleLazyObject(lambda: settings_of(request.user))}
