@@ -53,7 +53,7 @@ class SearchForm(forms.Form):
 
     def __init__(self, filters: Filters) -> None:
         super().__init__(initial={name: getattr(filters, name) for name in self.base_fields}, prefix=None)
-        self.fields["unit"].label = unit_words()
+        self.fields["unit"].label = units_text()
         self._choose("kind", SearchEntry.Kind.choices)
         self._choose("location", [(str(one.uid), one.path) for one in Location.objects.all()])
         kinds = [kind for engine in all_engines() for kind in engine.kinds.values() if kind.name != "unknown"]
@@ -74,7 +74,7 @@ class SearchForm(forms.Form):
         field.choices = [("", _("Any")), *choices, *extra]
 
 
-def unit_words() -> str:
+def units_text() -> str:
     """What the engines call their units of work, separated by commas."""
     labels = dict.fromkeys(
         gettext(kind.unit_label) for engine in all_engines() for kind in engine.kinds.values()

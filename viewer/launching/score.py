@@ -16,7 +16,7 @@ from viewer.models import Checkpoint, Job, Project
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 MAX_CHARACTERS = 200
-# A function that hangs is stopped.
+# A function that does not end is stopped.
 SECONDS = 300
 
 

@@ -1,10 +1,10 @@
 """The part of a fork page for an entry of the state that is a list of messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.forms import BoundField, Form
+from django.forms import BoundField
 from django.utils.translation import gettext as _
 
 from viewer.engines.editable import Editable
@@ -99,10 +99,6 @@ class ConversationPart:
         ids = (f"{self.html_id}-{number}" for number in range(len(self.forms.forms)))
         pairs = enumerate(zip(self.forms.forms, ids, strict=True), 1)
         return [MessageView(number, form, html_id) for number, (form, html_id) in pairs]
-
-    @property
-    def all_forms(self) -> Sequence[Form]:
-        return list(self.forms.forms)
 
     @property
     def changed_ids(self) -> list[str]:
