@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -63,9 +64,8 @@ def save(request: HttpRequest) -> HttpResponse:
     if own.count() >= MAX_SAVED and not own.filter(name=name).exists():
         messages.error(request, _("You have too many saved searches. Remove one first."))
     else:
-        own.update_or_create(
-            name=name, defaults={"query": query}, create_defaults={"query": query, "user_id": request.user.pk}
-        )
+        user = User.objects.get(pk=request.user.pk)
+        SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
         messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
     return redirect(f"{reverse('search')}?{query}")
 
