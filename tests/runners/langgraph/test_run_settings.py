@@ -9,6 +9,8 @@ from tests.engine_runs.graphs import Graphs, checkpoints, digests
 
 pytestmark = pytest.mark.engine
 
+GIVEN = {"topic": "mice"}
+
 
 def test_a_fork_stops_before_a_breakpoint(graphs: Graphs) -> None:
     before = digests(graphs.folder)
@@ -54,13 +56,17 @@ def test_a_breakpoint_at_no_node_of_the_graph_is_refused(graphs: Graphs) -> None
 
 
 def test_configurable_values_reach_the_nodes(graphs: Graphs) -> None:
-    request = graphs.request("run", "configured", "told", typed={"configurable": {"tone": "warm"}})
-    notes = json.loads(graphs.run(request).end["result"])["notes"]
+    request = graphs.request(
+        "run", "configured", "told", inputs=GIVEN, typed={"configurable": {"tone": "warm"}}
+    )
+    ended = graphs.run(request)
+    assert ended.end["status"] == "succeeded", ended.end
+    notes = json.loads(ended.end["result"])["notes"]
     assert notes[0] == "configurable warm"
 
 
 def test_a_context_reaches_the_nodes_or_is_refused_by_a_version_without(graphs: Graphs) -> None:
-    request = graphs.request("run", "configured", "told", typed={"context": {"tone": "cold"}})
+    request = graphs.request("run", "configured", "told", inputs=GIVEN, typed={"context": {"tone": "cold"}})
     ended = graphs.run(request)
     if graphs.version < (0, 6):
         assert "has no context" in ended.end["error"] and graphs.nodes() == []

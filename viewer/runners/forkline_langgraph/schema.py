@@ -53,7 +53,8 @@ def reducer_of(channel: Any) -> str:
         return ""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     name = getattr(function, "__name__", "") or type(function or channel).__name__
-    return f"operator.{name}" if getattr(function, "__module__", "") == "_operator" else str(name)
+    is_operator = getattr(function, "__module__", "") == "_operator"
+    return f"operator.{name}" if is_operator else str(name).lstrip("_")
 
 
 def type_name(found: Any) -> str:
