@@ -41,9 +41,10 @@ def score_in(job: Job) -> float | bool | str:
 
 
 def best_of(texts: Sequence[str]) -> int | None:
-    """The position of the highest number; None if they are not all numbers, or if all are the same."""
+    """The position of the highest number; None if they are not all numbers, or if several are the highest."""
     try:
         numbers = [float(text) for text in texts]
     except ValueError:
         return None
-    return numbers.index(max(numbers)) if len(set(numbers)) > 1 else None
+    best = max(numbers)
+    return numbers.index(best) if numbers.count(best) == 1 and len(numbers) > 1 else None
