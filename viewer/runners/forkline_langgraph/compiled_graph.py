@@ -21,7 +21,7 @@ def compiled_graph(graph: Any) -> dict[str, Any]:
     end of inner graphs are left out: what leads to them leads to what follows.
     """
     try:
-        drawn = graph.get_graph(xray=True)
+        drawn = _drawn(graph)
         nodes = [_name(str(key)) for key in drawn.nodes]
         edges = [
             (_name(str(edge.source)), _name(str(edge.target)), bool(edge.conditional), str(edge.data or ""))
@@ -42,6 +42,15 @@ def compiled_graph(graph: Any) -> dict[str, Any]:
             for first, second, is_conditional, label in dict.fromkeys(edges)
         ],
     }
+
+
+def _drawn(graph: Any) -> Any:
+    """The engine's own drawing, with the inner graphs as far as this version can draw them."""
+    try:
+        return graph.get_graph(xray=True)
+    except Exception:
+        # Old versions fail at an inner graph of which no node leads to its end.
+        return graph.get_graph()
 
 
 def _name(key: str) -> str:
