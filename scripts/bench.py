@@ -14,6 +14,7 @@ MEASUREMENTS = (
     "new_checkpoint",
     "many_pages",
     "many_threads",
+    "thread_history",
     "prewarmed_start",
     "serving",
     "idle",
