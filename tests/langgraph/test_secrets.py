@@ -8,8 +8,9 @@ from django.test import Client
 
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
-from viewer.importing import import_location, open_location
-from viewer.models import Checkpoint, Project, Run
+from viewer.importing import import_location, import_run, open_location
+from viewer.importing.importing import redact_stored
+from viewer.models import Checkpoint, Location, Project, Run
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 PASSWORD = "correct-horse-battery"
@@ -73,3 +74,25 @@ def test_a_secret_that_becomes_known_later_disappears_from_the_index(tmp_path: P
     )
     stored = repr([*Run.objects.values(), *Checkpoint.objects.values()])
     assert VALUE not in pages.decode() + stored and "[redacted]" in stored
+
+
+@pytest.mark.django_db
+def test_every_run_remains_when_another_process_learns_of_secrets(tmp_path: Path) -> None:
+    database = Database(tmp_path / "threads.db")
+    for thread in ("first", "second"):
+        database.add(0, packed({"value": VALUE}), thread_id=thread)
+    location = open_location(database.path)
+    import_location(location)
+    runs = {run.key: run for run in location.runs.all()}
+    elsewhere = Location.objects.get(pk=location.pk)
+    (tmp_path / ".env").write_text(f"SERVICE_TOKEN='{VALUE}'\n")
+    elsewhere.project = Project.objects.create(
+        folder=str(tmp_path), interpreter="/bin/true", environment_file=str(tmp_path / ".env")
+    )
+    elsewhere.save()
+    redact_stored(elsewhere)
+    import_run(runs["second"])
+    import_location(location)
+    assert {run.key: run.pk for run in location.runs.all()} == {key: run.pk for key, run in runs.items()}
+    import_run(runs["first"])
+    assert [run.checkpoints.count() for run in runs.values()] == [1, 1]

@@ -103,7 +103,7 @@ def refresh(location: Location) -> bool:
     """Whether the location is still listed. If so, load it again and redact secrets that are newly known."""
     if not location.refresh_if_exists():
         return False
-    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest"])
+    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
     digest = location.secrets_digest
     redact_known_secrets(location)
     if location.secrets_digest != digest and is_indexed(location):

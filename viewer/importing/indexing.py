@@ -174,6 +174,8 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
 
     Raises LocationUnreadable.
     """
+    # Another process may have forgotten the index since the run was loaded.
+    run.refresh_from_db(fields=["parent", "indexed_fingerprint"])
     top = top_of(run)
     summary, mark = ImportSummary(), reader.mark
     if top.indexed_fingerprint == mark:
@@ -224,13 +226,12 @@ def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
 def forget_index(location: Location) -> None:
     """List the runs and checkpoints of a location again, because their redacted keys may have changed.
 
-    What jobs or stored copies refer to stays.
+    What jobs or stored copies refer to stays, and so do the runs, which open pages show.
     """
     with transaction.atomic():
         referred = Q(body__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
         kept = location.checkpoints.filter(referred).order_by().values("pk")
         location.checkpoints.exclude(pk__in=kept).delete()
-        location.runs.filter(checkpoints=None, jobs=None).delete()
         location.runs.update(indexed_fingerprint="", described_head="")
         Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
     location.listed_fingerprint = ""
