@@ -80,6 +80,14 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
         "backup": [[f"{tmp_path}/copy\n{FORGED}"], [f"{tmp_path}/copy\n{FORGED}"]],
         "restore": [[f"{tmp_path}/none\n{FORGED}"]],
         "doctor": [[]],
+        "note": [[target, "--name", f"name\n{FORGED}"], [f"{target}\n{FORGED}"]],
+        "diff": [[target, target], [target, f"{target}\n{FORGED}"]],
+        "search": [["summary"], [FORGED], [f"x\n{FORGED}", "--location", f"{store}\n{FORGED}"]],
+        "prune": [[str(store), "--days", "0", "--dry-run"], [f"{store}\n{FORGED}", "--days", "1"]],
+        "score": [[target, f"module:function\n{FORGED}"], [f"{target}\n{FORGED}", "a:b"]],
+        "export": [[target, "--format", "markdown", "--output", f"{tmp_path}/none\n{FORGED}/x"]],
+        "publish": [[target, "--plan"], [f"{target}\n{FORGED}", "--plan"]],
+        "clean": [["--dry-run"]],
     }
     # A new command fails this test until its output is checked.
     assert set(commands) >= set(SUBCOMMANDS)

@@ -80,7 +80,7 @@ def test_an_interrupt_without_a_new_checkpoint_changes_the_status(tmp_path: Path
     database.add(0, packed({"value": 0}))
     location = open_location(database.path)
     import_location(location)
-    assert opened(location, "t").status == ""
+    assert opened(location, "t").status == "completed"
     revision = Location.objects.get().revision
     database.write(0, -3, "__interrupt__", b"\xc0")
     assert import_location(location).is_news
@@ -89,7 +89,7 @@ def test_an_interrupt_without_a_new_checkpoint_changes_the_status(tmp_path: Path
     assert opened(location, "t").checkpoints.get().trigger == "loop_waiting"
     database.write(0, 0, "value", b"\x01")
     import_location(location)
-    assert opened(location, "t").status == ""
+    assert opened(location, "t").status == "completed"
 
 
 def test_a_deleted_thread_disappears(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def test_a_refused_form(open_page: Open, checkpoint: Checkpoint, name: str) -> N
     part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
     checked(checkpoint, components=[part])
     page = open_page(reverse(name, args=[checkpoint.pk]))
+    # The bar at the bottom covers what a person has yet to scroll to.
+    page.set_viewport_size({"width": 1280, "height": 4000})
     open_everything(page)
     assert findings(page) == ""
     fields = {"max_checkpoints": "many", "limit_tokens": "few", "start_at": "2020-01-01T00:00"}

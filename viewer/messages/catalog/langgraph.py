@@ -14,7 +14,6 @@ MESSAGES = {
     "langgraph.message_without_id": _(
         "A message without an id cannot be changed or removed by its id. Replace all messages instead."
     ),
-    "langgraph.no_such_message": _("The conversation has no message %(message)s."),
     "langgraph.no_interrupt": _("No interrupt waits for an answer at this checkpoint."),
     "langgraph.not_a_checkpoint": _("It is not a checkpoint of LangGraph."),
     "langgraph.only_state": _("Only the state of a graph can be edited, not %(what)s."),

@@ -190,7 +190,7 @@ def request_of(job: Job) -> Request:
         request["checkpoint"] = {**request["checkpoint"], "id": real.checkpoint_id, "source": real.source}
         if request["kind"] == "resume":
             request["branch"] = real.branch or request["branch"]
-    if request["kind"] == "score" and job.checkpoint:
+    if job.kind == Job.Kind.SCORE and job.checkpoint:
         request["contents"] = _contents_to_score(job.checkpoint)
         return request
     if is_stored(request):
