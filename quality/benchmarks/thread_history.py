@@ -57,7 +57,7 @@ def main() -> None:
 
 def history(database: Path, steps: int) -> float:
     """The seconds in which LangGraph reads the history of the thread."""
-    command = [PYTHON, "-c", HISTORY, database, many_threads.LONG_THREAD]
+    command = [str(PYTHON), "-c", HISTORY, str(database), many_threads.LONG_THREAD]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert all(int(line.split()[0]) == steps for line in lines), lines
     return median(float(line.split()[1]) for line in lines)

@@ -31,7 +31,7 @@ def test_a_search_indexes_what_is_new_and_marks_its_matches(crew_location: Locat
 
 
 def test_the_document_names_checkpoints_and_places(crew_location: Location) -> None:
-    found = document("expert", "--kind", "prompt", "--most", "1")
+    found = document("expert", "--kind", "prompt", "--limit", "1")
     (one,) = found["results"]
     assert found["is_fully_indexed"] and found["count"] >= 1
     assert one["location"] == crew_location.path and one["kind"] == "prompt"

@@ -1,8 +1,9 @@
 """The settings of the logged-in user."""
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -24,6 +25,6 @@ def save(request: HttpRequest) -> HttpResponse:
     theme = request.POST.get("theme", "")
     known = theme if theme in ReaderSettings.Theme.values else ReaderSettings.Theme.SYSTEM
     values = {"theme": known, "notifies": "notifies" in request.POST}
-    ReaderSettings.objects.update_or_create(user_id=request.user.pk, defaults=values)
+    ReaderSettings.objects.update_or_create(user=get_object_or_404(User, pk=request.user.pk), defaults=values)
     messages.success(request, _("Saved."))
     return redirect("settings")

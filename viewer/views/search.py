@@ -64,7 +64,7 @@ def save(request: HttpRequest) -> HttpResponse:
     if own.count() >= MAX_SAVED and not own.filter(name=name).exists():
         messages.error(request, _("You have too many saved searches. Remove one first."))
     else:
-        user = User.objects.get(pk=request.user.pk)
+        user = get_object_or_404(User, pk=request.user.pk)
         SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
         messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
     return redirect(f"{reverse('search')}?{query}")

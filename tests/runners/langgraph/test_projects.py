@@ -72,9 +72,9 @@ def test_a_function_that_asks_is_forked_with_both_answers(graphs: Graphs) -> Non
 def test_an_agent_with_a_tool_runs_and_is_forked_after_the_tools_call(graphs: Graphs) -> None:
     # Versions before 0.3 name messages by a former module, which a person accepts.
     accepted = {"accepted_effects": ["*"] if graphs.version < (0, 3) else []}
-    request = graphs.request("run", "agents:agent", "chat", inputs={"messages": ["Oslo"]})
+    request = graphs.request("run", "agents:agent", "agent", inputs={"messages": ["Oslo"]})
     ended = graphs.run(request | accepted)
     assert ended.end["result"] == "It is sunny in Oslo." and graphs.nodes() == ["model", "model", "weather"]
     assert [one["tool"] for one in ended.of("tool_completed")] == ["weather"]
-    forked = graphs.run(graphs.request("fork", "agents:agent", "chat", 2) | accepted)
+    forked = graphs.run(graphs.request("fork", "agents:agent", "agent", 2) | accepted)
     assert forked.end["result"] == "It is sunny in Oslo." and graphs.nodes() == ["model", "weather"]

@@ -39,7 +39,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--unattended", action="store_const", const="1", default="", help=_("Failed and never re-run.")
     )
-    parser.add_argument("--most", type=int, default=30, help=_("How many results to print (default: 30)."))
+    parser.add_argument("--limit", type=int, default=30, help=_("How many results to print (default: 30)."))
 
 
 def _texts() -> dict[str, str]:
@@ -65,9 +65,9 @@ def answer(options: Mapping[str, Any]) -> Answer:
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
     index_some(INDEXING_SECONDS)
-    most = min(max(options["most"], 1), MAX_RESULTS)
+    limit = min(max(options["limit"], 1), MAX_RESULTS)
     try:
-        found = search(filters, Location.objects.all(), most=most)
+        found = search(filters, Location.objects.all(), most=limit)
     except SearchTooSlow as error:
         raise CommandError(translate(error)) from None
     behind = progress()
