@@ -7,7 +7,7 @@ RUN_MILLISECONDS = 120_000
 
 
 def open_article(page: Page) -> None:
-    page.get_by_role("link", name="newsroom/article", exact=True).click()
+    page.get_by_role("link", name="newsroom/article", exact=True).first.click()
     page.get_by_role("link", name="article", exact=True).click()
 
 
