@@ -150,6 +150,9 @@ def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -
         "inputs": {"topic": "a private matter"},
         "outputs": {"task-1": {"text": "mine"}},
         "state": {},
+        "configurable": {},
+        "context": {},
+        "answers": {},
     }
     assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
     assert is_same_request(job, request, terms)
