@@ -102,7 +102,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
 
 
 class FeedConsumer(RowsConsumer):
-    """Send the messages of a feed of its own whenever rows have changed."""
+    """Send messages from the consumer's own feed whenever rows have changed."""
 
     group = ""
 

@@ -33,7 +33,7 @@ def location(tmp_path: Path, settings: Any) -> Location:
 
 
 def ended(location: Location, days: int, status: Job.Status, *kinds: str) -> Job:
-    """A job that ended so many days ago, with these events."""
+    """A job that ended this many days ago, with these events."""
     at = timezone.now() - timedelta(days=days)
     job = Job.objects.create(kind="run", location=location, status=status, ended_at=at)
     for seq, kind in enumerate((*KINDS, *kinds)):

@@ -1,4 +1,4 @@
-"""Describe runs for lists: the inputs that tell one from others of its name.
+"""Describe runs for lists by the inputs that distinguish runs with the same name.
 
 A list has hundreds of rows: what it shows of a checkpoint's contents is read once and stored with the run.
 """

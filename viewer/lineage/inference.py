@@ -1,6 +1,6 @@
 """Parents that were not recorded, found through the event record. Pure.
 
-Every checkpoint repeats the events of its ancestors, so its parent is the one of the same run whose
+Every checkpoint repeats the events of its ancestors, so its parent is the checkpoint of the same run whose
 set of events is the largest proper subset of its own. Comparing every pair would be quadratic.
 Instead each set is filed under its rarest event: whatever contains the set contains that event, so
 a node finds all its ancestors through its own events.

@@ -1,4 +1,4 @@
-"""A right to run. Whoever could log in before it was there may do what they could do."""
+"""Add the permission to run. Existing users keep what they could do."""
 
 from django.apps.registry import Apps
 from django.conf import settings

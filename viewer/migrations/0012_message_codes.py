@@ -72,7 +72,7 @@ def filled(words: Any) -> str:
 
 
 def rename_permission(apps: Any, schema_editor: Any) -> None:
-    """Rename the permission to run, so that whoever has it keeps it."""
+    """Rename the permission to run, and keep it for its holders."""
     permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label="viewer")
     former, present = (permissions.filter(codename=name).first() for name in ("may_run", "can_run"))
     if former is None:

@@ -33,7 +33,7 @@ def drop(_apps: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
 
 
 def execute(editor: BaseDatabaseSchemaEditor, statements: tuple[str, ...]) -> None:
-    """Another database has a search of its own."""
+    """Other databases have their own full-text search."""
     if editor.connection.vendor == "sqlite":
         for statement in statements:
             editor.execute(statement)

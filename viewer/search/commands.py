@@ -15,7 +15,7 @@ MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A link. ``detail`` tells it from others with the same label."""
+    """A link. ``detail`` distinguishes it from links with the same label."""
 
     label: str
     address: str

@@ -38,7 +38,7 @@ def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     # A check that does not return is ended, but its prewarmed process is not.
     (Path(project.folder) / "wait").touch()
     assert (
-        str(checked(project, "crew:hangs").error)
+        str(checked(project, "crew:never_returns").error)
         == "The check was stopped because it took longer than PREFLIGHT_SECONDS (1)."
     )
     (Path(project.folder) / "wait").unlink()

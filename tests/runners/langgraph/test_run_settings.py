@@ -57,7 +57,7 @@ def test_a_breakpoint_at_no_node_of_the_graph_is_refused(graphs: Graphs) -> None
 
 def test_configurable_values_reach_the_nodes(graphs: Graphs) -> None:
     request = graphs.request(
-        "run", "configured", "told", inputs=GIVEN, typed={"configurable": {"tone": "warm"}}
+        "run", "configured", "thread-1", inputs=GIVEN, typed={"configurable": {"tone": "warm"}}
     )
     ended = graphs.run(request)
     assert ended.end["status"] == "succeeded", ended.end
@@ -66,7 +66,9 @@ def test_configurable_values_reach_the_nodes(graphs: Graphs) -> None:
 
 
 def test_a_context_reaches_the_nodes_or_is_refused_by_a_version_without(graphs: Graphs) -> None:
-    request = graphs.request("run", "configured", "told", inputs=GIVEN, typed={"context": {"tone": "cold"}})
+    request = graphs.request(
+        "run", "configured", "thread-1", inputs=GIVEN, typed={"context": {"tone": "cold"}}
+    )
     ended = graphs.run(request)
     if graphs.version < (0, 6):
         assert "has no context" in ended.end["error"] and graphs.nodes() == []

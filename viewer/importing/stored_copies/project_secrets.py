@@ -8,12 +8,12 @@ from django.db import models, transaction
 from django.utils.crypto import salted_hmac
 
 from viewer.messages.message import UserMessage, redacted_message
-from viewer.models import Checkpoint, CheckpointBody, Location, Problem, Project, Run
+from viewer.models import Annotation, Checkpoint, CheckpointBody, Location, Problem, Project, Run
 from viewer.projects.environment_file import secrets_at
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets
-from viewer.redaction.texts import redacted_name
+from viewer.redaction.texts import redact_text, redacted_name
 from viewer.redaction.values import redact
 from viewer.stores.packing import compressed
 from viewer.stores.redacted_keys import redacted_key
@@ -22,23 +22,37 @@ logger = logging.getLogger(__name__)
 
 # Rows of one transaction: bounds the memory, and the time that other writers wait.
 BATCH = 200
-# The columns that hold texts of checkpoints. Ids stay different from each other.
+_WRITTEN_BY_PEOPLE = ("name", "label_text", "note")
+# The columns that hold texts of checkpoints, or of people about them.
 _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
+    Annotation: ("run_key", "branch", "checkpoint_id", *_WRITTEN_BY_PEOPLE),
     Checkpoint: (
-        *(
-            "source_key",
-            "checkpoint_id",
-            "parent_checkpoint_id",
-            "run_key",
-            "branch",
-            "trigger",
-            "subject",
-            "name",
-            "units",
-        ),
+        "source_key",
+        "checkpoint_id",
+        "parent_checkpoint_id",
+        "run_key",
+        "branch",
+        "trigger",
+        "subject",
+        "engine_version",
+        "entity",
+        "name",
+        "units",
     ),
-    Run: ("key", "name", "namespace", "called_from", "head", "described_head", "usage", "model"),
+    CheckpointBody: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
+    Run: (
+        "key",
+        "entity",
+        "name",
+        "namespace",
+        "called_from",
+        "head",
+        "described_head",
+        "usage",
+        "model",
+        "lineage_faults",
+    ),
 }
 # The secrets of environment files when they could last be read.
 _last_read: dict[str, tuple[str, ...]] = {}
@@ -78,7 +92,7 @@ def redact_known_secrets(location: Location) -> None:
         known = known_secrets(secrets)
         _redact_bodies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
-            _redact_rows(model._default_manager.filter(location=location), fields, known)
+            _redact_rows(_rows_of(location, model), fields, known)
         # They are shortened: a secret may have been cut. They are read again from the redacted copies.
         location.runs.update(inputs=[], is_described=False)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
@@ -95,6 +109,14 @@ def _redact_bodies(location: Location, known: KnownSecrets) -> None:
                 if known.is_in(body):
                     clean = compressed(redacted_json(body, scan(body), known))
                     CheckpointBody.objects.filter(pk=pk).update(data=clean)
+
+
+def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
+    if model is Annotation:
+        return Annotation.objects.filter(location_uid=location.uid)
+    if model is CheckpointBody:
+        return CheckpointBody.objects.filter(checkpoint__location=location)
+    return model._default_manager.filter(location=location)
 
 
 def _redact_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: KnownSecrets) -> None:
@@ -119,9 +141,14 @@ def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
         return hidden if hidden != text else None
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None
-    field = row._meta.get_field(name)
-    shown = redacted_key(text, known) if name == "source_key" else redacted_name(text, known)
-    return shown[: getattr(field, "max_length", None)]
+    if isinstance(row, Annotation) and name in _WRITTEN_BY_PEOPLE:
+        shown = redact_text(text, known)
+    elif name == "source_key":
+        shown = redacted_key(text, known)
+    else:
+        # Ids stay different from each other.
+        shown = redacted_name(text, known)
+    return shown[: getattr(row._meta.get_field(name), "max_length", None)]
 
 
 def _batches(rows: models.QuerySet[Any]) -> list[list[int]]:

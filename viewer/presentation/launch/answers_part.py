@@ -43,7 +43,7 @@ class AnswerView:
 
     @property
     def all_choices(self) -> str:
-        """Every choice on a line of its own, as a sweep's form has them."""
+        """Every choice, one per line, as a sweep's form expects them."""
         return "\n".join(self.question.choices)
 
 

@@ -36,7 +36,7 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run of the list. ``inputs`` are those that tell it from others of its name first."""
+    """One run of the list. ``inputs`` starts with those that distinguish it from runs with the same name."""
 
     run: Run
     status: str

@@ -114,7 +114,7 @@ class Loadable:
         if (named.module, named.name) in SAFE:
             return True
         if named.module.startswith(ENGINE_MODULES):
-            # The engine's modules also have functions, which no value of its own names.
+            # The engine's modules also have functions, which the engine's own values never name.
             return named.name[:1].isupper()
         return named.module in self._own and _is_class(named)
 

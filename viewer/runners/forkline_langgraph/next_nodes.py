@@ -1,6 +1,6 @@
 """Which nodes would run next after an edited state, for each node that the edit can be attributed to.
 
-Each answer is ``get_state(fork).next`` on a copy of its own in memory. No node runs; conditional edges do,
+Each answer is ``get_state(fork).next`` on a separate copy in memory. No node runs; conditional edges do,
 with the edited state.
 """
 

@@ -31,7 +31,7 @@ def remembering() -> Crew:
 
 
 def remembering_apart() -> Crew:
-    """Its memory is an object of its own."""
+    """Its memory is a separate object."""
     crew = plain()
     memory = Memory(llm=model(), embedder=EMBEDDER, root_scope="/desk")
     return Crew(name="press", agents=crew.agents, tasks=crew.tasks, memory=memory)

@@ -82,7 +82,7 @@ def leave(output: Any) -> None:
 
 
 def leaving_beside() -> Crew:
-    """The third task runs in a thread of its own, and leaves the program at its end."""
+    """The third task runs in a separate thread, and leaves the program at its end."""
     crew = make_crew()
     crew.tasks[2].async_execution, crew.tasks[2].callback = True, leave
     return crew

@@ -20,7 +20,7 @@ RUNNING = (Action.AGAIN, Action.RUNS)
 
 
 def calling_units(namespace: str) -> tuple[str, ...]:
-    """No units: a run of CrewAI calls no other that writes checkpoints of its own."""
+    """Return no units: a run of CrewAI never calls another run that writes its own checkpoints."""
     return ()
 
 

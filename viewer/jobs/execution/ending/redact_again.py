@@ -7,11 +7,25 @@ from django.db import models, transaction
 
 from viewer.importing.stored_copies.project_secrets import BATCH, mark_of, secrets_for
 from viewer.messages.message import UserMessage, redacted_message
-from viewer.models import Job, JobEvent, PreflightCheck, Project, Question
+from viewer.models import Job, JobEvent, PreflightCheck, Project, Question, Sweep
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets
+from viewer.redaction.texts import redacted_name
 from viewer.redaction.values import redact
 
-_JOB = ("request", "plan", "variation", "result", "error", "traceback", "log_end")
+_JOB = (
+    "model",
+    "usage",
+    "request",
+    "plan",
+    "variation",
+    "limit_hit",
+    "stopped_before",
+    "result",
+    "error",
+    "traceback",
+    "log_end",
+)
+_SWEEP = ("name",)
 _EVENT = ("data",)
 _QUESTION = ("prompt", "context", "answer")
 _PREFLIGHT = ("report", "error")
@@ -27,6 +41,8 @@ def redact_jobs_again(project: Project) -> None:
         known = known_secrets(secrets)
         ended = Job.objects.filter(project=project, status__in=Job.ENDED)
         _redact(ended, _JOB, known)
+        _redact_branches(ended, known)
+        _redact(Sweep.objects.filter(jobs__in=ended).distinct(), _SWEEP, known)
         _redact(JobEvent.objects.filter(job__in=ended), _EVENT, known)
         _redact(Question.objects.filter(job__in=ended), _QUESTION, known)
         _redact(PreflightCheck.objects.ended().filter(project=project), _PREFLIGHT, known)
@@ -43,6 +59,13 @@ def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecre
                 after = {name: _redacted(value, known) for name, value in before.items()}
                 if changes := {name: value for name, value in after.items() if value != before[name]}:
                     rows.model.objects.filter(pk=row.pk).update(**changes)
+
+
+def _redact_branches(jobs: models.QuerySet[Job], known: KnownSecrets) -> None:
+    """Redact the names of their branches as those of their checkpoints are, which stay different."""
+    for branch in set(jobs.order_by().values_list("branch", flat=True)):
+        if (shown := redacted_name(branch, known)[:300]) != branch:
+            jobs.filter(branch=branch).update(branch=shown)
 
 
 def _redacted(value: Any, known: KnownSecrets) -> Any:

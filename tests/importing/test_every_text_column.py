@@ -1,0 +1,157 @@
+"""No column keeps a secret that became known after the row was stored."""
+
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.utils import timezone
+
+from tests.real_stores import write_checkpoint
+from viewer.importing import import_location, open_location, redact_stored
+from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.messages.message import plain_text
+from viewer.models import (
+    Annotation,
+    Checkpoint,
+    Job,
+    JobEvent,
+    Location,
+    PreflightCheck,
+    Problem,
+    Project,
+    Question,
+    Run,
+    Sweep,
+)
+
+SECRET = "blue whale (north)"
+
+# The columns that are not redacted, and why.
+SETTINGS = "what a person set, or what the server's own files are called"
+DIGEST = "a digest or a fingerprint"
+KEPT = {
+    "AcceptedEffect": "compared with what a runner computes; never holds a value of a checkpoint",
+    "DayLimits": SETTINGS,
+    "Location": SETTINGS,
+    "Project": SETTINGS,
+    "ReaderSettings": SETTINGS,
+    "SavedSearch": "seen by the person who wrote it only",
+    "SearchEntry": "not found until the index has been built again",
+    "SearchFacet": "not found until the index has been built again",
+    "SearchedCheckpoint": DIGEST,
+    "SearchedLocation": DIGEST,
+    "SearchedRun": DIGEST,
+    "Checkpoint.fingerprint": DIGEST,
+    "Job.limits": SETTINGS,
+    "Job.request_digest": DIGEST,
+    "JobEvent.kind": "a code of ours",
+    "PreflightCheck.entity": "the name of an entry point's code",
+    "PreflightCheck.entry_point": "the name of an entry point's code",
+    "PreflightCheck.fingerprint": DIGEST,
+    "PreflightCheck.store_kind": "a code of ours",
+    "Problem.fingerprint": DIGEST,
+    "Problem.kind": "a code of ours",
+    "Question.kind": "a code of ours",
+    "Run.indexed_fingerprint": DIGEST,
+    "Run.inputs": "emptied, and read again from the redacted copies",
+    "Sweep.limits": SETTINGS,
+}
+
+pytestmark = pytest.mark.django_db
+
+
+def text_columns() -> list[tuple[type[models.Model], str]]:
+    """Every column that may hold a secret."""
+    return [
+        (model, field.name)
+        for model in apps.get_app_config("viewer").get_models()
+        for field in model._meta.concrete_fields
+        if isinstance(field, models.CharField | models.TextField | models.JSONField)
+        and not field.choices
+        and model.__name__ not in KEPT
+        and f"{model.__name__}.{field.name}" not in KEPT
+    ]
+
+
+def write_into(row: models.Model, name: str) -> None:
+    """Add the secret to one column."""
+    value = getattr(row, name)
+    field = row._meta.get_field(name)
+    if isinstance(field, models.JSONField) and not hasattr(value, "code"):
+        value = {"text": f"so {SECRET}"} if isinstance(value, dict) else [[f"so {SECRET}", 1]]
+    elif isinstance(field, models.JSONField) or type(field).__module__.startswith("viewer"):
+        value = plain_text(f"so {SECRET}")
+    else:
+        value = f"{value}so {SECRET}"
+    type(row)._default_manager.filter(pk=row.pk).update(**{name: value})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / ".env").write_text(f"SERVICE_TOKEN='{SECRET}'\n")
+    return Project.objects.create(
+        folder=str(tmp_path), interpreter="/bin/true", environment_file=str(tmp_path / ".env")
+    )
+
+
+@pytest.fixture
+def location(tmp_path: Path, project: Project) -> Location:
+    """A location with two checkpoints, and a row of each model that holds texts."""
+    folder = tmp_path / "checkpoints"
+    for number in range(2):
+        write_checkpoint(folder, f"20260101T00000{number}_0000000{number}")
+    location = open_location(folder)
+    import_location(location)
+    run = location.runs.get()
+    now = timezone.now()
+    Annotation.objects.create(location_uid=location.uid, run_key=run.key, label_text=",tea,")
+    Problem.objects.create(location=location, source_key="b.json", fingerprint="1", reason=plain_text("no"))
+    sweep = Sweep.objects.create(name="tone")
+    job = Job.objects.create(
+        kind="run", location=location, project=project, sweep=sweep, status="failed", error=plain_text("no")
+    )
+    JobEvent.objects.create(job=job, seq=1, kind="text", at=now)
+    Question.objects.create(job=job, number=1, kind="text_input")
+    PreflightCheck.objects.create(project=project, status="failed", error=plain_text("no"), ended_at=now)
+    return location
+
+
+def test_every_column_loses_it(location: Location, project: Project) -> None:
+    rows = [(model._default_manager.first(), name) for model, name in text_columns()]
+    for row, name in rows:
+        assert row is not None, f"no row has {name}"
+        write_into(row, name)
+    location.project = project
+    location.save()
+    redact_stored(location)
+    redact_jobs_again(project)
+    after = {}
+    for row, name in rows:
+        assert row is not None
+        row.refresh_from_db(fields=[name])
+        after[f"{type(row).__name__}.{name}"] = str(getattr(row, name))
+    assert {name: text for name, text in after.items() if SECRET in text or "[redacted]" not in text} == {}
+
+
+def test_an_annotation_stays_with_what_it_is_about(location: Location, project: Project) -> None:
+    run = location.runs.get()
+    key = f"{run.key} {SECRET}"
+    Run.objects.filter(pk=run.pk).update(key=key)
+    Checkpoint.objects.filter(run=run).update(run_key=key, branch=SECRET)
+    Annotation.objects.update(run_key=key, branch=SECRET)
+    location.project = project
+    location.save()
+    redact_stored(location)
+    run.refresh_from_db()
+    annotation = Annotation.objects.get()
+    assert (annotation.run_key, annotation.branch) == (run.key, run.branch_names[0])
+
+
+def test_each_exception_names_a_column() -> None:
+    found = {
+        name
+        for model in apps.get_app_config("viewer").get_models()
+        for name in (model.__name__, *(f"{model.__name__}.{field.name}" for field in model._meta.fields))
+    }
+    assert set(KEPT) <= found
