@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check lock reference bench chaos fuzz matrix matrix-new matrix-graphs screenshots clean-demo web development
+.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-new matrix-graphs screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -22,8 +22,11 @@ test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser postgresql
 	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 
-check: development ## Lint, check formatting and types
+check: development ## Lint, check formatting, types and translations
 	@scripts/check
+
+messages: development ## Update the catalogues of all languages with the texts that are marked now
+	@.venv/bin/python -m scripts.catalogues update
 
 lock: development ## Pin the web application's packages, with hashes
 	@scripts/lock
@@ -60,6 +63,8 @@ clean-demo: web ## Delete what the demo created
 
 web:
 	@scripts/environment .venv requirements.lock
+	@.venv/bin/python -m scripts.catalogues compile
 
 development:
 	@scripts/environment .venv requirements.lock requirements-dev.txt
+	@.venv/bin/python -m scripts.catalogues compile

@@ -18,6 +18,7 @@ from checkpoint_site.environment import (
     refuse_former_names,
     signing_key,
 )
+from checkpoint_site.languages import languages_in
 from viewer import sqlite_pragmas
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -170,6 +171,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "checkpoint_site.reader_language.ReaderLanguage",
     "checkpoint_site.login_gate.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -255,8 +257,8 @@ STATICFILES_DIRS = [ASSETS / "static"]
 WHITENOISE_USE_FINDERS = True
 
 LANGUAGE_CODE = "en"
-# Only languages with a complete catalogue, because a page names its language.
-LANGUAGES = [("en", "English")]
+LOCALE_PATHS = [ROOT / "viewer" / "locale"]
+LANGUAGES = languages_in(LOCALE_PATHS[0])
 USE_I18N = True
 TIME_ZONE = env_zone(
     "TIME_ZONE", "UTC", "Time zone of the times on pages and in forms. Daily limits reset at its midnight."

@@ -11,6 +11,10 @@ TEST_FOLDER = Path(tempfile.mkdtemp(prefix="forkline-tests-")).resolve()
 os.environ["DATA_DIR"] = str(TEST_FOLDER / "data")
 atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
 
+from scripts.catalogues.compiling import compile_catalogues  # noqa: E402
+
+compile_catalogues()
+
 from checkpoint_site.settings import *  # noqa: E402, F403
 from checkpoint_site.settings import ALLOWED_ORIGINS, DATA_DIR, DATABASES  # noqa: E402
 

@@ -16,6 +16,7 @@ from viewer.access.permissions import can_run
 from viewer.live import admission, broadcast, home_feed, job_feed, location_feed, tail, watch
 from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
 from viewer.models import Job, Location
+from viewer.models.reader_settings import chosen_language
 
 # Messages that wait for a page. One that is slower reconnects, and receives what it lacks.
 MAX_WAITING = 100
@@ -32,6 +33,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
     """A socket that follows a job or a location."""
 
     can_run = False
+    language = ""
     has_ended = False
 
     async def connect(self) -> None:
@@ -52,6 +54,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         if not (user and user.is_authenticated):
             return LOGGED_OUT
         self.can_run = await database_sync_to_async(can_run)(user)
+        self.language = await database_sync_to_async(chosen_language)(user) or self.browser_language
         # A page rendered before the permission changed has the wrong buttons.
         shown = self.asked("may")
         if shown and shown != ("run" if self.can_run else "view"):
@@ -87,8 +90,8 @@ class RowsConsumer(AsyncWebsocketConsumer):
         return parse_qs(query.decode("latin-1")).get(name, [""])[0]
 
     @property
-    def language(self) -> str:
-        """The user's language, detected as for a page."""
+    def browser_language(self) -> str:
+        """The language of the browser, detected as for a page."""
         request = HttpRequest()
         request.COOKIES = self.scope["cookies"]
         accepted: bytes = dict(self.scope["headers"]).get(b"accept-language", b"")

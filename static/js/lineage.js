@@ -1,5 +1,7 @@
 // The list of a run: keys, the selection, and new rows on top without a jump of the scroll position.
 
+import { counted } from "./counts.js";
+
 const ITEM = ".row a, .overview-node";
 const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
 const items = () => [...document.querySelectorAll(ITEM)];
@@ -115,7 +117,7 @@ function isReadingBelow() {
 function announce(count) {
   unseen += count;
   newRows.hidden = unseen === 0;
-  if (unseen) newRows.textContent = unseen === 1 ? newRows.dataset.one : newRows.dataset.more.replace("%(count)s", unseen);
+  if (unseen) newRows.textContent = counted(newRows, unseen);
 }
 newRows?.addEventListener("click", () => {
   announce(-unseen);

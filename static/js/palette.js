@@ -1,5 +1,7 @@
 // The command palette: Ctrl+K opens it. The server finds pages and objects; the actions are those of the page.
 
+import { counted } from "./counts.js";
+
 const palette = document.getElementById("palette");
 const input = document.getElementById("palette-input");
 const actions = document.getElementById("palette-actions");
@@ -68,7 +70,7 @@ function refresh() {
   options().forEach((option, index) => (option.id = `palette-option-${index}`));
   select(options()[0]);
   const count = options().length;
-  status.textContent = count === 0 ? status.dataset.none : count === 1 ? status.dataset.one : status.dataset.more.replace("%(count)s", count);
+  status.textContent = count === 0 ? status.dataset.none : counted(status, count);
 }
 
 function open() {

@@ -1,6 +1,7 @@
 // Checkpoints and runs that are picked for a comparison: with Ctrl-click in a run's list, or with c on any link to one.
 
 import { announce } from "./announce.js";
+import { counted } from "./counts.js";
 
 const KEY = "forkline-comparison";
 const ROW = ".row:not(.row-fold, .row-attempt) a[href]";
@@ -30,7 +31,7 @@ function show() {
   if (!bar) return;
   const picked = picks();
   bar.hidden = picked.length === 0 || location.pathname === bar.dataset.compare;
-  const count = picked.length === 1 ? bar.dataset.one : bar.dataset.more.replace("%(count)s", picked.length);
+  const count = counted(bar, picked.length);
   bar.querySelector("[data-picks-count]").textContent = count;
   const query = new URLSearchParams(picked.map((one, index) => [index ? "b" : "a", one]));
   bar.querySelector("a").href = `${bar.dataset.compare}?${query}`;

@@ -23,6 +23,8 @@ class ReaderSettings(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reader_settings"
     )
     theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
+    # As in LANGUAGES. Empty: the browser's.
+    language = models.CharField(max_length=20, blank=True, default="")
     # Whether an open page shows a desktop notification when its job ends or asks.
     notifies = models.BooleanField(default=False)
 
@@ -32,8 +34,20 @@ class ReaderSettings(models.Model):
 
 def settings_of(user: Any) -> ReaderSettings:
     """Return the settings of a user; the defaults, not stored, if there are none."""
-    found = ReaderSettings.objects.filter(user=user).first() if user.is_authenticated else None
-    return found or ReaderSettings(user=user if user.is_authenticated else None)
+    if not user.is_authenticated:
+        return ReaderSettings()
+    # Django stores the answer with the user, so each request asks once.
+    try:
+        found: ReaderSettings = user.reader_settings
+    except ReaderSettings.DoesNotExist:
+        return ReaderSettings(user=user)
+    return found
+
+
+def chosen_language(user: Any) -> str:
+    """Return the code of the language that a user has chosen; empty for the browser's."""
+    language = settings_of(user).language
+    return language if language in dict(settings.LANGUAGES) else ""
 
 
 def settings_context(request: HttpRequest) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """The settings of the logged-in user."""
 
+from typing import Any
+
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import get_language_from_request, override
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -15,7 +19,8 @@ from viewer.models import ReaderSettings
 @require_GET
 def show(request: HttpRequest) -> HttpResponse:
     """Show who is logged in, and what they have chosen."""
-    return render(request, "reader_settings/page.html", {"themes": ReaderSettings.Theme.choices})
+    context = {"themes": ReaderSettings.Theme.choices, "languages": settings.LANGUAGES}
+    return render(request, "reader_settings/page.html", context)
 
 
 @viewer_allowed
@@ -24,7 +29,13 @@ def save(request: HttpRequest) -> HttpResponse:
     """Store what the user has chosen. Unknown values are left out."""
     theme = request.POST.get("theme", "")
     known = theme if theme in ReaderSettings.Theme.values else ReaderSettings.Theme.SYSTEM
-    values = {"theme": known, "notifies": "notifies" in request.POST}
+    language = request.POST.get("language", "")
+    values: dict[str, Any] = {
+        "theme": known,
+        "language": language if language in dict(settings.LANGUAGES) else "",
+        "notifies": "notifies" in request.POST,
+    }
     ReaderSettings.objects.update_or_create(user=get_object_or_404(User, pk=request.user.pk), defaults=values)
-    messages.success(request, _("Saved."))
+    with override(values["language"] or get_language_from_request(request)):
+        messages.success(request, _("Saved."))
     return redirect("settings")
