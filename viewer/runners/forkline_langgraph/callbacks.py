@@ -11,12 +11,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from forkline_runner.model_usage import used_tokens
 from forkline_runner.reporting import shortened
 
-try:
-    # With a handler of this type, a model streams its answer although its node only waits for the whole.
-    from langchain_core.tracers._streaming import _StreamingCallbackHandler as StreamingHandler
-except ImportError:
-    StreamingHandler = object
-
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
@@ -26,7 +20,7 @@ MAX_ERROR = 2000
 WAITS = {"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand"}
 
 
-class Calls(BaseCallbackHandler, StreamingHandler):  # type: ignore[misc]
+class Calls(BaseCallbackHandler):  # type: ignore[misc]
     """Reports each call of a model or a tool, with the node that makes it."""
 
     # Called in the thread of the call, so that a limit can interrupt it.
@@ -55,13 +49,6 @@ class Calls(BaseCallbackHandler, StreamingHandler):  # type: ignore[misc]
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **given: Any) -> None:
         if isinstance(token, str) and token:
             self._reporter.stream(token, self._models.get(run_id, ("", ""))[1])
-
-    def tap_output_iter(self, run_id: UUID, output: Any) -> Any:
-        """Return a streamed output unchanged: the type of this handler requires the method."""
-        return output
-
-    def tap_output_aiter(self, run_id: UUID, output: Any) -> Any:
-        return output
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **given: Any) -> None:
         model, agent = self._models.pop(run_id, ("", ""))

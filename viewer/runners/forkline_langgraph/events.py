@@ -11,8 +11,9 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# The mode that every version has. It reports tasks, their results and checkpoints.
-MODES = ["debug", "custom"]
+# Every version has "debug", which reports tasks, their results and checkpoints. With "messages", a model
+# streams its answer although its node only waits for the whole; the callbacks report it.
+MODES = ["debug", "custom", "messages"]
 MAX_OUTPUT = 2000
 
 
@@ -34,6 +35,7 @@ class Progress:
         """Report one streamed part."""
         if mode == "custom":
             self._reporter.write("custom", value=shown(part))
+        if mode != "debug":
             return
         payload, kind = part.get("payload") or {}, part.get("type")
         if kind == "checkpoint":
