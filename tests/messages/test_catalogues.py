@@ -6,6 +6,7 @@ import pytest
 from babel.messages.catalog import Catalog
 
 from scripts.catalogues.checks import mistakes
+from scripts.catalogues.compiling import isolated
 from scripts.catalogues.extraction import extracted
 from scripts.catalogues.files import updated
 
@@ -79,3 +80,8 @@ def test_texts_of_templates_and_modules_are_extracted(tmp_path: Path) -> None:
     catalog = extracted(tmp_path)
     ids = {message.id: message.context for message in catalog if message.id}
     assert ids == {"Title": None, ("%(n)s a", "%(n)s b"): None, "First half": None, "Fork": "verb"}
+
+
+def test_values_are_isolated_outside_of_tags() -> None:
+    text = '<a href="%(url)s">%(name)s</a>: %(count)d'
+    assert isolated(text) == '<a href="%(url)s">\u2068%(name)s\u2069</a>: %(count)d'
