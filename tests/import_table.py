@@ -242,6 +242,7 @@ IMPORTS: dict[str, set[str]] = {
     "viewer/importing": DJANGO
     | {
         "msgspec",
+        "viewer.changes",
         "viewer.engines",
         "viewer.lineage",
         "viewer.locks",
@@ -311,6 +312,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.changes",
         "viewer.engines",
         "viewer.importing",
+        "viewer.jobs",
         "viewer.models",
         "viewer.presentation.jobs",
     },

@@ -36,6 +36,7 @@ location_urls = [
     path("locations/add/", locations.add, name="location-add"),
     path("locations/<uuid:uid>/", locations.show, name="location"),
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
+    path("locations/<uuid:uid>/import/cancel/", locations.cancel_import, name="location-cancel-import"),
     path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
     path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
     # ?days=<number>&latest=<number>&branch=<name> choose what is listed.

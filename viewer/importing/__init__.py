@@ -1,6 +1,13 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
-from viewer.importing.importing import import_location, import_one, import_run, is_indexed, redact_stored
+from viewer.importing.importing import (
+    import_added,
+    import_location,
+    import_one,
+    import_run,
+    is_indexed,
+    redact_stored,
+)
 from viewer.importing.indexing import called_runs
 from viewer.importing.limits import NotConfigured, server_variables
 from viewer.importing.location_list.file_urls import NotLocal, path_of
@@ -39,6 +46,7 @@ __all__ = [
     "bodies_of",
     "body_of",
     "called_runs",
+    "import_added",
     "import_location",
     "import_one",
     "import_run",

@@ -6,6 +6,9 @@ from viewer.locks import lock_named
 from viewer.models import Location
 
 
-def import_lock(location: Location) -> AbstractContextManager[bool]:
-    """Hold the lock of this location. Waits for it, and raises OSError if there can be none."""
-    return lock_named(f"imports/{location.uid}").held(wait=True)
+def import_lock(location: Location, *, wait: bool = True) -> AbstractContextManager[bool]:
+    """Hold the lock of this location. Raises OSError if there can be none.
+
+    Yields False if another process holds it and this one does not ``wait``.
+    """
+    return lock_named(f"imports/{location.uid}").held(wait=wait)

@@ -12,7 +12,7 @@ from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.limits import address_of
 from viewer.importing.stored_copies.project_secrets import redact_known_secrets
-from viewer.importing.updating import ImportSummary, update_all, update_one
+from viewer.importing.updating import ImportSummary, update_all, update_newest, update_one
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
 from viewer.prices import price_runs
@@ -23,18 +23,50 @@ from viewer.stores.location_reader import LocationReader, open_reader
 RECORDED_EVERY = timedelta(seconds=20)
 
 
-def import_location(location: Location) -> ImportSummary:
-    """Bring the rows of a location up to date. What has not changed is not read again."""
+# A location with more checkpoints than these shows the newest first, while the others are imported.
+NEWEST = 50
+
+
+def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
+    """Bring the rows of a location up to date. What has not changed is not read again.
+
+    Unless it is to ``wait``, it does nothing while another process imports the location, or after a person
+    has cancelled that.
+    """
     try:
-        with import_lock(location):
-            if not refresh(location):
+        with import_lock(location, wait=wait) as is_ours:
+            if not is_ours or not refresh(location):
+                return ImportSummary()
+            if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: _update(location, reader))
             summary.is_news |= price_runs(location)
+            if not summary.is_cancelled:
+                location.end_import()
             record(location, summary)
     except OSError as error:
         # The lock needs a descriptor and space on the disk.
         return ImportSummary(read_error=_system_error(error))
+    return summary
+
+
+def import_added(location: Location) -> ImportSummary:
+    """Import a location that a person has just added, or the newest checkpoints of a large one.
+
+    The others follow in the background: in the worker, or in the process that shows the location.
+    """
+    if is_indexed(location):
+        return import_location(location)
+    try:
+        with import_lock(location, wait=False) as is_ours:
+            if not is_ours or not refresh(location):
+                return ImportSummary()
+            summary = _with_reader(location, lambda reader: update_newest(location, reader, NEWEST))
+    except OSError as error:
+        return ImportSummary(read_error=_system_error(error))
+    if location.import_state != Location.ImportState.REQUESTED:
+        return import_location(location)
+    record(location, summary)
     return summary
 
 

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from viewer.importing.garbage_collection import only_new_garbage
 from viewer.importing.problems import Problems
+from viewer.importing.progress import ImportProgress
 from viewer.importing.reader import reader_count
 from viewer.importing.reconciling.reconcile import reconcile
 from viewer.importing.reconciling.rows import KnownRow, known_rows, mark_states
@@ -44,6 +45,8 @@ class ImportSummary:
     refused_fingerprint: str = ""
     # Whether a page would show a difference.
     is_news: bool = False
+    # Whether a person cancelled it, and more remains to be imported.
+    is_cancelled: bool = False
 
 
 @dataclass(slots=True)
@@ -60,8 +63,9 @@ def update_all(location: Location, reader: LocationReader) -> ImportSummary:
     known = known_rows(location)
     problems = Problems(location)
     listing = _compare(reader.entries(), known, problems)
+    progress = ImportProgress(location, len(listing.entries), len(listing.due))
     with only_new_garbage(len(listing.due)):
-        summary = _read_and_store(location, reader, listing.due, known, problems)
+        summary = _read_and_store(location, reader, listing.due, known, problems, progress)
     listed = {entry.key for entry in listing.entries}
     pruned = [
         key
@@ -80,6 +84,22 @@ def update_all(location: Location, reader: LocationReader) -> ImportSummary:
         summary.is_news |= problems.save()
     summary.pruned, summary.problems = len(pruned), len(problems)
     summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
+    return summary
+
+
+def update_newest(location: Location, reader: LocationReader, limit: int) -> ImportSummary:
+    """Import the newest ``limit`` checkpoints if there are more, and request the import of the others.
+
+    Only with the import lock. Raises LocationUnreadable.
+    """
+    newest = reader.newest(limit + 1)
+    if len(newest) <= limit:
+        return ImportSummary()
+    known, problems = known_rows(location), Problems(location, set())
+    listing = _compare(newest[1:], known, problems)
+    summary = _read_and_store(location, reader, listing.due, known, problems)
+    location.request_import()
+    summary.is_news = True
     return summary
 
 
@@ -135,8 +155,9 @@ def _read_and_store(
     due: list[Entry],
     known: dict[str, KnownRow],
     problems: Problems,
+    progress: ImportProgress | None = None,
 ) -> ImportSummary:
-    """Read what is due, and store it slice by slice."""
+    """Read what is due, and store it slice by slice, until the end or until a person cancels it."""
     summary = ImportSummary(read=len(due))
     # Names begin with their time, so that the checkpoints of a run follow each other.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
@@ -155,6 +176,9 @@ def _read_and_store(
         changed = sum(result.key in known for result in read)
         summary.changed += changed
         summary.added += len(read) - changed
+        if progress and not progress.add(len(results)):
+            summary.is_cancelled = True
+            break
     return summary
 
 

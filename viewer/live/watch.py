@@ -9,6 +9,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from viewer.importing import import_location
+from viewer.jobs.workers import worker_is_up
 from viewer.models import Location
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,13 @@ async def poll_in_turn() -> None:
 
 async def _poll(location: Location) -> None:
     try:
-        await database_sync_to_async(import_location, thread_sensitive=False)(location)
+        await database_sync_to_async(_import, thread_sensitive=False)(location)
     except Exception:
         logger.exception("polling %s for new checkpoints", location)
+
+
+def _import(location: Location) -> None:
+    """Import what is new. What takes long is left to a worker, if one runs."""
+    location.refresh_if_exists()
+    if location.import_state != Location.ImportState.REQUESTED or not worker_is_up():
+        import_location(location, wait=False)

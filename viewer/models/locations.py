@@ -92,6 +92,7 @@ _CHANGED_BY_OTHERS = (
     "identity",
     "replaced_by",
     "refused_fingerprint",
+    "import_state",
 )
 
 
@@ -102,6 +103,10 @@ class Location(models.Model):
         JSON = "json", _("JSON folder")
         SQLITE = "sqlite", _("SQLite file")
         POSTGRESQL = "postgresql", _("PostgreSQL database")
+
+    class ImportState(models.TextChoices):
+        REQUESTED = "requested", _("being imported")
+        CANCELLED = "cancelled", _("cancelled")
 
     # Derived from the path, so that links stay valid with a new data folder.
     uid = models.UUIDField(unique=True, editable=False)
@@ -133,6 +138,12 @@ class Location(models.Model):
     # Incremented by each import that changed something, so that open pages refresh.
     revision = models.PositiveIntegerField(default=0)
 
+    # Of an import that takes long: whether it is to go on, how many checkpoints are stored, and of how many.
+    # The total is 0 until they have been counted.
+    import_state = models.CharField(max_length=20, choices=ImportState, blank=True, default="", db_default="")
+    import_done = models.PositiveIntegerField(default=0, db_default=0)
+    import_total = models.PositiveIntegerField(default=0, db_default=0)
+
     objects = LocationQuerySet.as_manager()
 
     class Meta:
@@ -163,6 +174,25 @@ class Location(models.Model):
         Location.objects.filter(pk=self.pk).update(**changes)
         if has_changed:
             self.refresh_from_db(fields=["revision"])
+
+    def request_import(self) -> None:
+        """Have the rest of the location imported in the background."""
+        self._change_import(import_state=self.ImportState.REQUESTED)
+
+    def cancel_import(self) -> None:
+        """End the import with what it has stored. Nothing more is imported until a person continues it."""
+        if self.import_state == self.ImportState.REQUESTED:
+            self._change_import(import_state=self.ImportState.CANCELLED)
+
+    def end_import(self) -> None:
+        """Record that nothing is left to import."""
+        if self.import_state:
+            self._change_import(import_state="", import_done=0, import_total=0)
+
+    def _change_import(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+        Location.objects.filter(pk=self.pk).update(**values, revision=F("revision") + 1)
 
     def pin(self, identity: str) -> None:
         """Record the device and inode of the location."""

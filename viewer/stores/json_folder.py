@@ -9,7 +9,9 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from heapq import nlargest
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -65,6 +67,26 @@ class JsonFolder:
         while pending:
             folder, depth = pending.pop()
             yield from self._in_folder(folder, depth, pending)
+
+    def newest(self, limit: int) -> list[Entry | ReadProblem]:
+        """The files whose names are the last, in the order of their names. Names begin with their time.
+
+        Folders that cannot be listed are left out: ``entries`` says why.
+        """
+        keys = nlargest(limit, self._keys(), key=lambda key: key.rpartition("/")[2])
+        return [item for key in reversed(keys) if (item := self.entry(key))]
+
+    def _keys(self) -> Iterator[str]:
+        """The keys of all files that may be checkpoints. Only names are read."""
+        pending = [("", 0)]
+        while pending:
+            folder, depth = pending.pop()
+            with suppress(OSError), os.scandir(self._descriptor(folder.rstrip("/"))) as found:
+                for file in found:
+                    if file.name.endswith(".json"):
+                        yield folder + file.name
+                    elif depth < MAX_FOLDER_DEPTH and file.is_dir(follow_symlinks=False):
+                        pending.append((f"{folder}{file.name}/", depth + 1))
 
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]

@@ -105,6 +105,18 @@ class LocationReader:
             if not now.identity.matches(self.identity):
                 raise LocationUnreadable("store.disappeared")
 
+    def newest(self, limit: int) -> list[Entry]:
+        """The newest entries by their names or rows, oldest first, with redacted keys.
+
+        Raises LocationUnreadable.
+        """
+        if self.kind == "json":
+            with self._folder() as folder:
+                items = folder.newest(limit)
+        else:
+            items = self._ask(List(limit))
+        return [with_redacted_key(item, self._known) for item in items if isinstance(item, Entry)]
+
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The entry with this key; None if there is none. Raises LocationUnreadable."""
         if MARKER in key:

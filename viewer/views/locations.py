@@ -18,6 +18,7 @@ from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
     addable_databases,
+    import_added,
     import_location,
     is_indexed,
     open_location,
@@ -44,7 +45,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
-    """Add a location and import it."""
+    """Add a location and import it, a large one in the background."""
     form = LocationForm(request.POST)
     if form.is_valid():
         try:
@@ -52,7 +53,7 @@ def add(request: HttpRequest) -> HttpResponse:
         except UnknownLocation as error:
             form.add_error("path", str(error))
         else:
-            import_location(location)
+            import_added(location)
             return redirect(location)
     form.fields["path"].widget.attrs["autofocus"] = True
     return _index(request, form, 422)
@@ -95,6 +96,10 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Import what is new at a location, and show how much that was."""
     location = get_object_or_404(Location, uid=uid)
+    if location.import_state:
+        # It goes on in the background.
+        location.request_import()
+        return redirect(location)
     before = location.checkpoints.count()
     import_location(location)
     location.refresh_from_db()
@@ -111,12 +116,20 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 @require_POST
+def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """End an import in the background. What it has stored stays."""
+    location = get_object_or_404(Location, uid=uid)
+    location.cancel_import()
+    return redirect(location)
+
+
+@require_POST
 def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Accept the folder or file that replaced the location, as confirmed by a person."""
     location = get_object_or_404(Location, uid=uid)
     if not location.accept_replacement(request.POST.get("identity", "")):
         messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
-    import_location(location)
+    import_added(location)
     return redirect(location)
 
 

@@ -48,6 +48,7 @@ SENT = {
     *(
         "location-add",
         "location-refresh",
+        "location-cancel-import",
         "location-remove",
         "location-replaced",
         "project-limits",

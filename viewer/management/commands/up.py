@@ -95,17 +95,17 @@ def refuse_taken_port() -> None:
 
 
 def opened(path: str | None) -> Location | None:
-    """The location at the path, after an import. Raises CommandError."""
+    """The location at the path, after an import of what it shows first. Raises CommandError."""
     if not path:
         return None
     # Importing this takes a fifth of the time that a start without a location takes.
-    from viewer.importing import UnknownLocation, import_location, open_location
+    from viewer.importing import UnknownLocation, import_added, open_location
 
     try:
         location = open_location(path)
     except UnknownLocation as error:
         raise CommandError(f"{shown_path(path)}: {error}") from error
-    import_location(location)
+    import_added(location)
     return location
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
+from viewer.importing.background import importing_in_background
 from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue.worker import work
 from viewer.management.command import OwnCommand
@@ -36,5 +37,5 @@ class Command(OwnCommand):
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
-        with indexing_in_background():
+        with importing_in_background(), indexing_in_background():
             work(jobs_at_once=options["jobs"])

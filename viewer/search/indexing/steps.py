@@ -26,8 +26,10 @@ MAX_CHECKPOINTS, MAX_BYTES = 50, 8 * 1024 * 1024
 def index_some(seconds: float) -> bool:
     """Index for about this many ``seconds``. Returns whether there may be more to do.
 
-    Does nothing if another process is indexing.
+    Does nothing if another process is indexing, or while an import is under way: that comes first.
     """
+    if Location.objects.filter(import_state=Location.ImportState.REQUESTED).exists():
+        return False
     ends = time.monotonic() + seconds
     with lock_named("search").held() as is_ours:
         if not is_ours:

@@ -161,8 +161,8 @@ class Reader:
                 return Answer(engine=getattr(indexed, "engine", ""))
             case Find(key):
                 items = [item for item in [store.entry(key)] if item]
-            case List():
-                items = list(store.entries())
+            case List(newest):
+                items = list(store.entries())[-newest if newest else None :]
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
             case Mark():

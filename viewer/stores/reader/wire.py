@@ -38,7 +38,9 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):
-    """List all entries of the store."""
+    """List all entries of the store, or only the newest."""
+
+    newest: int | None = None
 
 
 class Find(msgspec.Struct, array_like=True, tag="find"):

@@ -1,0 +1,118 @@
+"""Large locations: the newest checkpoints first, progress, cancelling and continuing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.real_stores import STORES
+from viewer.importing import (
+    background,
+    import_added,
+    import_location,
+    importing,
+    open_location,
+    progress,
+    updating,
+)
+from viewer.models import Checkpoint, Location
+
+pytestmark = pytest.mark.django_db
+REQUESTED, CANCELLED = Location.ImportState.REQUESTED, Location.ImportState.CANCELLED
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
+    """A new location with more checkpoints than are shown first, stored two at a time."""
+    monkeypatch.setattr(importing, "NEWEST", 2)
+    monkeypatch.setattr(updating, "MAX_SLICE", 2)
+    monkeypatch.setattr(progress, "MIN_SHOWN", 2)
+    return open_location(shutil.copytree(STORES / "1.15.30/json", tmp_path / "large"))
+
+
+def names(location: Location) -> list[str]:
+    return sorted(Path(key).name for key in location.checkpoints.values_list("source_key", flat=True))
+
+
+def all_names(location: Location) -> list[str]:
+    return sorted(file.name for file in Path(location.path).rglob("*.json"))
+
+
+def cancel_at_first_slice(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancel the next import once it has stored something, as a request during it does."""
+    stored = progress.ImportProgress.add
+
+    def add(self: progress.ImportProgress, count: int) -> bool:
+        Location.objects.get(pk=location.pk).cancel_import()
+        return stored(self, count)
+
+    monkeypatch.setattr(progress.ImportProgress, "add", add)
+
+
+def test_the_newest_checkpoints_are_stored_first(large: Location) -> None:
+    import_added(large)
+    assert names(large) == all_names(large)[-2:]
+    large.refresh_from_db()
+    assert large.import_state == REQUESTED
+
+
+def test_the_others_follow_in_the_background(large: Location) -> None:
+    import_added(large)
+    background.import_requested()
+    assert names(large) == all_names(large)
+    large.refresh_from_db()
+    assert (large.import_state, large.import_done, large.import_total) == ("", 0, 0)
+
+
+def test_rows_are_the_same_as_those_of_one_import(large: Location, tmp_path: Path) -> None:
+    import_added(large)
+    background.import_requested()
+    other = open_location(shutil.copytree(large.path, tmp_path / "other"))
+    import_location(other)
+    columns = ("source_key", "row", "lane", "parent_link", "parent__source_key", "is_branch_head")
+    rows = [set(Checkpoint.objects.filter(location=one).values_list(*columns)) for one in (large, other)]
+    assert rows[0] == rows[1]
+
+
+def test_a_small_location_is_imported_at_once(large: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "NEWEST", 1000)
+    import_added(large)
+    assert names(large) == all_names(large)
+    assert Location.objects.get(pk=large.pk).import_state == ""
+
+
+def test_the_newest_rows_of_a_database_are_stored_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "NEWEST", 1)
+    file = shutil.copy(STORES / "1.14.1/cp.db", tmp_path / "store.db")
+    location = open_location(file)
+    import_added(location)
+    (first,) = location.checkpoints.all()
+    import_location(location)
+    assert location.checkpoints.count() == 3
+    # The fingerprint begins with the number of the row.
+    assert first.fingerprint.partition(":")[0] == "3"
+
+
+def test_a_cancelled_import_keeps_what_it_has_stored(
+    large: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_added(large)
+    with monkeypatch.context() as patched:
+        cancel_at_first_slice(large, patched)
+        background.import_requested()
+    large.refresh_from_db()
+    assert large.import_state == CANCELLED
+    assert 2 < large.checkpoints.count() == large.import_done < large.import_total == len(all_names(large))
+    # Open pages import what is new, but not this.
+    import_location(large, wait=False)
+    assert large.checkpoints.count() == large.import_done
+
+
+def test_a_location_that_cannot_be_read_is_not_imported_again_and_again(large: Location) -> None:
+    import_added(large)
+    Path(large.path).rename(f"{large.path}-moved")
+    background.import_requested()
+    large.refresh_from_db()
+    assert large.read_error and large.import_state == ""

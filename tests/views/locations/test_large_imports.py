@@ -1,0 +1,26 @@
+"""The progress of a large import on the page of its location."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from viewer.importing import background, import_added, importing
+from viewer.models import Location
+
+
+def test_a_page_shows_the_progress_and_continues_a_cancelled_import(
+    crew_location: Location, runner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = crew_location
+    monkeypatch.setattr(importing, "NEWEST", 2)
+    import_added(large)
+    page = runner.get(large.get_absolute_url()).content.decode()
+    assert "<progress" in page and "Cancel import" in page
+    address = reverse("location-cancel-import", args=[large.uid])
+    page = runner.post(address, follow=True).content.decode()
+    assert "The import was cancelled." in page and "<progress" not in page
+    runner.post(reverse("location-refresh", args=[large.uid]))
+    assert Location.objects.get(pk=large.pk).import_state == Location.ImportState.REQUESTED
+    background.import_requested()
+    page = runner.get(large.get_absolute_url()).content.decode()
+    assert "import-progress" not in page

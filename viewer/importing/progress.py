@@ -1,0 +1,32 @@
+"""The progress of an import that takes long, stored with its location, so that a person may cancel it."""
+
+from django.db.models import F
+
+from viewer.models import Location
+
+# Imports of fewer checkpoints take about a second, and show no progress.
+MIN_SHOWN = 1_000
+
+
+class ImportProgress:
+    """How far an import is. ``done`` counts the entries that were stored before as well."""
+
+    def __init__(self, location: Location, total: int, due: int) -> None:
+        self._location, self.done = location, total - due
+        is_requested = location.import_state == Location.ImportState.REQUESTED
+        self._is_shown = due >= MIN_SHOWN or is_requested
+        if self._is_shown:
+            # A request that was cancelled meanwhile stays cancelled.
+            if not is_requested:
+                location.request_import()
+            Location.objects.filter(pk=location.pk).update(import_done=self.done, import_total=total)
+
+    def add(self, count: int) -> bool:
+        """Record that this many more are stored. Returns whether the import is to go on."""
+        self.done += count
+        if not self._is_shown:
+            return True
+        rows = Location.objects.filter(pk=self._location.pk)
+        # Open pages refresh.
+        rows.update(import_done=self.done, revision=F("revision") + 1)
+        return rows.filter(import_state=Location.ImportState.REQUESTED).exists()
