@@ -2,8 +2,9 @@
 
 import { counted } from "./counts.js";
 
-const ITEM = ".row a, .overview-node";
+const ITEM = ".row a:not(.row-toggle), .overview-node";
 const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
+const selection = () => document.getElementById("selection")?.value ?? "";
 const items = () => [...document.querySelectorAll(ITEM)];
 const rowOf = (element) => element?.closest(".row");
 const focusedItem = () => document.activeElement?.closest?.(ITEM);
@@ -11,6 +12,8 @@ const focusedItem = () => document.activeElement?.closest?.(ITEM);
 /** Makes one row reachable by Tab: the focused one, else the selected one. */
 function rove(stop = focusedItem() ?? current() ?? document.querySelector(ITEM)) {
   for (const item of items()) item.tabIndex = item === stop ? 0 : -1;
+  // The keys of their rows do what they do.
+  for (const toggle of document.querySelectorAll(".row-toggle")) toggle.tabIndex = -1;
 }
 
 function relative(link, upwards) {
@@ -38,8 +41,19 @@ document.addEventListener("keydown", (event) => {
   // Ctrl+J and Ctrl+K are the browser's and the palette's.
   if (step && !(event.ctrlKey && event.key.length === 1)) moveBy(event, step);
   else if (["Home", "End"].includes(event.key) && focusedItem()) moveTo(event, items().at(event.key === "Home" ? 0 : -1));
+  else if (["ArrowLeft", "ArrowRight"].includes(event.key) && !event.ctrlKey && !event.shiftKey) toggleStretch(event);
   else if (!event.ctrlKey && !event.shiftKey) followKey(event);
 });
+
+/** Collapses the focused row's stretch with the arrow that points to its start, and expands it with the other. */
+function toggleStretch(event) {
+  const toggle = rowOf(focusedItem())?.querySelector(".row-toggle");
+  const isCollapsed = toggle?.classList.contains("is-collapsed");
+  const isForward = (event.key === "ArrowRight") === (getComputedStyle(document.body).direction === "ltr");
+  if (!toggle || isCollapsed !== isForward) return;
+  event.preventDefault();
+  toggle.click();
+}
 
 /** Returns the next row of another lane, which is another branch. */
 function acrossLanes(link, step) {
@@ -80,17 +94,29 @@ function followKey(event) {
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (!detail.elt.matches(".row a, .overview-node")) return;
   const url = new URL(detail.path, location.href);
+  // Collapsing does not change the selection.
+  if (detail.elt.matches(".row-toggle")) url.searchParams.set("at", selection());
   for (const name of ["tab", "as"]) url.searchParams.delete(name);
   const kept = new URLSearchParams(document.getElementById("selection")?.dataset.kept);
   for (const [name, value] of kept) url.searchParams.set(name, value);
   detail.path = url.pathname + url.search;
 });
 
+// Links of the head were rendered with the checkpoint that was selected then.
+document.addEventListener("click", ({ target }) => {
+  const link = target.closest?.('.run-tools a[href*="at="]');
+  if (!link || !selection()) return;
+  const url = new URL(link.href);
+  if (!url.searchParams.has("at")) return;
+  url.searchParams.set("at", selection());
+  link.href = url;
+}, true);
+
 /** Marks the row whose checkpoint the detail shows. */
 function markSelection() {
-  const at = document.getElementById("selection")?.value;
+  const at = selection();
   // Folded lines and failed attempts are not selected.
-  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a, .overview-node")) {
+  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a:not(.row-toggle), .overview-node")) {
     const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
     if (selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
@@ -102,7 +128,8 @@ let before = null;
 let focused = null;
 let newest = null;
 let unseen = 0;
-const newRows = document.getElementById("rows-new");
+let toggled = null;
+const newRows = () => document.getElementById("rows-new");
 const rowsShown = () => document.querySelector(".rows[data-newest]");
 /** Returns what scrolls the list: its own box, or on a phone the page. */
 function scroller() {
@@ -116,10 +143,12 @@ function isReadingBelow() {
 }
 function announce(count) {
   unseen += count;
-  newRows.hidden = unseen === 0;
-  if (unseen) newRows.textContent = counted(newRows, unseen);
+  const button = newRows();
+  button.hidden = unseen === 0;
+  if (unseen) button.textContent = counted(button, unseen);
 }
-newRows?.addEventListener("click", () => {
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest?.("#rows-new")) return;
   announce(-unseen);
   const url = new URL(location.href);
   // If the list does not begin with the newest rows, load the page that does.
@@ -132,9 +161,24 @@ newRows?.addEventListener("click", () => {
   select(document.querySelector(".row a"));
 });
 document.addEventListener("scroll", () => scroller().scrollTop === 0 && unseen && !rowsShown()?.getAttribute("hx-get").includes("from=") && announce(-unseen), true);
+/** Returns the row of a button that collapses, and where it is in the window. */
+function placeOf(button) {
+  const link = rowOf(button).querySelector(ITEM);
+  return { id: link.id, top: link.getBoundingClientRect().top };
+}
+/** Scrolls the replaced list so that the row is where it was, and focuses the row. */
+function restorePlace({ id, top }) {
+  toggled = null;
+  unseen = 0;
+  const link = document.getElementById(id);
+  if (!link) return;
+  scroller().scrollTop += link.getBoundingClientRect().top - top;
+  focused = id;
+}
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   const scroll = scroller();
   const isList = detail.target.matches?.(".rows");
+  toggled = detail.requestConfig?.elt.matches(".row-toggle") ? placeOf(detail.requestConfig.elt) : null;
   before = isList && isReadingBelow() ? scroll.scrollHeight - scroll.scrollTop : null;
   newest = isList ? Number(detail.target.dataset.newest) : null;
   focused = detail.target.contains?.(document.activeElement) ? document.activeElement.id : null;
@@ -142,6 +186,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
 document.addEventListener("htmx:afterSwap", () => {
   const scroll = scroller();
   if (before !== null) scroll.scrollTop = scroll.scrollHeight - before;
+  if (toggled) restorePlace(toggled);
   const more = newest === null ? 0 : Number(rowsShown()?.dataset.newest) - newest;
   if (more > 0 && before !== null) announce(more);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
@@ -153,6 +198,8 @@ document.addEventListener("htmx:afterSwap", () => {
 // The focused element was replaced, or is in the list that a phone hides: focus the new checkpoint.
 const isNowhere = (element) => !element || element === document.body || !element.checkVisibility();
 document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  // Rows that mute what is no ancestor depend on the selection.
+  if (detail.target.id === "detail") document.body.dispatchEvent(new CustomEvent("selection-changed"));
   if (detail.target.id !== "detail" || !isNowhere(document.activeElement)) return;
   document.getElementById("detail").focus({ preventScroll: true });
 });

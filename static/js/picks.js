@@ -4,7 +4,7 @@ import { announce } from "./announce.js";
 import { counted } from "./counts.js";
 
 const KEY = "forkline-comparison";
-const ROW = ".row:not(.row-fold, .row-attempt) a[href]";
+const ROW = ".row:not(.row-fold, .row-attempt) a[href]:not(.row-toggle)";
 const LINK = `${ROW}, a.run-link`;
 const MAX_PICKS = 24;
 const RUN = /^\/runs\/([0-9a-f-]{36})\//;

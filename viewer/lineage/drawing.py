@@ -45,6 +45,9 @@ class GraphNode:
     parent_row: int | None = None
     parent_lane: int | None = None
     running: bool = False
+    # Whether rows between it and its parent are collapsed.
+    hides_rows: bool = False
+    muted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class GraphEdge:
     path: str
     colour: int
     edge: Edge | Literal["folded"]
+    muted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Dot:
     colour: int
     shape: Shape
     running: bool
+    muted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,8 @@ class _Plot:
         return (self._top - row) * ROW + ROW / 2
 
     def dot(self, node: GraphNode) -> Dot:
-        return Dot(node.key, self.x(node.lane), self.y(node.row), node.colour, node.shape, node.running)
+        at = self.x(node.lane), self.y(node.row)
+        return Dot(node.key, *at, node.colour, node.shape, node.running, node.muted)
 
     def line(self, node: GraphNode) -> GraphEdge | None:
         """Return the line from a node down to its parent, or the stub of a missing one."""
@@ -145,10 +151,10 @@ class _Plot:
         if node.parent_row is None or node.parent_lane is None:
             if node.edge is not Edge.MISSING:
                 return None
-            return GraphEdge(f"M{x:g} {y:g}V{y + GAP_STUB:g}", node.colour, node.edge)
+            return GraphEdge(f"M{x:g} {y:g}V{y + GAP_STUB:g}", node.colour, node.edge, node.muted)
         path = self._path(x, y, self.x(node.parent_lane), self.y(node.parent_row))
-        is_folded = node.row in self._folds or node.parent_row in self._folds
-        return GraphEdge(path, node.colour, "folded" if is_folded else node.edge)
+        is_folded = node.hides_rows or node.row in self._folds or node.parent_row in self._folds
+        return GraphEdge(path, node.colour, "folded" if is_folded else node.edge, node.muted)
 
     def _path(self, x: float, y: float, parent_x: float, parent_y: float) -> str:
         if x == parent_x or parent_y > self._height + ROW:

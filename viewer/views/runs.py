@@ -1,11 +1,13 @@
 """A run: its lineage as lanes and a list, and the selected checkpoint."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
@@ -23,7 +25,9 @@ from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import overview_of
 from viewer.presentation.run.jumps import jump_target
 from viewer.presentation.run.listed import listing_texts
-from viewer.presentation.run.window import Wanted, window_of
+from viewer.presentation.run.visible import address
+from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.window import window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 
 FILTERS = ("failed",)
@@ -61,11 +65,17 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
 def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to the head, the fork point or the first failure of a branch or run, if it has one."""
     run = get_object_or_404(Run, uid=uid)
-    branch = request.GET.get("branch", "")
+    branch = request.GET.get("of") or request.GET.get("branch", "")
     found = jump_target(run, request.GET.get("to", ""), branch)
     if found is None:
         messages.info(request, _("There is no such checkpoint."))
-    return redirect(found or run)
+    # What is collapsed stays so, apart from the selected checkpoint.
+    kept = request.GET.copy()
+    for name in ("to", "of", "at", "from"):
+        kept.pop(name, None)
+    if found:
+        kept["at"] = found.checkpoint_id
+    return redirect(reverse("run", args=[run.uid], query=kept))
 
 
 def _imported(uid: UUID) -> Run:
@@ -88,6 +98,9 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
     context |= {"faults": [*listing_texts(run), *fault_texts(run)], "branches": branches_of(run)}
     context["keep"] = _kept_query(request, only)
+    context["others"] = _kept_query(request, only, address.PARAMETERS)
+    context["collapsing"] = collapsing = address.Collapsing.from_query(request.GET)
+    context["mutes"] = mutes = request.GET.get("muted") == "others"
     context["export_formats"] = FORMATS
     context["annotation"] = annotations_in(run).run
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
@@ -99,14 +112,14 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
     pruned = request.GET.get("pruned") == "shown"
     attempts = request.GET.get("attempts") == "shown"
-    wanted = Wanted(at, only, branch, top, bottom, pruned, attempts)
+    wanted = Wanted(at, only, branch, top, bottom, pruned, attempts, collapsing, mutes)
     return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
-def _kept_query(request: HttpRequest, only: str) -> str:
-    """Return the parameters that a row's link keeps, apart from the selection."""
+def _kept_query(request: HttpRequest, only: str, besides: Sequence[str] = ()) -> str:
+    """Return the parameters that a row's link keeps, apart from the selection and those ``besides``."""
     kept = request.GET.copy()
-    for name in ("at", "from", "to"):
+    for name in ("at", "from", "to", *besides):
         kept.pop(name, None)
     if not only:
         kept.pop("only", None)

@@ -9,7 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-from viewer.presentation.run.window import Wanted, window_of
+from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.window import window_of
 
 
 def attempt(checkpoint: Checkpoint, **values: Any) -> Job:

@@ -10,7 +10,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.window import Wanted, window_of
+from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.window import window_of
 
 
 def ids(run: Run, wanted: Wanted) -> list[str]:

@@ -7,7 +7,8 @@ from django.test import Client
 
 from quality.benchmarks.generated_runs import generated_run
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.window import Wanted, window_of
+from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.window import window_of
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,8 @@ from django.urls import reverse
 from quality.benchmarks.generated_runs import generated_run
 from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run
-from viewer.presentation.run.window import ROWS, Wanted, window_of
+from viewer.presentation.run.visible.picking import ROWS, Wanted
+from viewer.presentation.run.window import window_of
 
 PART = {"HX-Request": "true", "HX-Target": "detail"}
 

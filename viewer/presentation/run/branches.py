@@ -1,6 +1,8 @@
 """The branch picker of a run, and the ancestors of a branch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from django.db.models import Count, Max
 from django.db.models.expressions import RawSQL
@@ -31,12 +33,23 @@ def branches_of(run: Run) -> list[Branch]:
 
 def line_of(run: Run, branch: str) -> RawSQL:
     """Return the keys of a branch's checkpoints and of all their ancestors."""
+    return _with_ancestors(run, "branch", branch)
+
+
+def ancestors_among(run: Run, checkpoint_id: str, keys: Collection[int]) -> set[int]:
+    """Return those of these keys of checkpoints that are the checkpoint's own or an ancestor's."""
+    own = _with_ancestors(run, "checkpoint_id", checkpoint_id)
+    return set(run.checkpoints.filter(pk__in=own).filter(pk__in=keys).values_list("pk", flat=True))
+
+
+def _with_ancestors(run: Run, column: Literal["branch", "checkpoint_id"], value: str) -> RawSQL:
+    """Return the keys of the run's checkpoints with this value, and of all their ancestors."""
     table = Checkpoint._meta.db_table
     # Where parents go round in a circle, UNION takes each once.
     statement = f"""
         WITH RECURSIVE line(id, parent_id) AS (
-            SELECT id, parent_id FROM {table} WHERE run_id = %s AND branch = %s
+            SELECT id, parent_id FROM {table} WHERE run_id = %s AND {column} = %s
             UNION SELECT above.id, above.parent_id FROM {table} above JOIN line ON above.id = line.parent_id
         ) SELECT id FROM line
     """  # noqa: S608
-    return RawSQL(statement, [run.pk, branch])  # noqa: S611
+    return RawSQL(statement, [run.pk, value])  # noqa: S611

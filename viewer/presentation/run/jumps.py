@@ -2,7 +2,7 @@
 
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.origin import origin_of
-from viewer.presentation.run.window import failed
+from viewer.presentation.run.visible.picking import failed
 
 
 def jump_target(run: Run, to: str, branch: str) -> Checkpoint | None:

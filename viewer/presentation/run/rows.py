@@ -59,6 +59,14 @@ class RowView:
     source: str = ""
     # The number of pruned checkpoints that this line represents, including its own; 0 for an ordinary line.
     folded: int = 0
+    # The number of rows that are collapsed into this line.
+    hidden: int = 0
+    # The parameters that collapse its stretch, or expand it; None if it is too short.
+    toggle: str | None = None
+    # Whether it is no ancestor of the selected checkpoint, and the page mutes those.
+    muted: bool = False
+    # The key of the visible checkpoint that it continues.
+    parent: int | None = None
     # The failed attempts that this line represents.
     attempts: tuple[Job, ...] = ()
     # Whether the line above belongs to another branch, so that the row names its own.
@@ -66,6 +74,11 @@ class RowView:
     # What people wrote about the checkpoint, and of a branch's head about the branch.
     annotation: Annotation | None = None
     branch_annotation: Annotation | None = None
+
+    @property
+    def classes(self) -> str:
+        """The CSS classes of its states, each after a space."""
+        return " is-failed" * self.failed + " is-muted" * self.muted
 
 
 def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView:
@@ -89,6 +102,7 @@ def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView
         bars=() if total is None else bars_of(row.units_done, total, running) if total <= MAX_BARS else None,
         source="" if row.step is None else source_of(row.trigger),
         folded=count if count > 1 else 0,
+        parent=row.parent_id,
         annotation=styles.annotations.checkpoints.get(row.checkpoint_id),
         branch_annotation=styles.annotations.branches.get(row.branch) if row.is_branch_head else None,
     )

@@ -1,42 +1,20 @@
 """The window of rows that a page shows, with their lanes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-
-from django.db.models import F, Max, Q, QuerySet
 
 from viewer.annotations import annotations_in
 from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
 from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_node, attempt_row, attempts_of
-from viewer.presentation.run.branches import line_of
+from viewer.presentation.run.branches import ancestors_among
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.folding import folded
 from viewer.presentation.run.rows import RowView, RunStyles, row_view
-from viewer.presentation.run.triggers import failure_suffixes, shape_of
-
-ROWS = 120
-# Maximum length of a window: a page that follows a growing run requests it again, with new rows.
-MAX_ROWS = 1000
-# The number of newer rows shown above a selection further down.
-ROWS_ABOVE_SELECTION = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The requested window. ``top`` None is the newest row; ``bottom`` None means ROWS rows."""
-
-    at: str = ""
-    only: str = ""
-    # Only the line of this branch, from the run's start.
-    branch: str = ""
-    top: int | None = None
-    bottom: int | None = None
-    # Whether pruned checkpoints are shown one by one, and failed attempts.
-    pruned: bool = False
-    attempts: bool = False
+from viewer.presentation.run.triggers import shape_of
+from viewer.presentation.run.visible.picking import VisibleRows, Wanted, visible_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +32,57 @@ class Window:
     newest: int = 0
 
     @property
+    def place(self) -> str:
+        """The query parameter of a window that begins with the same row, after an ampersand."""
+        return "" if self.top is None else f"&from={self.top}"
+
+    @property
     def query(self) -> str:
         """The query parameters of the same window."""
-        return f"to={self.bottom}" + ("" if self.top is None else f"&from={self.top}")
+        return f"to={self.bottom}{self.place}"
 
 
 def window_of(run: Run, wanted: Wanted) -> Window:
     """Return the requested rows, newest first."""
-    newest = run.checkpoints.aggregate(newest=Max("row"))["newest"] or 0
-    top = wanted.top if wanted.top is not None else _top_for_selection(run, wanted, newest)
-    rows = _picked(run, wanted).filter(row__lte=newest if top is None else top)
-    if wanted.bottom is not None:
-        rows = rows.filter(row__gte=wanted.bottom)
-    limit = ROWS if wanted.bottom is None else MAX_ROWS
-    found = list(_with_parents(rows)[: limit + 1])
-    shown = found[:limit]
-    styles = run_styles(run)
-    # A window requested with its bottom row keeps the link to older rows.
-    more = len(found) > limit
-    passing = _passing(run, top, wanted)
     attempts = attempts_of(run)
-    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, passing, wanted.at, attempts)
-    lines, nodes = _lines(run, at_once, attempts, styles, wanted)
+    rows = visible_rows(run, wanted, attempts)
+    shown = rows.shown
+    styles = run_styles(run)
+    kept = {*attempts, *(pk for pk, line in rows.lines.items() if line.hidden)}
+    at_once = [[row] for row in shown] if wanted.pruned else folded(shown, rows.passing, wanted.at, kept)
+    lines, nodes = _lines(run, at_once, attempts, styles, wanted, rows)
+    passing = nodes_of(rows.passing, styles)
+    if wanted.mutes and wanted.at:
+        own = ancestors_among(run, wanted.at, [row.pk for row in (*shown, *rows.passing)])
+        lines = tuple(replace(line, muted=line.checkpoint.pk not in own) for line in lines)
+        nodes, passing = _muted(nodes, own), _muted(passing, own)
     lanes = run.lane_count + any(line.attempts for line in lines)
     return Window(
         lines=lines,
-        drawing=_drawing(nodes, passing, styles, wanted, lanes),
+        drawing=draw_dots(nodes, lanes) if wanted.only else draw_window(nodes, passing, lanes),
         columns=lane_columns(lanes),
-        top=top,
+        top=rows.top,
         bottom=shown[-1].row if shown else 0,
-        newer=None if top is None else min(top + ROWS, newest),
-        older=shown[-1].row - 1 if more else None,
-        newest=newest,
+        newer=rows.newer,
+        older=shown[-1].row - 1 if rows.more else None,
+        newest=rows.newest,
     )
 
 
 def _lines(
-    run: Run, at_once: Sequence[list[Checkpoint]], attempts: Attempts, styles: RunStyles, wanted: Wanted
+    run: Run,
+    at_once: Sequence[list[Checkpoint]],
+    attempts: Attempts,
+    styles: RunStyles,
+    wanted: Wanted,
+    visible: VisibleRows,
 ) -> tuple[tuple[RowView, ...], list[GraphNode]]:
     """Return the lines of a window and their nodes, with failed attempts above their checkpoint."""
     lines: list[RowView] = []
     nodes: list[GraphNode] = []
     above = ""
     for rows in at_once:
-        line = row_view(rows[0], styles, wanted.at, len(rows))
+        line = _with_collapsed(row_view(rows[0], styles, wanted.at, len(rows)), visible, wanted)
         # The rows of a run of one branch need no name.
         if run.branch_count > 1 and rows[0].branch != above:
             line = replace(line, begins_stretch=True)
@@ -106,17 +91,29 @@ def _lines(
             lines.append(attempt_row(line, jobs))
             nodes.append(attempt_node(rows[0], len(nodes), run.lane_count, line.colour))
         lines.append(line)
-        nodes.append(_node_of(rows, styles))
+        node = replace(_node_of(rows, styles), hides_rows=line.hidden > 0)
+        outline = visible.lines.get(rows[-1].pk)
+        nodes.append(replace(node, edge=Edge(outline.oldest.link)) if outline else node)
     return tuple(lines), nodes
 
 
-def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
-    rows = run.checkpoints.all()
-    if wanted.only == "failed":
-        rows = rows.filter(failed())
-    if wanted.branch:
-        rows = rows.filter(pk__in=line_of(run, wanted.branch))
-    return rows
+def _with_collapsed(line: RowView, visible: VisibleRows, wanted: Wanted) -> RowView:
+    """Return the line with what is collapsed into it, and the link that expands or collapses it."""
+    row = line.checkpoint
+    outline = visible.lines.get(row.pk)
+    hidden = outline.hidden if outline else 0
+    if outline:
+        line = replace(line, parent=outline.parent.key if outline.parent else None)
+    if wanted.only or not (hidden or row.pk in visible.stretches) or line.folded:
+        return line
+    toggled = wanted.collapsing.toggled(row, hidden > 0, visible.named.get(row.pk, ()))
+    return replace(line, hidden=hidden, toggle=toggled.query)
+
+
+def _muted(nodes: Iterable[GraphNode], own: Collection[int]) -> list[GraphNode]:
+    """Return the nodes, muted unless they are in ``own`` or cross out a failed attempt."""
+    keys = {str(pk) for pk in own}
+    return [replace(node, muted=node.key not in keys) for node in nodes]
 
 
 def run_styles(run: Run) -> RunStyles:
@@ -129,13 +126,8 @@ def run_styles(run: Run) -> RunStyles:
     return RunStyles(branch_colours(run), edited_checkpoints(run), running, annotations_in(run))
 
 
-def failed() -> Q:
-    """Return the condition that a failure triggered the checkpoint."""
-    return Q(*(("trigger__endswith", ending) for ending in failure_suffixes()), _connector=Q.OR)
-
-
 def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
-    """Return the nodes of the rows, which have their parents' positions (``_with_parents``)."""
+    """Return the nodes of the rows, which have their parents' positions (visible/picking.py)."""
     return [
         GraphNode(
             key=str(row.pk),
@@ -150,38 +142,6 @@ def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
         )
         for row in rows
     ]
-
-
-def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
-    places = {"parent_row": F("parent__row"), "parent_lane": F("parent__lane")}
-    return rows.annotate(**places, parent_branch=F("parent__branch")).order_by("-row")
-
-
-def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:
-    """Return the top row of a window around a selection that is not among the newest rows."""
-    if not wanted.at or wanted.only or wanted.branch or wanted.bottom is not None:
-        return None
-    selected = (
-        run.checkpoints.filter(checkpoint_id=wanted.at).order_by("-row").values_list("row", flat=True).first()
-    )
-    if selected is None or newest - selected < ROWS:
-        return None
-    return selected + ROWS_ABOVE_SELECTION
-
-
-def _passing(run: Run, top: int | None, wanted: Wanted) -> list[Checkpoint]:
-    """Return the rows above the window whose lines reach into it."""
-    if top is None or wanted.only:
-        return []
-    return list(_with_parents(_picked(run, wanted).filter(row__gt=top, parent__row__lte=top)))
-
-
-def _drawing(
-    nodes: Sequence[GraphNode], passing: Sequence[Checkpoint], styles: RunStyles, wanted: Wanted, lanes: int
-) -> Drawing:
-    if wanted.only:
-        return draw_dots(nodes, lanes)
-    return draw_window(nodes, nodes_of(passing, styles), lanes)
 
 
 def _node_of(rows: list[Checkpoint], styles: RunStyles) -> GraphNode:

@@ -1,0 +1,1 @@
+"""Which rows of a run's list are visible: windows, filters and collapsed stretches."""
