@@ -8,7 +8,7 @@ from babel.messages.catalog import Catalog, Message
 
 from scripts.catalogues.files import plural_count
 
-PLACEHOLDER = re.compile(r"%(?:\((\w+)\))?[a-z%]")
+PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[a-z%]|\{\w+\}")
 TAG = re.compile(r"</?[a-z][^>]*>")
 # In an attribute or a page, these would end a value or begin a tag.
 MARKUP = '"<>&'
