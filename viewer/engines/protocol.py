@@ -201,6 +201,10 @@ class Engine(Protocol[C]):
     def failure_suffixes(self) -> Sequence[str]:
         """How the triggers that are failures end."""
 
+    @property
+    def waiting_suffixes(self) -> Sequence[str]:
+        """How the triggers end after which a person has to answer."""
+
     def is_start(self, trigger: str) -> bool:
         """Whether a checkpoint was written as something started."""
 

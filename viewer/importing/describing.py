@@ -13,7 +13,7 @@ from viewer.engines.protocol import Engine
 from viewer.importing.reconciling.rows import update_many
 from viewer.importing.reconciling.runs import status_after
 from viewer.importing.stored_copies.stored import decoded_copy, stored_body
-from viewer.models import Location, Run
+from viewer.models import Checkpoint, Location, Run
 
 # Seconds of one import, and runs of one batch.
 MAX_SECONDS, BATCH = 0.4, 50
@@ -38,7 +38,8 @@ def describe_stored(location: Location) -> bool:
 def _describe_from_copy(run: Run, engine: Engine[Any]) -> None:
     """Describe a run by its first checkpoint."""
     rows = run.checkpoints.select_related("location", "body").order_by("row")
-    first, newest = rows.first(), rows.values_list("trigger", flat=True).last()
+    recorded = rows.exclude(source_key__startswith=Checkpoint.SCRATCH)
+    first, newest = rows.first(), recorded.values_list("trigger", flat=True).last()
     inputs = described_inputs(engine, [stored_body(first)]) if first else []
     # The status is that of a run which an earlier version imported.
     Run.objects.filter(pk=run.pk).update(inputs=inputs, status=status_after(newest or ""), is_described=True)

@@ -63,6 +63,7 @@ class CrewAI:
 
     trigger_labels = triggers.LABELS
     failure_suffixes = FAILED
+    waiting_suffixes = ()
     is_start = staticmethod(triggers.is_start)
     is_end = staticmethod(triggers.is_end)
     numbered_label = staticmethod(triggers.numbered_label)

@@ -56,6 +56,7 @@ class LangGraph:
 
     trigger_labels = triggers.LABELS
     failure_suffixes = (triggers.FAILED,)
+    waiting_suffixes = (triggers.WAITING,)
     is_start = staticmethod(triggers.is_start)
     is_end = staticmethod(triggers.is_end)
     numbered_label = staticmethod(triggers.numbered_label)

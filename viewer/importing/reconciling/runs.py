@@ -11,7 +11,7 @@ from viewer.importing.reconciling.rows import in_slices, moment
 from viewer.importing.reconciling.usage import NOTHING_USED, recorded_usage
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
-from viewer.models import Location, Run, run_uid
+from viewer.models import Checkpoint, Location, Run, run_uid
 
 # How many checkpoints of a lineage fault are named. The others are counted.
 MAX_IDS_NAMED = 10
@@ -101,10 +101,16 @@ def summarize(
         len({member.branch for member in mine}),
         lane_count,
         *units_known(mine),
-        status_after(mine[-1].trigger),
+        status_after(_head(mine).trigger),
         *usage,
         [_stored_fault(fault) for fault in lineage.faults],
     ]
+
+
+def _head(members: Sequence[Member]) -> Member:
+    """The newest checkpoint at the source. A fork on a copy moves no head, whatever became of it."""
+    recorded = [member for member in members if not member.key.startswith(Checkpoint.SCRATCH)]
+    return (recorded or members)[-1]
 
 
 def status_after(trigger: str) -> str:
@@ -112,6 +118,8 @@ def status_after(trigger: str) -> str:
     engines = all_engines()
     if trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
         return Run.Status.FAILED.value
+    if trigger.endswith(tuple(suffix for one in engines for suffix in one.waiting_suffixes)):
+        return Run.Status.WAITING.value
     return Run.Status.COMPLETED.value if any(one.is_end(trigger) for one in engines) else ""
 
 

@@ -67,6 +67,22 @@ def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
     return sorted(dict.fromkeys(triggered)) + [node for node, _argument in sends(checkpoint)]
 
 
+def is_last(checkpoint: Mapping[str, Any]) -> bool:
+    """Whether nothing runs after a checkpoint that triggers no node, as far as its channels say.
+
+    In the first versions a node triggers the next one by a channel of its own name. If no node has ever read
+    it, only the graph knows whether one would.
+    """
+    values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
+    versions = mapping(checkpoint.get("channel_versions"))
+    newest = max(map(str, versions.values()), default="").partition(".")[0]
+    own = [name for name in seen if values.get(name) == name]
+    read = {channel for channels in seen.values() for channel in mapping(channels)}
+    return not any(
+        str(versions.get(name, "")).partition(".")[0] == newest and name not in read for name in own
+    )
+
+
 def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[str]:
     """The nodes that a value of this channel triggers."""
     kind, _colon, rest = channel.partition(":")

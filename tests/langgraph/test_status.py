@@ -1,0 +1,64 @@
+"""The status of a thread: what its own newest checkpoint says, whatever became of its forks."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.langgraph.conftest import copied, opened
+from viewer.engines.langgraph.threads.rows import Indexer, Row, metadata_of
+from viewer.importing import import_location, import_run, import_scratch
+from viewer.models import Location, Run
+from viewer.redaction.known_secrets import NONE_KNOWN
+
+JOB = "5e0a4c7c-6a5d-4d07-8f3c-8f3d7f0f5f10"
+HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = 'appr-waiting'"
+# The checkpoints with which an approved thread went on, as those of the thread that waits.
+CONTINUED = """
+    UPDATE checkpoints SET thread_id = 'appr-waiting',
+        parent_checkpoint_id =
+            CASE json_extract(metadata, '$.step') WHEN 2 THEN ? ELSE parent_checkpoint_id END
+    WHERE thread_id = 'appr-done' AND json_extract(metadata, '$.step') BETWEEN 2 AND 5
+"""
+
+
+def scratch_store(folder: Path) -> Path:
+    """A store in which a copy of the waiting thread continued to its end."""
+    folder.mkdir()
+    store = copied("lg12", folder)
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute(CONTINUED, database.execute(HEAD).fetchone())
+    return store
+
+
+def test_a_thread_still_waits_when_its_fork_has_ended(
+    threads: Callable[[str], Location], tmp_path: Path
+) -> None:
+    location = threads("lg12")
+    run = opened(location, "appr-waiting")
+    assert run.status == "waiting"
+    assert import_scratch(run, scratch_store(tmp_path / "scratch"), JOB, "try").added
+    run.refresh_from_db()
+    assert run.checkpoints.get(branch="try", is_branch_head=True).trigger == "loop_ended"
+    assert run.status == "waiting"
+    import_location(location)
+    import_run(run)
+    assert Run.objects.get(pk=run.pk).status == "waiting"
+
+
+@pytest.mark.parametrize(("reader", "trigger"), [("", "loop"), ("review", "loop_ended")])
+def test_a_single_checkpoint_of_the_first_versions_ends_only_if_that_is_known(
+    reader: str, trigger: str
+) -> None:
+    """Its nodes trigger each other by channels of their own names, and ``review`` has read this one."""
+    seen = {"draft": {"start:draft": "2.0.1"}, **({reader: {"draft": "3.0.4"}} if reader else {})}
+    checkpoint = {
+        "channel_values": {"topic": "cats", "draft": "draft"},
+        "channel_versions": {"topic": "2.0.3", "draft": "3.0.4", "start:draft": "3.0.5"},
+        "versions_seen": seen,
+    }
+    row = Row("", "1f1e6d03-e137-6cf7-8001-a9540ae4fea6", None, 1, metadata_of(b'{"source": "loop"}'), "")
+    (snapshot,) = Indexer("t", NONE_KNOWN, lambda _row: checkpoint).snapshots([row])
+    assert snapshot.trigger == trigger
