@@ -160,23 +160,23 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "checkpoint_site.logs.log_request",
-    "checkpoint_site.hosts.allowed_hosts_only",
+    "checkpoint_site.middleware.hosts.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "checkpoint_site.no_store.no_store",
+    "checkpoint_site.middleware.no_store.no_store",
     "csp.middleware.CSPMiddleware",
-    "checkpoint_site.unavailable.Unavailable",
+    "checkpoint_site.middleware.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "checkpoint_site.reader_language.ReaderLanguage",
-    "checkpoint_site.login_gate.LoginGate",
+    "checkpoint_site.middleware.reader_language.ReaderLanguage",
+    "checkpoint_site.middleware.login_gate.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "checkpoint_site.method_not_allowed.method_not_allowed",
+    "checkpoint_site.middleware.method_not_allowed.method_not_allowed",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"

@@ -4,8 +4,8 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
-from checkpoint_site.throttle import throttled
-from checkpoint_site.unavailable import without_data
+from checkpoint_site.middleware.throttle import throttled
+from checkpoint_site.middleware.unavailable import without_data
 from viewer.access.permissions import viewer_allowed
 from viewer.views.health import health
 from viewer.views.login import LoginByLink
@@ -20,4 +20,4 @@ urlpatterns = [
     path("healthz", without_data(health), name="health"),
     path("", include("viewer.urls")),
 ]
-handler500 = "checkpoint_site.unavailable.server_error_page"
+handler500 = "checkpoint_site.middleware.unavailable.server_error_page"

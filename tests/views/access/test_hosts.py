@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from checkpoint_site import hosts
-from checkpoint_site.hosts import is_allowed
+from checkpoint_site.middleware.hosts import is_allowed
 from viewer.models import Checkpoint, Run
 
 PORT = settings.PORT

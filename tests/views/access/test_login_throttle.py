@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from checkpoint_site import throttle
-from checkpoint_site.throttle import BUDGETS, MAX_KEYS, Key, Throttle
+from checkpoint_site.middleware.throttle import BUDGETS, MAX_KEYS, Key, Throttle
 from viewer.access.login_links import login_link, teammate
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
