@@ -13,9 +13,9 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402
 
 from checkpoint_site.middleware.hosts import AllowedHostSockets  # noqa: E402
-from checkpoint_site.page_threads import Pages  # noqa: E402
 from checkpoint_site.middleware.request_limits import with_body_limit  # noqa: E402
 from checkpoint_site.middleware.unavailable import AvailableSockets  # noqa: E402
+from checkpoint_site.page_threads import Pages  # noqa: E402
 from viewer.data_folder.use import use  # noqa: E402
 from viewer.routing import websocket_urlpatterns  # noqa: E402
 

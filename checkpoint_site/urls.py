@@ -7,8 +7,8 @@ from django.urls import include, path
 from checkpoint_site.middleware.throttle import throttled
 from checkpoint_site.middleware.unavailable import without_data
 from viewer.access.permissions import viewer_allowed
-from viewer.views.health import health
-from viewer.views.login import LoginByLink
+from viewer.views.reader.login import LoginByLink
+from viewer.views.server.health import health
 
 by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())

@@ -13,14 +13,13 @@ from viewer.views import (
     locations,
     projects,
     pruning,
-    reader_settings,
-    redirects,
     runs,
     search,
-    stored_data,
     timeline,
 )
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
+from viewer.views.reader import settings as reader_settings
+from viewer.views.server import redirects, stored_data
 
 
 def moved(route: str, name: str) -> URLPattern:

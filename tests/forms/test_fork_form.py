@@ -10,8 +10,8 @@ from tests.forms.samples import agent, crew, flow, task
 from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.kinds import KINDS
-from viewer.forms import fork as fork_form
-from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
+from viewer.forms.launch import fork as fork_form
+from viewer.forms.launch.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
 from viewer.launching.values import Kind
 from viewer.presentation.launch.page import FieldError, errors_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.entry_points import InputName
-from viewer.forms.new_run import InputsForm
+from viewer.forms.launch.new_run import InputsForm
 from viewer.redaction.marker import MARKER
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))

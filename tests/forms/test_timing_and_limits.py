@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from viewer.forms.launch.schedule import StartTimeForm
 from viewer.forms.limits import LimitsForm, limit_texts
-from viewer.forms.schedule import StartTimeForm
 from viewer.launching.option_values import parse_start_time
 
 

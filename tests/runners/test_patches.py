@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 RUNNERS = ROOT / "viewer/runners"
 PATCHES = sorted(
-    path for path in (RUNNERS / "forkline_crewai/patches").glob("*.py") if path.stem != "__init__"
+    path for path in (RUNNERS / "forkline_crewai/patches").rglob("*.py") if path.stem != "__init__"
 )
 FIELD = re.compile(r"^(Patches|Versions|Why|Test): (.+(?:\n    .+)*)$", re.MULTILINE)
 FOREIGN = {"crewai", "crewai_core", "pydantic", "dotenv"}
@@ -21,7 +21,7 @@ sys.path.insert(0, {runners!r})
 from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.crew_events import CrewKickoffStartedEvent
 from crewai.state import checkpoint_listener
-from forkline_crewai.patches import awaited_writes
+from forkline_crewai.patches.checkpoints import awaited_writes
 
 written = []
 

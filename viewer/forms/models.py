@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.fields import parsed
-from viewer.forms.valid_values import valid_values
+from viewer.forms.launch.valid_values import valid_values
 from viewer.launching.option_values import (
     ALL_AGENTS,
     MIN_AGENTS_TO_WARM_UP,

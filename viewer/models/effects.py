@@ -17,7 +17,7 @@ class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
     """Queries for accepted effects."""
 
     def keys(self) -> set[str]:
-        """The keys by which the runner compares effects (forkline_runner/effects.py)."""
+        """The keys by which the runner compares effects (forkline_runner/loaded_code/effects.py)."""
         return set(self.values_list("key", flat=True))
 
 

@@ -18,7 +18,7 @@ from viewer.models.annotations import Annotation
 from viewer.models.locations import Location
 from viewer.models.usage import Metered
 
-# In a job's folder (viewer/runners/forkline_langgraph/scratch_store.py).
+# In a job's folder (viewer/runners/forkline_langgraph/restore/scratch_store.py).
 SCRATCH_STORE = "threads.sqlite"
 
 

@@ -13,15 +13,15 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
+from viewer.forms.launch.schedule import StartTimeForm
 from viewer.forms.limits import LimitsForm
-from viewer.forms.schedule import StartTimeForm
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import move_start
 from viewer.models import DayLimits, Job, Question
 from viewer.presentation.jobs.job_view import shown_job
 from viewer.presentation.jobs.waiting import wait_of, waiting
 from viewer.reproduction.jobs import command_of, reproduction_of, script_of
-from viewer.views.limits import limits_of_day
+from viewer.views.server.limits import limits_of_day
 
 JOBS_A_PAGE = 50
 

@@ -27,7 +27,7 @@ from viewer.jobs.execution.starting.protected_paths import conflict_of
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
-from viewer.views.limits import limits_of_project
+from viewer.views.server.limits import limits_of_project
 
 
 @require_http_methods(["GET", "POST"])

@@ -12,8 +12,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, record
+from tests.langgraph.launching.test_running import address, command
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
-from tests.langgraph.test_running import address, command
 from viewer.importing import import_location, import_run, open_location
 from viewer.models import Checkpoint, Job, Location, Project, Run
 

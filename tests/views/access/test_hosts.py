@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from checkpoint_site import hosts
+from checkpoint_site.middleware import hosts
 from checkpoint_site.middleware.hosts import is_allowed
 from viewer.models import Checkpoint, Run
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from checkpoint_site import throttle
+from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import BUDGETS, MAX_KEYS, Key, Throttle
 from viewer.access.login_links import login_link, teammate
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.forms import BoundField
 
 from viewer.engines.editable import Editable, OpenQuestion
-from viewer.forms.answers import AnswersForm
+from viewer.forms.launch.answers import AnswersForm
 from viewer.presentation.launch.edit_parts import first_error
 
 

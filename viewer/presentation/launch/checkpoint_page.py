@@ -7,8 +7,8 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.schema import NO_SCHEMA, Schema
+from viewer.forms.launch.preflight import PreflightForm
 from viewer.forms.models import ModelsForm
-from viewer.forms.preflight import PreflightForm
 from viewer.importing import stored_contents
 from viewer.launching.preview.preflight import schema_at
 from viewer.launching.requests import CheckpointRequest

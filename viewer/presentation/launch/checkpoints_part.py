@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.protocol import Engine, kind_of
-from viewer.forms.checkpointing import EVENTS, EVERY, MAX_CHECKPOINTS, CheckpointsForm
+from viewer.forms.launch.checkpointing import EVENTS, EVERY, MAX_CHECKPOINTS, CheckpointsForm
 from viewer.models import Project
 from viewer.presentation.run.triggers import trigger_label
 

@@ -9,7 +9,14 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.editable import Editable
 from viewer.engines.protocol import Contents
-from viewer.forms.messages import MessageForm, MessageForms, ModesForm, content_text, fits_form, message_forms
+from viewer.forms.launch.messages import (
+    MessageForm,
+    MessageForms,
+    ModesForm,
+    content_text,
+    fits_form,
+    message_forms,
+)
 from viewer.launching.state_edits import written_messages
 from viewer.presentation.launch.edit_parts import first_error
 from viewer.redaction.marker import MARKER

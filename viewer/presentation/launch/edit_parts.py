@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 from viewer.comparison.diff.words import Piece, difference
 from viewer.engines.editable import EditableOutput
 from viewer.forms.fields import Typed, ValueField
-from viewer.forms.fork import OutputsForm, ValuesForm, output_name
-from viewer.forms.messages import ModesForm
+from viewer.forms.launch.fork import OutputsForm, ValuesForm, output_name
+from viewer.forms.launch.messages import ModesForm
 from viewer.launching.state_edits import added_value
 from viewer.launching.values import Kind, as_json
 from viewer.launching.variations.dimensions import output_text

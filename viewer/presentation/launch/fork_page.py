@@ -12,11 +12,11 @@ from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.schema import Entry, Schema
-from viewer.forms.fork import EntryPointForm, ForkForm, OutputsForm, StateForm, ValuesForm
-from viewer.forms.messages import ModesForm
+from viewer.forms.launch.fork import EntryPointForm, ForkForm, OutputsForm, StateForm, ValuesForm
+from viewer.forms.launch.messages import ModesForm
+from viewer.forms.launch.preflight import PreflightForm
+from viewer.forms.launch.retry import Retry, retry_of_fork
 from viewer.forms.models import models_form
-from viewer.forms.preflight import PreflightForm
-from viewer.forms.retry import Retry, retry_of_fork
 from viewer.launching.fork import fork, preview_fork
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.plan_preview import PlanPreview

@@ -10,10 +10,10 @@ from django.forms import Form
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
+from viewer.forms.launch.new_run import InputsForm, WriteTargetForm
+from viewer.forms.launch.preflight import PreflightForm
+from viewer.forms.launch.retry import retry_of_run
 from viewer.forms.models import new_models_form, no_models_form
-from viewer.forms.new_run import InputsForm, WriteTargetForm
-from viewer.forms.preflight import PreflightForm
-from viewer.forms.retry import retry_of_run
 from viewer.launching.new_run import NewRunPreview, new_run, preview_new_run
 from viewer.launching.preview.earlier_runs import (
     agents_roles,

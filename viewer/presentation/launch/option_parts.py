@@ -10,9 +10,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.engines.run_settings import NO_SETTINGS
+from viewer.forms.launch.schedule import LATER, StartTimeForm
 from viewer.forms.limits import LimitsForm
 from viewer.forms.models import CACHE_WARMUP, ModelsForm
-from viewer.forms.schedule import LATER, StartTimeForm
 from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
 from viewer.launching.options import LaunchOptions, short_time
 from viewer.presentation.launch.checkpoints_part import CheckpointsPart

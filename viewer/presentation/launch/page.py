@@ -9,8 +9,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.forms import Form
 from django.http import QueryDict
 
-from viewer.forms.preflight import PreflightForm
-from viewer.forms.retry import Retry
+from viewer.forms.launch.preflight import PreflightForm
+from viewer.forms.launch.retry import Retry
 from viewer.launching.preview.findings import CheckedLaunch, Findings
 from viewer.launching.preview.preflight import preflight_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal

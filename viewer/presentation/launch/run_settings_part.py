@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.run_settings import RunSettings
 from viewer.engines.schema import Schema
-from viewer.forms.run_settings import EVERY, BreakpointsForm, NamedValuesForm
+from viewer.forms.launch.run_settings import EVERY, BreakpointsForm, NamedValuesForm
 from viewer.presentation.launch.edit_parts import ValuesPart, first_error, values_part
 
 

@@ -7,10 +7,10 @@ from uuid import UUID
 from django.forms import Form
 
 from viewer.engines import engine_of
-from viewer.forms.fork import EntryPointForm
+from viewer.forms.launch.fork import EntryPointForm
+from viewer.forms.launch.preflight import PreflightForm
+from viewer.forms.launch.sweep import SweepForm
 from viewer.forms.models import models_form
-from viewer.forms.preflight import PreflightForm
-from viewer.forms.sweep import SweepForm
 from viewer.launching.preview.launch_preview import unrestored
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import SweepRequest

@@ -11,10 +11,9 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.schema import NO_SCHEMA, Schema
-from viewer.forms.fork import OutputsForm, ValuesForm
-from viewer.forms.models import ModelField, ModelsForm
-from viewer.forms.run_settings import NamedValuesForm
-from viewer.forms.sweep import (
+from viewer.forms.launch.fork import OutputsForm, ValuesForm
+from viewer.forms.launch.run_settings import NamedValuesForm
+from viewer.forms.launch.sweep import (
     AnswersField,
     DimensionField,
     ModelsField,
@@ -23,6 +22,7 @@ from viewer.forms.sweep import (
     TextsField,
     ValuesField,
 )
+from viewer.forms.models import ModelField, ModelsForm
 from viewer.launching.values import Kind
 from viewer.presentation.launch.edit_parts import KIND_LABELS, first_error, shown_text
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import edits, effects, original, sanitizing
 from forkline_crewai.run import tools
-from forkline_runner import effects as accepted_effects
 from forkline_runner import project
+from forkline_runner.loaded_code import effects as accepted_effects
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -100,7 +100,7 @@ def _run_on(
     state: Any, root: dict[str, Any], body: dict[str, Any], request: Request, reporter: Reporter
 ) -> str:
     """Run the remaining steps of a crew, a flow or an agent. Return the result as text."""
-    from forkline_crewai.patches import pausing_providers
+    from forkline_crewai.patches.questions import pausing_providers
     from forkline_crewai.restore import pending_feedback
     from forkline_crewai.run import agents, crews, flows
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import components, edits, effects, original, sanitizing
 from forkline_crewai.run import entry_points, tools
-from forkline_runner import effects as accepted_effects
-from forkline_runner import placeholders, project
+from forkline_runner import project
+from forkline_runner.loaded_code import effects as accepted_effects
+from forkline_runner.loaded_code import placeholders
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 

@@ -16,7 +16,7 @@ from typing import Any
 import forkline_crewai
 from forkline_crewai.patches import secrets_at_import
 from forkline_crewai.restore import original
-from forkline_runner import placeholders
+from forkline_runner.loaded_code import placeholders
 from forkline_runner.refusal import Refused
 
 # Imported only by a first task or a restore, depending on the version of the engine.

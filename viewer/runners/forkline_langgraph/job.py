@@ -14,17 +14,18 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import project_folders, scratch_store, source_store
-from forkline_langgraph.effects import Loadable
+from forkline_langgraph.graphs import project_folders
 from forkline_langgraph.postgresql import connection
-from forkline_langgraph.run_settings import settings_of
-from forkline_langgraph.source_store import Address, Source, Value
-from forkline_runner import effects as accepted_effects
+from forkline_langgraph.restore import scratch_store, source_store
+from forkline_langgraph.restore.effects import Loadable
+from forkline_langgraph.restore.source_store import Address, Source, Value
+from forkline_langgraph.run.run_settings import settings_of
 from forkline_runner import project
+from forkline_runner.loaded_code import effects as accepted_effects
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from forkline_langgraph.running import Running
+    from forkline_langgraph.run.running import Running
     from forkline_runner.reporting import Reporter
     from viewer.jobs.spool import Request
 
@@ -101,14 +102,14 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
             address = source_store.address_of(source, request)
             namespace = address.namespace
             if namespace:
-                from forkline_langgraph.inner_graph import caller_of
+                from forkline_langgraph.run.inner_graph import caller_of
 
                 address = caller_of(source, address)
             loadable = checked(request, values_to_load(source, address))
             store = scratch.parent / scratch_store.STORE
             target = stack.enter_context(closing(scratch_store.created(store)))
             graph = stack.enter_context(graph_of(request, address.thread))
-            from forkline_langgraph import saver
+            from forkline_langgraph.restore import saver
 
             made = saver.saver_on(target, store, loadable, None, request["branch"])
             scratch_store.fill(
@@ -121,7 +122,7 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
         made.reporter = reporter
         running = _running(request, graph, made, address.thread, reporter)
         if namespace and (request["state"] or (request.get("options") or {}).get("as_node")):
-            from forkline_langgraph import inner_graph
+            from forkline_langgraph.run import inner_graph
 
             inner_graph.edit(running, namespace, request, loadable)
             return running.to_end(None, asks_first=False)
@@ -133,7 +134,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
     """Apply a fork's edits, and check that the nodes of the plan run next. Return what the run is given."""
     from langgraph.types import Command
 
-    from forkline_langgraph import edits, interrupts
+    from forkline_langgraph.run import edits, interrupts
 
     options = request.get("options") or {}
     values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
@@ -151,7 +152,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
     # The steps of a subgraph are within those of the graph that calls it.
     is_inner = bool(source_store.namespace_of(request))
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
-    from forkline_langgraph.running import units_of
+    from forkline_langgraph.run.running import units_of
 
     if planned and sorted(planned) != sorted(units_of(following)) and not (values or as_node or is_inner):
         raise Refused("langgraph.plan_differs", planned=", ".join(planned), found=", ".join(following))
@@ -173,7 +174,7 @@ def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
 @contextmanager
 def _own_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
     """The engine's saver on the user's store."""
-    from forkline_langgraph import saver
+    from forkline_langgraph.restore import saver
 
     if connection.is_database(path):
         from forkline_langgraph.postgresql import saver as postgresql
@@ -189,7 +190,7 @@ def _given(running: Running, request: Request, loadable: Loadable) -> Any:
     """What a thread of the user's store continues with: a new run's input, answers, or nothing."""
     from langgraph.types import Command
 
-    from forkline_langgraph import edits, inputs, interrupts
+    from forkline_langgraph.run import edits, inputs, interrupts
 
     if request["kind"] == "run":
         values = {name: edits.typed(value, loadable) for name, value in request["inputs"].items()}
@@ -242,14 +243,14 @@ def checked(request: Request, values: list[Value]) -> Loadable:
 
 def graph_of(request: Request, thread: str) -> Any:
     """A context with the graph of the request's entry point."""
-    from forkline_langgraph import entry_points
+    from forkline_langgraph.graphs import entry_points
 
     return entry_points.made_by(request["entry_point"], settings_of(request).config(thread))
 
 
 def _running(request: Request, graph: Any, made: Any, thread: str, reporter: Reporter) -> Running:
-    from forkline_langgraph.callbacks import Calls
-    from forkline_langgraph.running import Running as Made
+    from forkline_langgraph.report.callbacks import Calls
+    from forkline_langgraph.run.running import Running as Made
 
     settings = settings_of(request)
     config = {**settings.config(thread), "callbacks": [Calls(reporter)]}

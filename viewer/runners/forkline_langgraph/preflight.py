@@ -15,12 +15,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import job, project_folders, scratch_store, source_store
-from forkline_langgraph.compiled_graph import compiled_graph
-from forkline_langgraph.effects import Loadable
-from forkline_langgraph.source_store import Address
-from forkline_runner import effects as accepted_effects
-from forkline_runner import placeholders, project
+from forkline_langgraph import job
+from forkline_langgraph.graphs import project_folders
+from forkline_langgraph.graphs.compiled_graph import compiled_graph
+from forkline_langgraph.restore import scratch_store, source_store
+from forkline_langgraph.restore.effects import Loadable
+from forkline_langgraph.restore.source_store import Address
+from forkline_runner import project
+from forkline_runner.loaded_code import effects as accepted_effects
+from forkline_runner.loaded_code import placeholders
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
     with source_store.opened(source_store.path_of(request), scratch) as source:
         address = source_store.address_of(source, request)
         if address.namespace:
-            from forkline_langgraph.inner_graph import caller_of
+            from forkline_langgraph.run.inner_graph import caller_of
 
             # A fork of a subgraph runs the graph that waits for it.
             address = caller_of(source, address)
@@ -101,7 +104,8 @@ def _check_graph(
     thread = address.thread if address else "preflight"
     try:
         with job.graph_of(request, thread) as graph:
-            from forkline_langgraph import edits, inner_graph, schema
+            from forkline_langgraph.graphs import schema
+            from forkline_langgraph.run import edits, inner_graph
 
             namespace = source_store.namespace_of(request)
             edited = inner_graph.subgraph_at(graph, namespace) if namespace else graph
@@ -116,7 +120,7 @@ def _check_graph(
                 if request["kind"] == "next" and namespace:
                     raise Refused("langgraph.next_of_subgraph")
                 if request["kind"] == "next":
-                    from forkline_langgraph.next_nodes import next_by_node
+                    from forkline_langgraph.run.next_nodes import next_by_node
 
                     found = next_by_node(graph, request, scratch, address, loadable, reporter)
                     report["next_by_node"] = found
@@ -127,7 +131,7 @@ def _check_graph(
 
 
 def _next(graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable) -> list[str]:
-    from forkline_langgraph import saver
+    from forkline_langgraph.restore import saver
 
     scratch.mkdir(mode=0o700, exist_ok=True)
     store = scratch / scratch_store.STORE

@@ -8,7 +8,7 @@ import pkgutil
 from contextlib import nullcontext, suppress
 
 import forkline_langgraph
-from forkline_runner import placeholders
+from forkline_runner.loaded_code import placeholders
 
 PACKAGE = "langgraph"
 # Imported only by a first run.

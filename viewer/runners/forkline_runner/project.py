@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from forkline_runner import missing_modules
+from forkline_runner.loaded_code import missing_modules
 from forkline_runner.refusal import Refused
 
 # The folder of the runners; a project's modules take precedence over those in it.

@@ -14,7 +14,7 @@ KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, 
 MESSAGE_STATES = {"MessagesState", "AgentState"}
 # What makes an agent, whose state holds messages without naming a class.
 AGENTS = {"create_agent", "create_react_agent", "create_supervisor", "create_swarm"}
-# The field of an input that is no object. viewer/runners/forkline_langgraph/inputs.py passes on its value.
+# The field of an input that is not an object (viewer/runners/forkline_langgraph/run/inputs.py).
 INPUT = "input"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forkline_crewai.patches.retried_serialization import writing
+from forkline_crewai.patches.checkpoints.retried_serialization import writing
 
 
 def apply(warn: Callable[..., None]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from crewai.state.checkpoint_config import CheckpointEventType
 
-from forkline_crewai.patches import pruned_checkpoints
+from forkline_crewai.patches.checkpoints import pruned_checkpoints
 from forkline_runner import pruning
 from forkline_runner.refusal import Refused
 

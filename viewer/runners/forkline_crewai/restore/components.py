@@ -40,7 +40,7 @@ def component(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -
 
 
 def title_of(one: Component) -> str:
-    """Return the text that a loss is accepted by; viewer/forms/preflight.py makes the same."""
+    """Return the text that a loss is accepted by; viewer/forms/launch/preflight.py makes the same."""
     where = f"task {one['task']}" if one["task"] else one["agent"]
     return "/".join(str(text) for text in (one["what"], where, one["name"]) if text)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore.sanitizing import MADE_OF_FUNCTIONS, OWN_TOOLS, address_names, provider_of
 from forkline_guard import guard
-from forkline_runner import resolving
-from forkline_runner.effects import MAX_NAME, Effect, in_value
-from forkline_runner.resolving import ModuleFile, Unresolved
+from forkline_runner.loaded_code import resolving
+from forkline_runner.loaded_code.effects import MAX_NAME, Effect, in_value
+from forkline_runner.loaded_code.resolving import ModuleFile, Unresolved
 
 if TYPE_CHECKING:
     from viewer.jobs.spool import Request

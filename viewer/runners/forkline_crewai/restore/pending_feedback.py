@@ -11,7 +11,7 @@ from crewai.flow import human_feedback
 from crewai.flow.persistence import SQLiteFlowPersistence
 
 from forkline_crewai.human_input.feedback import feedback_config, feedback_for
-from forkline_crewai.patches import pending_method
+from forkline_crewai.patches.questions import pending_method
 from forkline_crewai.restore import restoring
 from forkline_runner.questions import Questions
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from forkline_crewai.patches import (
+from forkline_crewai.patches import failed_async_tasks, named_functions, reported_events
+from forkline_crewai.patches.checkpoints import (
     awaited_writes,
-    console_feedback,
-    failed_async_tasks,
-    feedback_outcomes,
-    flow_input,
-    named_functions,
-    output_review,
-    pausing_providers,
     pinned_locations,
     reported_checkpoints,
-    reported_events,
     retried_serialization,
     serial_writes,
+)
+from forkline_crewai.patches.questions import (
+    console_feedback,
+    feedback_outcomes,
+    flow_input,
+    output_review,
+    pausing_providers,
 )
 from forkline_crewai.report import checkpointing, progress
 

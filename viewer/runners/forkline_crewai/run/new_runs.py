@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crewai import Agent, Crew
 
-from forkline_crewai.patches import pausing_providers
+from forkline_crewai.patches.questions import pausing_providers
 from forkline_crewai.restore import components, restoring
 from forkline_crewai.run import (
     agents,

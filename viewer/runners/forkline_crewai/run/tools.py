@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forkline_runner import project, resolving
+from forkline_runner import project
+from forkline_runner.loaded_code import resolving
 
 
 def may_import(tool_type: str) -> bool:

@@ -10,10 +10,10 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.shallow import ShallowPostgresSaver
 
 from forkline_langgraph.postgresql.source import has_last_only
-from forkline_langgraph.saver import Reporting, serializer
+from forkline_langgraph.restore.saver import Reporting, serializer
 
 if TYPE_CHECKING:
-    from forkline_langgraph.effects import Loadable
+    from forkline_langgraph.restore.effects import Loadable
     from forkline_runner.reporting import Reporter
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from psycopg.rows import tuple_row
 
-from forkline_langgraph.inert_values import packed, unpacked
 from forkline_langgraph.postgresql import connection as connections
-from forkline_langgraph.source_store import TASKS, Address, Row, Value, Write, WriteRow
+from forkline_langgraph.restore.inert_values import packed, unpacked
+from forkline_langgraph.restore.source_store import TASKS, Address, Row, Value, Write, WriteRow
 from forkline_runner.refusal import Refused
 
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")

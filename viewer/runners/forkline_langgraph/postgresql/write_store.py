@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from forkline_langgraph.inert_values import SNAPSHOT, InertObject, unpacked
 from forkline_langgraph.postgresql import connection as connections
 from forkline_langgraph.postgresql.source import PostgresqlSource, has_last_only, has_tables
 from forkline_langgraph.publishing.inert import InertSerializer, StoredCheckpoint
 from forkline_langgraph.publishing.write_store import put_writes
-from forkline_langgraph.source_store import Address
+from forkline_langgraph.restore.inert_values import SNAPSHOT, InertObject, unpacked
+from forkline_langgraph.restore.source_store import Address
 from forkline_runner.refusal import Refused
 
 MILLISECONDS = "10000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from forkline_langgraph.inert_values import packed
+from forkline_langgraph.restore.inert_values import packed
 
 SNAPSHOT_CLASS = "_DeltaSnapshot"
 

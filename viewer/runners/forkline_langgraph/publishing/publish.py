@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import scratch_store
 from forkline_langgraph.publishing import rows as scratch_rows
 from forkline_langgraph.publishing.rows import Row, TaskWrites
-from forkline_langgraph.source_store import Address
+from forkline_langgraph.restore import scratch_store
+from forkline_langgraph.restore.source_store import Address
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:

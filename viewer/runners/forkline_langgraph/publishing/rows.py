@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forkline_langgraph.publishing.inert import StoredCheckpoint, StoredValue
-from forkline_langgraph.source_store import TASKS, Address
+from forkline_langgraph.restore.source_store import TASKS, Address
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from forkline_langgraph.postgresql import connection
 from forkline_langgraph.publishing.inert import InertSerializer, StoredCheckpoint
-from forkline_langgraph.source_store import Address, refuse_foreign
+from forkline_langgraph.restore.source_store import Address, refuse_foreign
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:

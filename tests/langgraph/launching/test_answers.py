@@ -1,0 +1,63 @@
+"""Answers in the forms of forks and resumes, and from there to several forks."""
+
+from collections.abc import Callable
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.langgraph.conftest import opened
+from viewer.access.login_links import teammate
+from viewer.engines.editable import OpenQuestion
+from viewer.forms.launch.answers import AnswersForm
+from viewer.models import Location, Project
+
+QUESTIONS = [OpenQuestion("a" * 32, "Publish?", ("yes", "no")), OpenQuestion("", "Why?")]
+
+
+def answers(**sent: str) -> dict[str, object]:
+    data = QueryDict(mutable=True)
+    data.update({name.replace("_", ":"): text for name, text in sent.items()})
+    form = AnswersForm(data, QUESTIONS)
+    assert form.is_valid(), form.errors
+    return form.answers
+
+
+def test_a_choice_or_a_typed_answer_is_the_answer() -> None:
+    assert answers() == {}
+    assert answers(choice_0="no", answer_1="Too soon") == {"a" * 32: "no", "": "Too soon"}
+    assert answers(choice_0="no", answer_0="later") == {"a" * 32: "later"}
+
+
+def test_an_answer_has_the_type_that_a_person_chose() -> None:
+    assert answers(answer_1='{"ok": true}', type_1="json") == {"": {"ok": True}}
+    assert answers(answer_1="true") == {"": "true"}
+    assert answers(answer_1="false", type_1="json") == {"": False}
+
+
+@pytest.mark.parametrize(("name", "text"), [("choice:0", "maybe"), ("answer:1", "{")])
+def test_an_answer_that_is_none_is_an_error(name: str, text: str) -> None:
+    data = QueryDict(mutable=True)
+    data.update({name: text, "type:1": "json"})
+    form = AnswersForm(data, QUESTIONS)
+    assert not form.is_valid() and name in form.errors and form.answers == {}
+
+
+def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
+    threads: Callable[[str], Location], client: Client
+) -> None:
+    location = threads("lg12")
+    location.project = Project.objects.create(folder="/", interpreter="/x", confirmed_at=timezone.now())
+    location.save()
+    client.force_login(teammate("runner", "run"))
+    row = opened(location, "appr-waiting").checkpoints.latest("row")
+    page = client.get(row.get_absolute_url()).content.decode()
+    assert f"{reverse('resume', args=[row.pk])}#answers" in page and "leaves the thread waiting" in page
+    resume = client.get(reverse("resume", args=[row.pk])).content.decode()
+    assert 'name="answer:0"' in resume and "continues the thread itself" in resume
+    fork = client.get(reverse("fork", args=[row.pk])).content.decode()
+    assert "continues a copy" in fork and 'name="stop_before"' in fork
+    sent = client.post(reverse("fork-plan", args=[row.pk]), {"answer:0": "{", "type:0": "json"})
+    assert "not valid JSON" in sent.content.decode()

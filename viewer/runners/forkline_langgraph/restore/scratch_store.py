@@ -1,0 +1,117 @@
+"""The scratch store of a fork: a store of our own that begins with a copy of one checkpoint.
+
+The checkpoint's writes are not copied: they are what its tasks did before, and the fork runs the tasks again.
+Copied are only the answers that an unfinished task has received before the question that it waits for now,
+and the subgraphs in which unfinished tasks are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from forkline_langgraph.restore import source_store
+from forkline_langgraph.restore.source_store import TASKS, Address, Source, Write, WriteRow
+
+# In the job's folder. It is kept when the job has ended: it holds the fork's checkpoints.
+STORE = "threads.sqlite"
+ANSWERS, INTERRUPTS = "__resume__", "__interrupt__"
+# Exists if the ancestors of the forked checkpoint were copied as well.
+ANCESTORS = "forkline_ancestors"
+# Not a task: the answer that a person gave to whichever task waited.
+NULL_TASK = "00000000-0000-0000-0000-000000000000"
+
+
+def created(path: Path) -> sqlite3.Connection:
+    """A connection to a new store that only its owner can read. The engine creates its tables."""
+    path.touch(mode=0o600)
+    return sqlite3.connect(path, check_same_thread=False)
+
+
+def fill(
+    source: Source,
+    target: sqlite3.Connection,
+    address: Address,
+    *,
+    with_ancestors: bool,
+    with_writes: bool = False,
+) -> None:
+    """Copy a checkpoint, with what a fork of it needs. The tables exist in the target.
+
+    ``with_ancestors`` is for graphs whose channels store only what has changed. ``with_writes`` copies what
+    finished tasks wrote as well, so that they do not run again.
+    """
+    unfinished = unfinished_tasks(source.writes_of(address))
+    for one in (address, *source_store.inner_checkpoints(source, address, unfinished)):
+        _copy_checkpoint(source, target, one)
+        rows = source.write_rows(one)
+        tasks = unfinished_tasks(rows)
+        questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
+        _insert_writes(target, one, rows if with_writes else questions)
+        # Versions before 0.3 read the tasks that a parent has sent from there.
+        parent = replace(one, id=source.parent_of(one))
+        _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
+    if with_ancestors:
+        target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
+        _copy_ancestors(source, target, address)
+    target.commit()
+
+
+def has_ancestors(scratch: sqlite3.Connection) -> bool:
+    """Whether the checkpoints of a scratch store hold only what differs from those before."""
+    named = scratch.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (ANCESTORS,))
+    return named.fetchone() is not None
+
+
+def unfinished_tasks(writes: Sequence[Write] | Sequence[WriteRow]) -> set[str]:
+    """The tasks that have begun and not finished: they failed, or wait for an answer."""
+    finished = {write.task for write in writes if write.idx >= 0}
+    return {write.task for write in writes} - finished - {NULL_TASK}
+
+
+def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: Address) -> None:
+    if row := source.row(address):
+        values = {"parent_checkpoint_id": row.parent or None, **_named(row._asdict(), "parent")}
+        _insert(target, "checkpoints", address, values)
+
+
+def _insert_writes(target: sqlite3.Connection, address: Address, rows: Iterable[WriteRow]) -> None:
+    for row in rows:
+        values = {"task_id": row.task, "task_path": row.path, **_named(row._asdict(), "task", "path")}
+        _insert(target, "writes", address, values)
+
+
+def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Address) -> None:
+    seen: set[str] = set()
+    parent = source.parent_of(address)
+    while parent and parent not in seen:
+        seen.add(parent)
+        one = replace(address, id=parent)
+        _copy_checkpoint(source, target, one)
+        _insert_writes(target, one, source.write_rows(one))
+        parent = source.parent_of(one)
+
+
+def _named(values: dict[str, Any], *without: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in without}
+
+
+def _insert(target: sqlite3.Connection, table: str, address: Address, values: dict[str, Any]) -> None:
+    """Insert a row, with the columns that the target has."""
+    place = {
+        "thread_id": address.thread,
+        "checkpoint_ns": address.namespace,
+        "checkpoint_id": address.id,
+    }
+    known = _columns(target, table)
+    row = {name: value for name, value in (place | values).items() if name in known}
+    names, marks = ", ".join(row), ", ".join("?" * len(row))
+    target.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
+    return [str(column[0]) for column in described]

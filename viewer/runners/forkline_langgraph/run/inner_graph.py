@@ -1,0 +1,68 @@
+"""Edits of a subgraph's own state, while the graph that called it waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from forkline_langgraph.graphs import event_loop
+from forkline_langgraph.restore import source_store
+from forkline_langgraph.restore.scratch_store import unfinished_tasks
+from forkline_langgraph.restore.source_store import Address, Source
+from forkline_langgraph.run import edits
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_langgraph.restore.effects import Loadable
+    from forkline_langgraph.run.running import Running
+    from viewer.jobs.spool import Request
+
+
+def caller_of(source: Source, inner: Address) -> Address:
+    """The thread's own checkpoint that waits for a subgraph at this one. Raises Refused."""
+    for namespace, identifier, metadata in source.inner(inner.thread):
+        if (namespace, identifier) == (inner.namespace, inner.id):
+            outer = Address(inner.thread, "", str(source_store.parents_in(metadata).get("") or ""))
+            tasks = unfinished_tasks(source.writes_of(outer)) if outer.id else set()
+            if inner in source_store.inner_checkpoints(source, outer, tasks):
+                return outer
+    raise Refused("langgraph.called_by_graph")
+
+
+def subgraph_at(graph: Any, namespace: str) -> Any:
+    """The subgraph of this namespace. Raises Refused if the graph has none there."""
+    names = "|".join(part.partition(":")[0] for part in namespace.split("|"))
+    found = dict(graph.get_subgraphs(recurse=True)).get(names)
+    if found is None:
+        raise Refused("langgraph.no_such_node", node=names)
+    return found
+
+
+class InnerGraph:
+    """The subgraph of a namespace, as far as an edit needs it."""
+
+    def __init__(self, outer: Running, namespace: str) -> None:
+        self.graph = subgraph_at(outer.graph, namespace).copy(
+            update={"checkpointer": outer.graph.checkpointer}
+        )
+        configurable = {**outer.config["configurable"], "checkpoint_ns": namespace}
+        self.config = {**outer.config, "configurable": configurable}
+        self._outer = outer
+
+    def update(self, values: Any, as_node: str | None) -> None:
+        """Write a checkpoint of the subgraph, as ``update_state`` of the graph that calls it does."""
+        graph = self._outer.graph
+        if self._outer.is_async:
+            event_loop.run(graph.aupdate_state(self.config, values, as_node=as_node))
+        else:
+            graph.update_state(self.config, values, as_node=as_node)
+
+
+def edit(outer: Running, namespace: str, request: Request, loadable: Loadable) -> None:
+    """Apply a request's edits to a subgraph. Raises Refused."""
+    options = request.get("options") or {}
+    values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
+    if request.get("answers"):
+        raise Refused("langgraph.edit_and_answer")
+    inner = InnerGraph(outer, namespace)
+    edits.apply(inner, values, set(options.get("replace") or []), options.get("as_node") or None)
+    outer.report_steps(list(outer.state().next))

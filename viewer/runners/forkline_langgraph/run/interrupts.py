@@ -1,0 +1,125 @@
+"""Interrupts of a graph as questions to a person, and the answers as what the graph continues with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forkline_langgraph.report.events import plain
+from forkline_runner.refusal import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.questions import Questions
+
+# The keys of a value that usually hold what a person is asked.
+PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")
+CHOICES = ("options", "choices", "actions")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """An interrupt that nobody has answered. ``id`` is empty in versions that give it none."""
+
+    id: str
+    node: str
+    value: Any
+
+
+def waiting_in(state: Any) -> list[Waiting]:
+    """The interrupts of a graph's state, in its order. One that a subgraph has is there once."""
+    found: dict[str, Waiting] = {}
+    for task in state.tasks:
+        for one in task.interrupts:
+            identifier = str(getattr(one, "id", "") or getattr(one, "interrupt_id", "") or "")
+            found.setdefault(identifier or str(len(found)), Waiting(identifier, str(task.name), one.value))
+    return list(found.values())
+
+
+def ask(waiting: list[Waiting], questions: Questions) -> Any:
+    """Ask all of them, one after the other. Return what the graph continues with."""
+    if len(waiting) == 1:
+        return _asked(waiting[0], questions)
+    if not all(one.id for one in waiting):
+        raise Refused("langgraph.several_interrupts")
+    return {one.id: _asked(one, questions) for one in waiting}
+
+
+def resumption(answers: Mapping[str, Any], waiting: list[Waiting]) -> Any:
+    """What the graph continues with, from answers by the interrupt's id, or one with an empty id.
+
+    An interrupt without an answer asks again. Raises Refused if an answer is for none that waits.
+    """
+    if not waiting:
+        raise Refused("langgraph.nothing_waits")
+    if len(waiting) == 1 and set(answers) <= {"", waiting[0].id}:
+        return _decided(next(iter(answers.values())), waiting[0].value)
+    values = {one.id: one.value for one in waiting if one.id}
+    if not set(answers) <= set(values):
+        raise Refused("langgraph.answers_do_not_fit", ids=", ".join(sorted(values)))
+    return {name: _decided(answer, values[name]) for name, answer in answers.items()}
+
+
+def _decided(answer: Any, value: Any) -> Any:
+    """An answer as the interrupt expects it: a review of tool calls has a decision for each."""
+    return answer_of(answer, value) if isinstance(answer, str) and _reviews(value) else answer
+
+
+def _asked(one: Waiting, questions: Questions) -> Any:
+    text = questions.ask(
+        "interrupt",
+        prompt_of(one.value),
+        node=one.node,
+        interrupt=one.id,
+        output=None if isinstance(one.value, str) else _json(one.value),
+        choices=choices_of(one.value),
+    )
+    return answer_of(text, one.value)
+
+
+def prompt_of(value: Any) -> str:
+    """What a person is asked: the text in the interrupt's value, or the whole value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        for name in PROMPTS:
+            if isinstance(value.get(name), str) and value[name]:
+                return str(value[name])
+    return _json(value)
+
+
+def choices_of(value: Any) -> list[str]:
+    """The answers that the interrupt's value suggests; none if it suggests none."""
+    if not isinstance(value, Mapping):
+        return []
+    if _reviews(value):
+        allowed = [set(one.get("allowed_decisions") or []) for one in value["review_configs"]]
+        return [one for one in ("approve", "reject") if all(one in each for each in allowed)]
+    for name in CHOICES:
+        found = value.get(name)
+        if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
+            return list(found)
+    return []
+
+
+def answer_of(text: str, value: Any) -> Any:
+    """The value of a typed answer: JSON if it is JSON, else the text."""
+    if _reviews(value) and text in choices_of(value):
+        # What the engine's own middleware expects of a person who reviews tool calls.
+        return {"decisions": [{"type": text} for _ in value["action_requests"]]}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _reviews(value: Any) -> bool:
+    """Whether this is the engine's own request to review tool calls."""
+    return isinstance(value, Mapping) and all(
+        isinstance(value.get(name), list) for name in ("action_requests", "review_configs")
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=plain)

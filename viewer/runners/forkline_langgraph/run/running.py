@@ -1,0 +1,104 @@
+"""Runs a graph to its end, with a person's answers where it waits for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from langgraph.types import Command
+
+from forkline_langgraph.graphs import entry_points, event_loop
+from forkline_langgraph.report.events import MODES, Progress, shown
+from forkline_langgraph.run import interrupts
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+
+
+class Running:
+    """One graph on one thread."""
+
+    def __init__(
+        self,
+        graph: Any,
+        config: dict[str, Any],
+        reporter: Reporter,
+        stream_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.graph, self.config = graph, config
+        self._stream_options = stream_options
+        self._reporter = reporter
+        self._progress = Progress(reporter)
+        self.is_async = entry_points.is_async(graph)
+
+    def state(self) -> Any:
+        """The state of the thread's last checkpoint, as the graph reads it."""
+        return self.graph.get_state(self.config)
+
+    def update(self, values: Any, as_node: str | None) -> None:
+        """Write a checkpoint with changed values, as if ``as_node`` had returned them."""
+        if self.is_async:
+            event_loop.run(self.graph.aupdate_state(self.config, values, as_node=as_node))
+        else:
+            self.graph.update_state(self.config, values, as_node=as_node)
+
+    def to_end(self, given: Any, *, asks_first: bool = True) -> str:
+        """Run until nothing is left to do, or to a breakpoint. Return the result as text.
+
+        ``given`` is the input, a ``Command`` with answers, or None to continue. ``asks_first`` is false if an
+        edit has made the stored questions outdated.
+        """
+        if given is None and asks_first and (waiting := interrupts.waiting_in(self.state())):
+            # Asked first: running the waiting nodes only to be asked again would repeat what they do before.
+            given = self._answered(waiting)
+        while True:
+            self._stream(given)
+            state = self.state()
+            waiting = interrupts.waiting_in(state)
+            if not waiting:
+                break
+            given = self._answered(waiting)
+        if state.next:
+            self._reporter.write("breakpoint", nodes=units_of(state.next))
+        return result_of(state.values)
+
+    def report_steps(self, nodes: Sequence[str]) -> None:
+        """Report which nodes run next."""
+        steps = [
+            {"unit": unit, "position": position, "title": unit, "action": "runs"}
+            for position, unit in enumerate(units_of(nodes), 1)
+        ]
+        self._reporter.write("steps", steps=steps)
+
+    def _answered(self, waiting: list[interrupts.Waiting]) -> Command[Any]:
+        return Command(resume=interrupts.ask(waiting, self._reporter.questions))
+
+    def _stream(self, given: Any) -> None:
+        options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
+        if self.is_async:
+            event_loop.run(self._consume(given, options))
+            return
+        for part in self.graph.stream(given, self.config, **options):
+            self._progress.report(*part)
+
+    async def _consume(self, given: Any, options: dict[str, Any]) -> None:
+        async for part in self.graph.astream(given, self.config, **options):
+            self._progress.report(*part)
+
+
+def units_of(nodes: Sequence[str]) -> list[str]:
+    """The units of nodes that run together: a node that runs several times is numbered from the second on."""
+    counts: dict[str, int] = {}
+    units = []
+    for node in nodes:
+        counts[node] = counts.get(node, 0) + 1
+        units.append(node if counts[node] == 1 else f"{node} {counts[node]}")
+    return units
+
+
+def result_of(values: Any) -> str:
+    """The result of a run: the last message of a conversation, else the values as JSON."""
+    messages = values.get("messages") if isinstance(values, dict) else None
+    text = getattr(messages[-1], "content", None) if isinstance(messages, list) and messages else None
+    return text if isinstance(text, str) and text else shown(values)
