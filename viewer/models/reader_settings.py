@@ -19,10 +19,21 @@ class ReaderSettings(models.Model):
         LIGHT = "light", _("Light")
         DARK = "dark", _("Dark")
 
+    class TimeZone(models.TextChoices):
+        SERVER = "server", _("Time zone of the server")
+        LOCAL = "local", _("Time zone of your browser")
+        UTC = "utc", _("UTC")
+
+    class Density(models.TextChoices):
+        COMFORTABLE = "comfortable", _("Comfortable")
+        COMPACT = "compact", _("Compact")
+
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reader_settings"
     )
     theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
+    time_zone = models.CharField(max_length=20, choices=TimeZone, default=TimeZone.SERVER)
+    density = models.CharField(max_length=20, choices=Density, default=Density.COMFORTABLE)
     # As in LANGUAGES. Empty: the browser's.
     language = models.CharField(max_length=20, blank=True, default="")
     # Whether an open page shows a desktop notification when its job ends or asks.

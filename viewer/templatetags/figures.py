@@ -9,7 +9,6 @@ from typing import Any
 
 from django import template
 from django.utils import timezone
-from django.utils.dateformat import format as formatted
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -120,15 +119,6 @@ def ago(at: datetime) -> str:
     if timezone.now() - at < timedelta(minutes=1):
         return gettext("just now")
     return gettext("%(time)s ago") % {"time": timesince(at)}
-
-
-@register.filter
-def short_moment(at: datetime) -> str:
-    """Return the time of a moment of today, else its day, with the year of another year."""
-    here, now = timezone.localtime(at), timezone.localtime()
-    if here.date() == now.date():
-        return formatted(here, "H:i")
-    return formatted(here, "j M, H:i" if here.year == now.year else "j M Y")
 
 
 @register.filter

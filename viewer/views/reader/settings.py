@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import TextChoices
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import get_language_from_request, override
@@ -19,7 +20,10 @@ from viewer.models import ReaderSettings
 @require_GET
 def show(request: HttpRequest) -> HttpResponse:
     """Show who is logged in, and what they have chosen."""
-    context = {"themes": ReaderSettings.Theme.choices, "languages": settings.LANGUAGES}
+    choices = {"themes": ReaderSettings.Theme, "time_zones": ReaderSettings.TimeZone}
+    choices |= {"densities": ReaderSettings.Density}
+    context = {name: values.choices for name, values in choices.items()}
+    context |= {"languages": settings.LANGUAGES, "server_zone": settings.TIME_ZONE}
     return render(request, "reader_settings/page.html", context)
 
 
@@ -27,11 +31,11 @@ def show(request: HttpRequest) -> HttpResponse:
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Store what the user has chosen. Unknown values are left out."""
-    theme = request.POST.get("theme", "")
-    known = theme if theme in ReaderSettings.Theme.values else ReaderSettings.Theme.SYSTEM
     language = request.POST.get("language", "")
     values: dict[str, Any] = {
-        "theme": known,
+        "theme": _chosen(request, "theme", ReaderSettings.Theme.SYSTEM),
+        "time_zone": _chosen(request, "time_zone", ReaderSettings.TimeZone.SERVER),
+        "density": _chosen(request, "density", ReaderSettings.Density.COMFORTABLE),
         "language": language if language in dict(settings.LANGUAGES) else "",
         "notifies": "notifies" in request.POST,
     }
@@ -39,3 +43,9 @@ def save(request: HttpRequest) -> HttpResponse:
     with override(values["language"] or get_language_from_request(request)):
         messages.success(request, _("Saved."))
     return redirect("settings")
+
+
+def _chosen(request: HttpRequest, name: str, default: TextChoices) -> str:
+    """Return the value of a field, if it is one of the choices of its default; else the default."""
+    value = request.POST.get(name, "")
+    return value if value in type(default).values else default
