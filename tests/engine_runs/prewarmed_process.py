@@ -4,7 +4,9 @@ Each connection requests one program in a line of JSON, and receives its process
 end, its status. Nothing of a project or of Forkline is imported before the fork.
 """
 
+import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -16,6 +18,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+# The status of a program that has ended.
+statuses: list[int] = []
+
+
+def end_at_once() -> None:
+    """End the process with its status, without freeing every object of the engine, which takes a second."""
+    if statuses:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(statuses[0])
+
+
+# Registered before the engine's functions, so that it is called after them.
+atexit.register(end_at_once)
 if sqlite3.sqlite_version_info < (3, 45):
     sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
 
@@ -31,6 +47,16 @@ for name in (
     "openai.resources.chat.completions",
 ):
     importlib.import_module(name)
+# Missing in some versions. A flow's memory imports ``lance_namespace``, which takes seconds.
+for name in (
+    *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool", "crewai.memory.storage.factory"),
+    *("crewai.tasks.hallucination_guardrail", "crewai.tasks.llm_guardrail", "crewai.memory.memory_scope"),
+    *("crewai.experimental.agent_executor", "crewai.tools.memory_tools", "lance_namespace"),
+    *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11", "anyio._backends._asyncio"),
+    *("openai.resources", "openai.resources.responses", "encodings.idna"),
+):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
 try:
     paths = importlib.import_module("crewai_core.paths")
 except ModuleNotFoundError:
@@ -48,6 +74,9 @@ def main(address: str) -> None:
     server.listen(16)
     Path(f"{address}.new").rename(address)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Keep the garbage collector of each fork from touching, and so copying, these objects.
+    gc.collect()
+    gc.freeze()
     while True:
         connection, _ = server.accept()
         if os.fork() == 0:
@@ -88,7 +117,13 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
     storage.DEFAULT_STORAGE_PATH = storage_path()
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).parent))
-    runpy.run_path(program, run_name="__main__")
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            statuses.append(ended.code or 0)
+        raise
+    statuses.append(0)
 
 
 if __name__ == "__main__":
