@@ -1,7 +1,8 @@
-"""Log formatters, plain and JSON. Both redact secrets."""
+"""Log formatters, plain and JSON. Both redact secrets and the tokens of share links."""
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "
 # Attributes that Django, uvicorn and asyncio add and no program reads.
 OMITTED_ATTRIBUTES = {"request", "status_code", "server_time", "color_message", "websocket"}
 
+# The token of a share link, which is a part of its path.
+SHARE_TOKEN = re.compile(r"(/shared/)[^/\s\"']+")
+
 View = Callable[[HttpRequest], HttpResponseBase]
 requests = logging.getLogger("forkline.requests")
 
@@ -32,7 +36,7 @@ class PlainFormatter(logging.Formatter):
         lines = [f"{at} {record.levelname} {record.name}: {message}"]
         if record.exc_info:
             lines.append(self.formatException(record.exc_info))
-        return redact_text("\n".join(lines))
+        return without_tokens(redact_text("\n".join(lines)))
 
 
 class JsonFormatter(logging.Formatter):
@@ -55,7 +59,12 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(redact(line))
+        return without_tokens(json.dumps(redact(line)))
+
+
+def without_tokens(text: str) -> str:
+    """Return the text without the tokens of share links."""
+    return SHARE_TOKEN.sub(r"\1[token]", text)
 
 
 def log_request(get_response: View) -> View:

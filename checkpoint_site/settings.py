@@ -137,6 +137,12 @@ START_GRACE_SECONDS = env_number(
     "Seconds after its start time within which a scheduled job still starts, if no worker was running.",
 )
 
+SHARING = env_flag(
+    "SHARING",
+    True,
+    "Whether share links can be made and work. They show one object to somebody without a login.",
+)
+
 PRICES_FILE = env_file(
     "PRICES_FILE",
     "Absolute path of a TOML file with the prices of models, in US dollars for a million tokens. They"

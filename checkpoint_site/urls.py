@@ -4,11 +4,12 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
-from checkpoint_site.middleware.throttle import throttled
+from checkpoint_site.middleware.throttle import throttled, throttled_links
 from checkpoint_site.middleware.unavailable import without_data
 from viewer.access.permissions import viewer_allowed
 from viewer.views.reader.login import LoginByLink
 from viewer.views.server.health import health
+from viewer.views.shares import shown
 
 by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())
@@ -18,6 +19,9 @@ urlpatterns = [
     path("login/link/", throttled(by_link, lambda request: True), name="login-link"),
     path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
+    # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
+    path("shared/<str:token>/", throttled_links(shown.show), name="shared"),
+    path("shared/<str:token>/rows/", throttled_links(shown.rows), name="shared-rows"),
     path("", include("viewer.urls")),
 ]
 handler500 = "checkpoint_site.middleware.unavailable.server_error_page"

@@ -127,6 +127,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.run",
         "viewer.redaction",
         "viewer.search",
+        "viewer.sharing.links",
         "viewer.stores.postgresql.address",
     },
     "viewer/jobs/queue": DJANGO
@@ -335,6 +336,14 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.presentation.jobs",
         "viewer.presentation.run",
     },
+    "viewer/sharing": DJANGO
+    | {
+        "viewer.access",
+        "viewer.comparison",
+        "viewer.importing",
+        "viewer.models",
+        "viewer.search",
+    },
     "viewer/views": DJANGO
     | {
         "viewer.annotations",
@@ -366,5 +375,6 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.retention",
         "viewer.reproduction",
         "viewer.search",
+        "viewer.sharing",
     },
 }

@@ -20,6 +20,7 @@ from viewer.views import (
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 from viewer.views.reader import settings as reader_settings
 from viewer.views.server import redirects, stored_data
+from viewer.views.shares import making
 
 
 def moved(route: str, name: str) -> URLPattern:
@@ -114,6 +115,15 @@ search_urls = [
     path("search/saved/<int:pk>/remove/", search.remove, name="search-remove"),
 ]
 
+share_urls = [
+    path("shares/", making.index, name="shares"),
+    # ?kind=<kind>&target=<what names the object> (viewer/sharing/subjects.py).
+    path("shares/new/", making.new, name="share"),
+    path("shares/preview/<str:what>/", making.preview, name="share-preview"),
+    path("shares/preview/<str:what>/rows/", making.preview_rows, name="share-preview-rows"),
+    path("shares/<int:pk>/revoke/", making.revoke, name="share-revoke"),
+]
+
 # Addresses of version 0.1.0. Links to them are in terminals, notes and bookmarks.
 moved_urls = [
     moved("locations/<uuid:uid>/forget/", "location-remove"),
@@ -134,5 +144,6 @@ urlpatterns = (
     + job_urls
     + inbox_urls
     + search_urls
+    + share_urls
     + moved_urls
 )

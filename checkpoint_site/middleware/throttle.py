@@ -1,4 +1,4 @@
-"""Limits failed logins, per client address and per account.
+"""Limits failed logins, per client address and per account, and share links that do not work, per address.
 
 Each has a budget of attempts that refills over time. An attempt is counted before it is checked, so that
 parallel attempts cannot exceed the budget, and refunded if it succeeds. Login links are limited by address
@@ -27,7 +27,7 @@ MAX_KEYS = 10_000
 
 
 class Key(NamedTuple):
-    """What attempts are counted for: an address or an account."""
+    """What attempts are counted for: an address or an account, or an address for share links."""
 
     kind: str
     name: str
@@ -40,7 +40,8 @@ class Budget(NamedTuple):
     seconds: float
 
 
-BUDGETS = {"address": Budget(10, 15), "account": Budget(20, 30)}
+# A page that a share link leads to is several requests, and each uses an attempt until it has succeeded.
+BUDGETS = {"address": Budget(10, 15), "account": Budget(20, 30), "share": Budget(40, 3)}
 
 
 @dataclass
@@ -100,6 +101,25 @@ def throttled(view: View, is_attempt: Callable[[HttpRequest], bool]) -> View:
             return too_many_attempts(request, math.ceil(wait))
         response = view(request, *args, **kwargs)
         if response.status_code == 302:
+            throttle.refund(keys)
+        return response
+
+    return limited
+
+
+def throttled_links(view: View) -> View:
+    """Wrap a view of share links: respond with 429 if no attempt is left. A link that works uses none."""
+
+    @wraps(view)
+    def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        keys = [Key("share", network_of(client_address(request)))]
+        wait = throttle.use_attempt(keys)
+        if wait:
+            page = render(request, "shared/too_many.html", {"wait": math.ceil(wait)}, status=429)
+            page["Retry-After"] = str(math.ceil(wait))
+            return page
+        response = view(request, *args, **kwargs)
+        if response.status_code != 404:
             throttle.refund(keys)
         return response
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
@@ -31,6 +32,11 @@ def can_run(user: User | AnonymousUser) -> bool:
     return user.has_perm(RIGHT)
 
 
+def can_share(user: User | AnonymousUser) -> bool:
+    """Whether the user may make share links: whoever may run may, unless the setting SHARING is off."""
+    return settings.SHARING and can_run(user)
+
+
 def allow(user: User, may: May) -> None:
     """Set what the user may do."""
     right = Permission.objects.get(content_type__app_label="viewer", codename="can_run")
@@ -42,4 +48,4 @@ def allow(user: User, may: May) -> None:
 
 def permissions_context(request: HttpRequest) -> dict[str, bool]:
     """Return the permissions that every template can use."""
-    return {"can_run": can_run(request.user)}
+    return {"can_run": can_run(request.user), "can_share": can_share(request.user)}

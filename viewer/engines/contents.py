@@ -34,3 +34,5 @@ class Tab:
     shows_lineage: bool = False
     # It shows which unit of the run ran after which.
     shows_unit_graph: bool = False
+    # It shows this checkpoint alone, without links and forms, so a share link may lead to it.
+    is_shareable: bool = False

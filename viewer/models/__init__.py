@@ -18,6 +18,7 @@ from viewer.models.search import (
     SearchEntry,
     SearchFacet,
 )
+from viewer.models.share_links import ShareLink
 from viewer.models.sweeps import Sweep
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SearchedCheckpoint",
     "SearchedLocation",
     "SearchedRun",
+    "ShareLink",
     "Sweep",
     "accept_effects",
     "run_uid",

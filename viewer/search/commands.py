@@ -35,7 +35,7 @@ def commands_for(query: str, user: int | None, *, can_run: bool) -> list[Command
     text = " ".join(query[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode().split())
     locations = list(_locations(text))
     groups = [
-        CommandGroup(_("Pages"), tuple(_pages(text))),
+        CommandGroup(_("Pages"), tuple(_pages(text, can_run=can_run))),
         CommandGroup(_("Saved searches"), tuple(_saved(text, user))),
         CommandGroup(_("Locations"), tuple(_location_commands(locations, can_run=can_run))),
     ]
@@ -52,7 +52,7 @@ def commands_for(query: str, user: int | None, *, can_run: bool) -> list[Command
     return [group for group in groups if group.commands]
 
 
-def _pages(text: str) -> Iterator[Command]:
+def _pages(text: str, *, can_run: bool) -> Iterator[Command]:
     pages = {
         "home": _("Home"),
         "locations": _("Locations"),
@@ -60,6 +60,8 @@ def _pages(text: str) -> Iterator[Command]:
         "inbox": _("Inbox"),
         "search": _("Search"),
     }
+    if can_run:
+        pages["shares"] = _("Share links")
     for name, label in pages.items():
         if has_words(label, text):
             yield Command(label, reverse(name))

@@ -109,7 +109,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "events":
-        context |= _events(request, contents.events)
+        context |= event_page(request, contents.events)
     return context
 
 
@@ -171,7 +171,7 @@ def draw_graph(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{checkpoint.run.get_absolute_url()}?{urlencode(query)}")
 
 
-def _events(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
+def event_page(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
     """Return one page of the timeline, by default without internal events."""
     external = [event for event in events if not event.is_internal]
     shows_internal = request.GET.get("internal") == "1"

@@ -42,6 +42,8 @@ def show(request: HttpRequest) -> HttpResponse:
         context["columns"] = zip(context["heads"], context["detail"].columns, strict=True) if row else []
         context["differs"] = any(one.differs and one.section for group in groups for one in group.rows)
         context |= {"key": uuid4(), "function": _function(found)}
+        target = _query(QueryDict(), found.sides)
+        context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
         context["same_count"] = sum(len(group.same) for group in groups)
     elif found.sides:

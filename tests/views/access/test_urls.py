@@ -14,8 +14,9 @@ from django_tasks_db.models import DBTaskResult
 
 from tests.views.forking import CREW, stored
 from viewer.access.login_links import teammate
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, Sweep
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, ShareLink, Sweep
 from viewer.routing import websocket_urlpatterns
+from viewer.sharing import Subject, find_shared, make_link
 
 # Read-only pages accept no POST request.
 READ = {
@@ -32,17 +33,18 @@ READ = {
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     *("inbox-waiting", "compare", "search", "palette"),
+    *("shares", "share-preview", "share-preview-rows"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "stored-data"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
-FOR_READERS = READ - {"preflight", "run-again"} | {
+FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} | {
     "location-refresh",
     "settings-save",
     "search-save",
     "search-remove",
 }
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune"}
+FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune", "share"}
 # Addresses that only accept forms.
 SENT = {
     *(
@@ -60,13 +62,15 @@ SENT = {
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
-    *("annotation-star", "settings-save"),
+    *("annotation-star", "settings-save", "share-revoke"),
     *("day-limits", "job-start", "job-cancel", "question-answer"),
 }
 # Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}
 # Health checks for monitoring, without a login.
 PUBLIC = {"health"}
+# What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
+BY_LINK = {"shared", "shared-rows"}
 # Redirects from addresses of earlier versions; see test_moved_urls.py.
 MOVED = {
     *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),
@@ -104,6 +108,10 @@ def addresses_at(location: Location) -> dict[str, str]:
     Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     look = PreflightCheck.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
     saved = SavedSearch.objects.create(user=teammate("ada"), name="tea", query="q=tea")
+    subject = Subject(ShareLink.Kind.RUN, str(checkpoint.run.uid))
+    shared = find_shared(subject)
+    assert shared
+    link, _token = make_link(shared, teammate("ada", "run"))
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,
@@ -112,10 +120,12 @@ def addresses_at(location: Location) -> dict[str, str]:
         ("pk", "job"): job.pk,
         ("pk", "preflight"): look.pk,
         ("pk", "search"): saved.pk,
+        ("pk", "share"): link.pk,
+        ("what", "share"): subject.path,
     }
     found = {}
     for name, pattern in ALL.items():
-        if name in LOGIN | PUBLIC | MOVED:
+        if name in LOGIN | PUBLIC | MOVED | BY_LINK:
             continue
         kind = str(pattern.pattern).split("/")[0].removesuffix("s")
         given = {
@@ -123,17 +133,18 @@ def addresses_at(location: Location) -> dict[str, str]:
             for part in pattern.pattern.converters
         }
         found[name] = reverse(name, kwargs=given)
+    found["share"] += f"?kind=run&target={checkpoint.run.uid}"
     return found
 
 
 def rows() -> dict[str, int]:
     """Return the number of rows that a request could create."""
-    made = (Job, Sweep, DBTaskResult, Location, Checkpoint)
+    made = (Job, Sweep, DBTaskResult, Location, Checkpoint, ShareLink)
     return {model.__name__: model.objects.count() for model in made}
 
 
 def test_each_address_is_listed() -> None:
-    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | MOVED
+    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | MOVED | BY_LINK
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 
@@ -160,7 +171,8 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
         assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name
         policy = answer["Content-Security-Policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy, name
-        assert answer["X-Frame-Options"] == "DENY", name
+        # The form shows the preview in a frame.
+        assert answer["X-Frame-Options"] == ("SAMEORIGIN" if name == "share-preview" else "DENY"), name
         # Forms accept no other methods.
         assert client.put(address).status_code == client.delete(address).status_code == 405, name
     assert rows() == before

@@ -8,9 +8,9 @@ from viewer.engines.crewai.contents.changes import changes_since
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
-    Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html"),
-    Tab("inputs", _("Inputs"), "engines/crewai/_inputs.html"),
-    Tab("state", _("State"), "engines/crewai/_state.html"),
+    Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html", is_shareable=True),
+    Tab("inputs", _("Inputs"), "engines/crewai/_inputs.html", is_shareable=True),
+    Tab("state", _("State"), "engines/crewai/_state.html", is_shareable=True),
 )
 ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 

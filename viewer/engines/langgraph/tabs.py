@@ -10,10 +10,16 @@ from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
-    Tab("state", _("State"), "engines/langgraph/_state.html", compares_with="parent"),
-    Tab("messages", _("Messages"), "engines/langgraph/_messages.html", compares_with="parent"),
-    Tab("writes", _("Writes"), "engines/langgraph/_writes.html"),
-    Tab("next", _("Next"), "engines/langgraph/_next.html"),
+    Tab("state", _("State"), "engines/langgraph/_state.html", compares_with="parent", is_shareable=True),
+    Tab(
+        "messages",
+        _("Messages"),
+        "engines/langgraph/_messages.html",
+        compares_with="parent",
+        is_shareable=True,
+    ),
+    Tab("writes", _("Writes"), "engines/langgraph/_writes.html", is_shareable=True),
+    Tab("next", _("Next"), "engines/langgraph/_next.html", is_shareable=True),
     Tab("graph", _("Graph"), "engines/langgraph/graph/_graph.html", shows_unit_graph=True),
     Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),

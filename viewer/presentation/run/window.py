@@ -44,7 +44,7 @@ class Window:
 
 def window_of(run: Run, wanted: Wanted) -> Window:
     """Return the requested rows, newest first."""
-    attempts = attempts_of(run)
+    attempts = {} if wanted.without_jobs else attempts_of(run)
     rows = visible_rows(run, wanted, attempts)
     shown = rows.shown
     styles = run_styles(run)

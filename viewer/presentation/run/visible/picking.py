@@ -36,6 +36,8 @@ class Wanted:
     collapsing: Collapsing = NOTHING_COLLAPSED
     # Whether rows that are no ancestors of the selected one are muted.
     mutes: bool = False
+    # Whether failed attempts, which are jobs, are left out.
+    without_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Share links: making, listing and revoking them, and the pages that they lead to."""

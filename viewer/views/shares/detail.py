@@ -1,0 +1,72 @@
+"""A checkpoint as a share link shows it: its contents, without actions, its source and its neighbours."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.translation import gettext
+
+from viewer.annotations import annotations_in
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, Engine
+from viewer.importing import NotReadable, body_of, stored_body
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.colors import branch_colours
+from viewer.presentation.run.origin import origin_of
+from viewer.views.checkpoints import MAX_MARKDOWN, SHARED_TABS, event_page
+
+# The tabs that every engine has and a share link shows. The raw record is left out.
+COMMON_TABS = ("overview", "events")
+
+
+def shared_detail(
+    request: HttpRequest, run: Run, checkpoint: Checkpoint | None, *, compares: bool
+) -> dict[str, Any]:
+    """Return the context of the checkpoint's selected tab.
+
+    ``compares`` if the link covers the checkpoint that it is compared with, too.
+    """
+    engine = engine_of(run.location)
+    tabs = shareable_tabs(engine)
+    asked = request.GET.get("tab", "")
+    first = next(iter(tabs))
+    context: dict[str, Any] = {"run": run, "checkpoint": checkpoint, "engine": engine, "tabs": tabs}
+    context |= {"at": checkpoint.checkpoint_id if checkpoint else "", "first_tab": first}
+    context["tab"] = asked if asked in tabs else first
+    if checkpoint is None:
+        return context
+    try:
+        body = body_of(checkpoint)
+    except NotReadable:
+        # The reason may name a path.
+        body, context["not_readable"] = {}, True
+    contents = engine.contents_of(body)
+    length = sum(len(output.text) for output in engine.editable(contents).outputs)
+    context["reads_markdown"] = request.GET.get("as") == "markdown" and length <= MAX_MARKDOWN
+    context["is_too_deep"] = not body and "not_readable" not in context
+    context |= {"contents": contents, "colours": branch_colours(run)}
+    context["annotation_of_checkpoint"] = annotations_in(run).checkpoints.get(checkpoint.checkpoint_id)
+    context |= _own_tab(engine, context["tab"], checkpoint if compares else None, contents)
+    if context["tab"] == "events":
+        context |= event_page(request, contents.events)
+    return context
+
+
+def shareable_tabs(engine: Engine[Any]) -> dict[str, str]:
+    """Return the label of each tab that a share link shows, in the engine's order."""
+    labels = {name: str(SHARED_TABS[name]) for name in COMMON_TABS}
+    labels |= {tab.name: gettext(tab.label) for tab in engine.tabs if tab.is_shareable}
+    return {name: labels[name] for name in engine.tab_order if name in labels}
+
+
+def _own_tab(
+    engine: Engine[Any], name: str, checkpoint: Checkpoint | None, contents: Contents
+) -> dict[str, Any]:
+    """Return the template and context of a tab of the engine's own; empty for another tab."""
+    own = next((tab for tab in engine.tabs if tab.name == name and tab.is_shareable), None)
+    if own is None:
+        return {}
+    compared = None
+    if checkpoint:
+        compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
+    before = engine.contents_of(stored_body(compared)) if compared else None
+    return {"tab_template": own.template, **engine.tab_context(name, contents, before)}
