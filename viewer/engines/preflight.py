@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# The answer that a stored component is no longer in the project (see Options in viewer/jobs/spool.py).
+# The answer that a stored component is no longer in the project (see Options in viewer/jobs/request.py).
 GONE = "-"
 
 

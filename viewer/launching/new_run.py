@@ -9,7 +9,7 @@ from viewer.engines.root_kinds import RootKind
 from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
 from viewer.jobs.execution.starting.request import request_for_run, store_kind_of
 from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.spool import LocationTarget
+from viewer.jobs.request import LocationTarget
 from viewer.launching.enqueue import start_run
 from viewer.launching.options import is_same_request
 from viewer.launching.preview.findings import CheckedLaunch, read_findings

@@ -12,7 +12,7 @@ from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.run_settings import NO_SETTINGS, RunSettings
-from viewer.jobs.spool import CheckpointSettings, Options
+from viewer.jobs.request import CheckpointSettings, Options
 from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 

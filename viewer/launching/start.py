@@ -4,7 +4,7 @@ from viewer.engines.plan import plain_steps
 from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.checks import unaccepted_effects
-from viewer.jobs.spool import Options
+from viewer.jobs.request import Options
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
 from viewer.launching.options import is_same_request

@@ -16,7 +16,7 @@ from viewer.engines.plan import plain_steps
 from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
-from viewer.jobs.spool import Options
+from viewer.jobs.request import Options
 from viewer.launching.branch_reservation import refuse_taken
 from viewer.launching.options import LaunchOptions
 from viewer.launching.preview.findings import CheckedLaunch, read_findings

@@ -10,7 +10,7 @@ from tests.jobs.conftest import CHILDREN, status
 from viewer.importing import import_location
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for_run
-from viewer.jobs.spool import LocationTarget
+from viewer.jobs.request import LocationTarget
 from viewer.launching.enqueue import start_run
 from viewer.models import Location, Project
 

@@ -12,7 +12,7 @@ from tests.jobs.conftest import CHILDREN, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for_run
 from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.spool import LocationTarget
+from viewer.jobs.request import LocationTarget
 from viewer.launching.enqueue import start_run
 from viewer.models import Job, Location, Project
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.jobs.spool import CheckpointSettings
+from viewer.jobs.request import CheckpointSettings
 from viewer.launching.option_values import parse_kept_checkpoints
 from viewer.launching.values import InvalidValue
 

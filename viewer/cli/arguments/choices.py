@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.root_kinds import RootKind
-from viewer.jobs.spool import Options
+from viewer.jobs.request import Options
 from viewer.launching.option_values import (
     ALL_AGENTS,
     MIN_AGENTS_TO_WARM_UP,

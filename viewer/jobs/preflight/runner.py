@@ -16,7 +16,8 @@ from viewer.jobs.execution.following.outcome import outcome_of_exit
 from viewer.jobs.execution.following.runner_process import LostRunner, RunnerProcess
 from viewer.jobs.execution.starting.request import permissions_of, request_for, request_for_run
 from viewer.jobs.execution.starting.start import JobRefused, runnable, start_runner
-from viewer.jobs.spool import LocationTarget, Request, SpoolEvent
+from viewer.jobs.request import LocationTarget, Request
+from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import JobStorage, storage_of
 from viewer.messages.message import UserMessage, message_from, redacted_message
 from viewer.models import Job, PreflightCheck

@@ -11,7 +11,7 @@ from viewer.engines import DEFAULT as DEFAULT_ENGINE
 from viewer.engines import all_engines, engine_named, engine_of
 from viewer.engines.preflight import GONE, PreflightLabels
 from viewer.engines.protocol import Engine
-from viewer.jobs.spool import Options
+from viewer.jobs.request import Options
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ACCEPT_ALL
 from viewer.messages.labels import component_label, loss_label, match_texts, note_text

@@ -27,7 +27,7 @@ from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 Report = dict[str, Any]
 # The page that requested it stops waiting much earlier. An import that never ends must not run forever.

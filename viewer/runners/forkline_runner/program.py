@@ -6,7 +6,7 @@ It is started in a new session, with the environment of the job, standard output
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 
-1. It reads ``request.json`` (``Request`` in viewer/jobs/spool.py). ``kind`` says what to do: ``resume``,
+1. It reads ``request.json`` (``Request`` in viewer/jobs/request.py). ``kind`` says what to do: ``resume``,
    ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what the
    checkpoint would execute, and import nothing).
 2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
@@ -44,7 +44,7 @@ from forkline_runner.refusal import Refused
 from forkline_runner.reporting import Reporter, secrets_of
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2

@@ -8,7 +8,7 @@ from viewer.engines.plan import Edits, Step
 from viewer.engines.run_settings import NO_SETTINGS, RunSettings
 from viewer.importing import stored_contents, unredacted_source
 from viewer.jobs.execution.starting.protected_paths import protected_paths
-from viewer.jobs.spool import (
+from viewer.jobs.request import (
     CheckpointSource,
     LocationTarget,
     Options,

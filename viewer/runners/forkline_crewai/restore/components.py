@@ -19,7 +19,7 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_crewai.restore.matching import Matching
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 Component = dict[str, Any]
 MAX_NAME = 120

@@ -17,7 +17,7 @@ from forkline_runner.loaded_code.effects import MAX_NAME, Effect, in_value
 from forkline_runner.loaded_code.resolving import ModuleFile, Unresolved
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 # The fields of every tool of the engine.
 USUAL_FIELDS = frozenset(

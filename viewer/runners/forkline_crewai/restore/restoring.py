@@ -23,7 +23,7 @@ from forkline_crewai.restore import old_stores
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 # If an entity's own settings are not known.
 USUAL_EVENTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 UNCHANGED = {"kept", "runs"}
 

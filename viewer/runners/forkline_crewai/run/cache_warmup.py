@@ -20,7 +20,7 @@ from forkline_crewai.report import progress
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 MIN_AGENTS = 2
 MAX_CALLS_AT_ONCE = 4

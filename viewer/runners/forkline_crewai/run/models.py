@@ -12,7 +12,7 @@ from forkline_crewai.run.interpolation import can_become, filled
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 # All agents.
 ALL = "*"

@@ -22,7 +22,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.source_store import Value
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 ENGINE_MODULES = ("langgraph.", "langchain_core.")
 # What the engine itself loads in its strict mode (langgraph/checkpoint/serde/_msgpack.py).

@@ -21,7 +21,7 @@ from forkline_langgraph.postgresql import connection
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 # Bytes 18 and 19 of a database's header say how it is written: 2 is WAL mode.
 WRITE_VERSION, IN_WAL_MODE = slice(18, 20), b"\x02\x02"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.spool import Request
+    from viewer.jobs.request import Request
 
 # Which checkpoint a run continues is not for a person's configuration to say.
 RESERVED = {"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
