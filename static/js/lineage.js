@@ -2,8 +2,8 @@
 
 import { counted } from "./counts.js";
 
-const ITEM = ".row a:not(.row-toggle), .overview-node";
-const current = () => document.querySelector('.row a[aria-current], .overview-node[aria-current]');
+const ITEM = ".row a:not(.row-toggle), .graph-node";
+const current = () => document.querySelector('.row a[aria-current], .graph-node[aria-current]');
 const selection = () => document.getElementById("selection")?.value ?? "";
 const items = () => [...document.querySelectorAll(ITEM)];
 const rowOf = (element) => element?.closest(".row");
@@ -36,8 +36,8 @@ const STEPS = { ArrowUp: -1, ArrowDown: 1, k: -1, j: 1 };
 
 document.addEventListener("keydown", (event) => {
   if (isTyping(event) || event.altKey || event.metaKey) return;
-  const inOverview = document.activeElement?.matches(".overview-node");
-  const step = STEPS[event.key] ?? (inOverview ? { ArrowLeft: -1, ArrowRight: 1 }[event.key] : undefined);
+  const inGraph = document.activeElement?.matches(".graph-node");
+  const step = STEPS[event.key] ?? (inGraph ? { ArrowLeft: -1, ArrowRight: 1 }[event.key] : undefined);
   // Ctrl+J and Ctrl+K are the browser's and the palette's.
   if (step && !(event.ctrlKey && event.key.length === 1)) moveBy(event, step);
   else if (["Home", "End"].includes(event.key) && focusedItem()) moveTo(event, items().at(event.key === "Home" ? 0 : -1));
@@ -92,7 +92,7 @@ function followKey(event) {
 
 // Open another checkpoint on the present tab, not the one at the time when the list was rendered.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
-  if (!detail.elt.matches(".row a, .overview-node")) return;
+  if (!detail.elt.matches(".row a, .graph-node")) return;
   const url = new URL(detail.path, location.href);
   // Collapsing does not change the selection.
   if (detail.elt.matches(".row-toggle")) url.searchParams.set("at", selection());
@@ -116,7 +116,7 @@ document.addEventListener("click", ({ target }) => {
 function markSelection() {
   const at = selection();
   // Folded lines and failed attempts are not selected.
-  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a:not(.row-toggle), .overview-node")) {
+  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a:not(.row-toggle), .graph-node")) {
     const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
     if (selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

@@ -1,7 +1,6 @@
-"""Positions -> the lines and dots of an SVG. Pure, but for ``dot``, which lays out the overview.
+"""Positions -> the lanes next to a window of rows, newest on top. Pure, but for ``ask_dot``.
 
-Two drawings come out of it: the lanes next to a window of rows, newest on top, and the overview of a
-whole run in which each chain without a fork is one node. Neither contains text.
+A drawing contains no text.
 """
 
 import shutil
@@ -9,8 +8,6 @@ import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
-
-import graphviz
 
 from viewer.lineage.tree import Edge
 from viewer.messages.message import UserFacingError
@@ -27,8 +24,6 @@ CURVE = 9
 GAP_STUB = 22
 
 DOT_SECONDS = 2.0
-# With more nodes than this, the graph is not drawn: dot takes too long.
-MAX_OVERVIEW_NODES = 1500
 POINTS_AN_INCH = 72
 
 
@@ -163,76 +158,8 @@ class _Plot:
         return f"M{x:g} {y:g}V{parent_y - CURVE:g}Q{x:g} {parent_y:g} {x + bend:g} {parent_y:g}H{parent_x:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Consecutive checkpoints of one branch that nothing forks from, as one node of the overview.
-
-    ``keys`` are oldest first; the last is the one that a click opens.
-    """
-
-    keys: tuple[str, ...]
-    colour: int
-    shape: Shape
-    edge: Edge
-    running: bool
-    parent: int | None
-
-
-def collapse(nodes: Sequence[GraphNode]) -> list[Chain]:
-    """Return the chains of a run's nodes, which are given oldest first. Parents are before their children."""
-    by_row = {node.row: node for node in nodes}
-    children: dict[int, int] = {}
-    for node in nodes:
-        if node.parent_row is not None:
-            children[node.parent_row] = children.get(node.parent_row, 0) + 1
-    members: list[list[GraphNode]] = []
-    chain_of: dict[int, int] = {}
-    parents: list[int | None] = []
-    for node in nodes:
-        parent = None if node.parent_row is None else by_row.get(node.parent_row)
-        if parent is not None and _continues(parent, node, children):
-            chain_of[node.row] = chain_of[parent.row]
-            members[chain_of[node.row]].append(node)
-        else:
-            chain_of[node.row] = len(members)
-            members.append([node])
-            parents.append(None if parent is None else chain_of[parent.row])
-    return [_chain(nodes, parent) for nodes, parent in zip(members, parents, strict=True)]
-
-
-def _continues(parent: GraphNode, node: GraphNode, children: dict[int, int]) -> bool:
-    return parent.colour == node.colour and children[parent.row] == 1 and node.edge is Edge.RECORDED
-
-
-def _chain(nodes: Sequence[GraphNode], parent: int | None) -> Chain:
-    last = nodes[-1]
-    keys = tuple(node.key for node in nodes)
-    running = any(node.running for node in nodes)
-    return Chain(keys, last.colour, last.shape, nodes[0].edge, running, parent)
-
-
 class NoLayout(UserFacingError):
-    """The overview could not be laid out. The message says why; the lanes can still be drawn."""
-
-
-def draw_overview(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> Drawing:
-    """The chains as ``dot`` places them, each dot keyed by its chain's last checkpoint.
-
-    Raises NoLayout where there is no ``dot``, where there are too many chains, or where it takes
-    longer than ``seconds``.
-    """
-    if len(chains) > MAX_OVERVIEW_NODES:
-        raise NoLayout("drawing.too_many_forks")
-    graph = graphviz.Digraph(
-        graph_attr={"rankdir": "LR", "nodesep": "0.3", "ranksep": "0.55", "splines": "true"},
-        node_attr={"shape": "box", "label": "", "width": "1.7", "height": "0.5", "fixedsize": "true"},
-        edge_attr={"arrowhead": "none", "tailport": "e", "headport": "w"},
-    )
-    for number, chain in enumerate(chains):
-        graph.node(f"n{number}")
-        if chain.parent is not None:
-            graph.edge(f"n{chain.parent}", f"n{number}")
-    return _drawn(chains, ask_dot(str(graph.source), seconds))
+    """A graph could not be laid out. The message says why; the lanes can still be drawn."""
 
 
 def ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
@@ -254,25 +181,6 @@ def ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
     except (OSError, subprocess.CalledProcessError):
         raise NoLayout("drawing.graphviz_failed") from None
     return [line.split() for line in answer.stdout.splitlines()]
-
-
-def _drawn(chains: Sequence[Chain], words: Iterable[list[str]]) -> Drawing:
-    width = height = 0.0
-    lines: list[GraphEdge] = []
-    dots: list[Dot] = []
-    for line in words:
-        if line[0] == "graph":
-            width, height = inches(line[2]), inches(line[3])
-        elif line[0] == "node":
-            chain = chains[int(line[1][1:])]
-            at = (inches(line[2]), inches(line[3]))
-            dots.append(Dot(chain.keys[-1], *at, chain.colour, chain.shape, chain.running))
-        elif line[0] == "edge":
-            chain = chains[int(line[2][1:])]
-            points = [inches(word) for word in line[4 : 4 + 2 * int(line[3])]]
-            pairs = [f"{x:g} {y:g}" for x, y in zip(points[::2], points[1::2], strict=True)]
-            lines.append(GraphEdge(f"M{pairs[0]}C{' '.join(pairs[1:])}", chain.colour, chain.edge))
-    return Drawing(width, height, tuple(lines), tuple(dots))
 
 
 def inches(word: str) -> float:

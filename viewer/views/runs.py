@@ -22,7 +22,7 @@ from viewer.models import Run, Sweep
 from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.run.branches import branches_of
 from viewer.presentation.run.faults import fault_texts
-from viewer.presentation.run.graph import overview_of
+from viewer.presentation.run.graph import graph_of
 from viewer.presentation.run.jumps import jump_target
 from viewer.presentation.run.listed import listing_texts
 from viewer.presentation.run.visible import address
@@ -106,7 +106,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:
-            return context | {"view": "graph", "overview": overview_of(run, at)}
+            return context | {"view": "graph", "graph": graph_of(run, at)}
         except NoLayout as error:
             context["no_layout"] = translate(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))

@@ -131,13 +131,13 @@ def test_one_row_stays_the_tab_stop_when_rows_are_replaced(open_page: Open, run:
 
 def test_the_graph_is_one_tab_stop(open_page: Open, run: Run) -> None:
     page = open_page(f"{run.get_absolute_url()}?view=graph")
-    nodes = page.locator(".overview-node")
-    expect(page.locator('.overview-node[tabindex="0"]')).to_have_count(1)
+    nodes = page.locator(".graph-node")
+    expect(page.locator('.graph-node[tabindex="0"]')).to_have_count(1)
     nodes.first.focus()
     page.keyboard.press("ArrowRight")
     expect(nodes.nth(1)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator('.overview-node[aria-current="true"]')).to_have_count(1)
+    expect(page.locator('.graph-node[aria-current="true"]')).to_have_count(1)
 
 
 def test_the_selection_is_visible_with_forced_colours(open_page: Open, run: Run) -> None:

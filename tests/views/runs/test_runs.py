@@ -187,7 +187,7 @@ def test_lineage_faults_are_shown(reader: Client, crew_run: Run) -> None:
 
 def test_the_graph_links_each_chain(reader: Client, crew_run: Run) -> None:
     page = page_of(reader, crew_run, "view=graph")
-    assert page.count("overview-node lane-") == 2
+    assert page.count("graph-node lane-") == 2
     assert ">exp-a<" in page
 
 

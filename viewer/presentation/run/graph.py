@@ -1,63 +1,146 @@
 """The graph of a run: each series of checkpoints without a fork is one node."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.db.models import F
+from django.utils.translation import gettext, ngettext
 
-from viewer.lineage.drawing import Chain, Drawing, collapse, draw_overview
+from viewer.lineage.drawing import Dot, Shape
+from viewer.lineage.run_graph import NODE_HEIGHT, NODE_WIDTH, Chain, Link, collapse, lay_out
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.triggers import trigger_label
-from viewer.presentation.run.window import nodes_of, run_styles
+from viewer.presentation.run.rows import RunStyles
+from viewer.presentation.run.triggers import shape_of, title_of
+from viewer.presentation.run.window import run_styles
+
+# Where a node's dot is, in pixels from its corner.
+MARK = (17, 14)
+MARGIN = 12
+# What a node shows of its newest checkpoint.
+_SHOWN = (
+    *("run", "checkpoint_id", "branch", "trigger", "entity", "is_open_ended", "units", "units_done"),
+    *("units_total", "tokens", "step", "parent__branch"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One series of checkpoints: the link, position and label of its node."""
+    """A series of checkpoints, with the upper left corner of its node.
+
+    ``checkpoint`` is its newest one, ``title`` how that ended, and ``edit`` what a fork edited before it.
+    """
 
     checkpoint: Checkpoint
     x: float
     y: float
     colour: int
-    running: bool
-    failed: bool
-    selected: bool
-    text: str
+    shape: Shape
     count: int
+    title: str
+    edit: str
+    name: str
+    running: bool
+    selected: bool
+
+    @property
+    def label(self) -> str:
+        """What it is, for a screen reader."""
+        count = ngettext("%(count)s checkpoint", "%(count)s checkpoints", self.count) % {"count": self.count}
+        parts = (self.name, self.checkpoint.branch, self.title, self.edit, count, gettext("running"))
+        return ", ".join(filter(None, parts if self.running else parts[:-1]))
+
+    @property
+    def progress(self) -> str:
+        """The finished units; empty where there are none."""
+        return "" if self.checkpoint.total == 0 else self.checkpoint.progress
+
+    @property
+    def mark(self) -> Dot:
+        """The dot that stands for the status, as in the list."""
+        return Dot(str(self.checkpoint.pk), *MARK, self.colour, self.shape, self.running)
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """The drawing of a run and its nodes."""
+class Path:
+    """The line to a node from its parent. ``edge`` determines the stroke."""
 
-    drawing: Drawing
+    path: str
+    colour: int
+    edge: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunGraph:
+    """The nodes of a run and the lines between them, in CSS pixels."""
+
+    width: float
+    height: float
     nodes: tuple[Node, ...]
+    paths: tuple[Path, ...]
+    node_width: int = NODE_WIDTH
+    node_height: int = NODE_HEIGHT
+
+    @property
+    def count_x(self) -> int:
+        """Where a node's count ends."""
+        return self.node_width - 10
+
+    @property
+    def view_box(self) -> str:
+        """The whole graph, with space for the outlines of nodes."""
+        return f"{-MARGIN} {-MARGIN} {self.width + 2 * MARGIN:g} {self.height + 2 * MARGIN:g}"
 
 
-def overview_of(run: Run, at: str) -> Overview:
+def graph_of(run: Run, at: str) -> RunGraph:
     """Return the graph of a run, with the node of the checkpoint ``at`` selected. Raises NoLayout."""
-    rows = list(
-        run.checkpoints.annotate(parent_row=F("parent__row"), parent_lane=F("parent__lane")).order_by("row")
-    )
+    # Rows are read as tuples: a run may have 100,000.
+    found = run.checkpoints.order_by("row").values_list("pk", "parent_id", "branch", "parent_link")
+    chains, chain_of = collapse([Link(*one) for one in found])
+    layout = lay_out(chains)
     styles = run_styles(run)
-    chains = collapse(nodes_of(rows, styles))
-    drawing = draw_overview(chains)
-    by_key = {str(row.pk): row for row in rows}
-    chain_of = {chain.keys[-1]: chain for chain in chains}
-    nodes = [_node(chain_of[dot.key], by_key, dot.x, dot.y, at) for dot in drawing.dots]
-    return Overview(drawing, tuple(nodes))
+    newest = run.checkpoints.select_related("parent").only(*_SHOWN)
+    last = newest.in_bulk([chain.last for chain in chains])
+    selected = run.checkpoints.filter(checkpoint_id=at).values_list("pk", flat=True).first() if at else None
+    edits = {chain_of[pk]: text for pk, text in styles.edited.items() if pk in chain_of}
+    running = {chain_of[pk] for pk in styles.running if pk in chain_of}
+    nodes = (
+        _node(
+            chains[number],
+            last[chains[number].last],
+            (x - NODE_WIDTH / 2, y - NODE_HEIGHT / 2),
+            styles,
+            edit=edits.get(number, ""),
+            running=number in running,
+            selected=selected is not None and chain_of.get(selected) == number,
+        )
+        for number, (x, y) in layout.centres.items()
+    )
+    paths = (
+        Path(path, styles.colours.get(chains[number].branch, 0), chains[number].edge)
+        for number, path in layout.paths.items()
+    )
+    return RunGraph(layout.width, layout.height, tuple(nodes), tuple(paths))
 
 
-def _node(chain: Chain, by_key: Mapping[str, Checkpoint], x: float, y: float, at: str) -> Node:
-    last = by_key[chain.keys[-1]]
+def _node(
+    chain: Chain,
+    checkpoint: Checkpoint,
+    corner: tuple[float, float],
+    styles: RunStyles,
+    *,
+    edit: str,
+    running: bool,
+    selected: bool,
+) -> Node:
+    annotation = styles.annotations.branches.get(chain.branch)
     return Node(
-        checkpoint=last,
-        x=x,
-        y=y,
-        colour=chain.colour,
-        running=chain.running,
-        failed=chain.shape == "failure",
-        selected=any(by_key[key].checkpoint_id == at for key in chain.keys),
-        text=trigger_label(last.trigger),
-        count=len(chain.keys),
+        checkpoint=checkpoint,
+        x=round(corner[0], 1),
+        y=round(corner[1], 1),
+        colour=styles.colours.get(chain.branch, 0),
+        shape=shape_of(checkpoint.trigger),
+        count=chain.count,
+        title=title_of(checkpoint),
+        edit=edit,
+        name=annotation.name if annotation else "",
+        running=running,
+        selected=selected,
     )
