@@ -60,13 +60,47 @@ class MessageEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerField:
+    """A part of an answer that a person types. ``path`` leads to its place in the answer.
+
+    ``kind`` is the value of a ``launching.values.Kind``. ``choices`` are its only values, if any.
+    """
+
+    path: tuple[str | int, ...]
+    label: str
+    kind: str = "text"
+    choices: tuple[Any, ...] = ()
+    stored: Any = MISSING
+    is_required: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOption:
+    """An answer that a question suggests: its value, with what is typed into its fields.
+
+    ``effect`` is an English sentence on what the answer does, if that is known.
+    """
+
+    label: str
+    value: Any
+    fields: tuple[AnswerField, ...] = ()
+    effect: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is an answer without anything typed."""
+        return not any(field.is_required or field.stored is not MISSING for field in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """What a checkpoint waits for. ``id`` is empty if its engine gives it none."""
+    """What a checkpoint or a run waits for. ``id`` is empty if its engine gives it none."""
 
     id: str
     prompt: str
-    # The answers that it suggests, if any.
-    choices: tuple[str, ...] = ()
+    # The answers that it suggests, if any. Their labels differ.
+    options: tuple[AnswerOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +126,10 @@ class Editable:
 def no_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
     """The stored value: for engines without conversations."""
     return stored
+
+
+def no_question(prompt: str, context: Mapping[str, Any]) -> None:
+    """None: for engines whose questions suggest no answers but their outcomes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.comparable import Part
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, MessageEdit, StoredValue
+from viewer.engines.editable import Editable, MessageEdit, OpenQuestion, StoredValue
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Edits, Step, Unit
@@ -118,6 +118,9 @@ class Engine(Protocol[C]):
     @property
     def asker_labels(self) -> Mapping[str, str]:
         """English labels, with ``value``, of what asks a person, by the field of the question's context."""
+
+    def asked_question(self, prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
+        """What a run asks, with the answers that the engine's question suggests; None if it suggests none."""
 
     # What a preflight check finds
 

@@ -5,7 +5,8 @@ from django.utils.translation import gettext as _
 
 from viewer.jobs.human_input.questions import redacted_answer
 from viewer.messages.labels import asker_label
-from viewer.models import Question
+from viewer.models import Job, Question
+from viewer.presentation.launch.answers_part import AnswersPart, asked_part
 
 register = template.Library()
 
@@ -29,6 +30,23 @@ def html_mark(question: Question) -> str:
 def asker(question: Question) -> str:
     """Return who asks."""
     return asker_label(question.context)
+
+
+@register.simple_tag
+def suggested_answers(question: Question, sent: AnswersPart | None) -> AnswersPart | None:
+    """Return the form of the answers that the question suggests, or the one that was sent.
+
+    None if its engine suggests none.
+    """
+    return sent or asked_part(question)
+
+
+@register.filter
+def answer_effect(question: Question) -> str:
+    """Return what an answer continues, as a sentence."""
+    if question.job.kind == Job.Kind.FORK:
+        return _("Your answer continues this fork only. What it forked still waits and can be answered.")
+    return _("Your answer continues the run itself.")
 
 
 @register.filter

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.access.permissions import viewer_allowed
 from viewer.jobs.human_input import questions
 from viewer.models import Question
+from viewer.presentation.launch.answers_part import AnswersPart, asked_part
 
 RELATED = ("job", "job__run", "job__location", "answered_by")
 
@@ -43,7 +44,12 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Answer the question. The first answer wins; a later one gets a notice."""
     question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
     person = request.user if request.user.is_authenticated else None
-    is_first = questions.answer(question, answer_in(request), person)
+    part = typed_answer(request, question)
+    if part and part.text is None:
+        template = "inbox/_question.html" if request.headers.get("HX-Request") else "inbox/page.html"
+        return render(request, template, {"question": question, "job": question.job, "part": part})
+    text = part.text if part and part.text is not None else answer_in(request)
+    is_first = questions.answer(question, text, person)
     if request.headers.get("HX-Request"):
         context = {"question": question, "job": question.job, "is_late": not is_first}
         return render(request, "inbox/_question.html", context)
@@ -65,6 +71,17 @@ def count(request: HttpRequest) -> HttpResponse:
 
 def _waiting() -> QuerySet[Question]:
     return Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+
+
+def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None:
+    """Return what was sent with the form of a question that suggests answers; None for the plain form."""
+    sent = request.POST.copy()
+    if "answer:0" not in sent or "nothing" in sent or not question.is_waiting:
+        return None
+    if sent.get("choice:0"):
+        # A button counts, not what was typed before.
+        sent["answer:0"] = ""
+    return asked_part(question, sent)
 
 
 def answer_in(request: HttpRequest) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.comparable import Part, Section, parts_of
 from viewer.engines.contents import Agent, Tab
-from viewer.engines.editable import Editable, EditableOutput, StoredValue, no_messages
+from viewer.engines.editable import Editable, EditableOutput, StoredValue, no_messages, no_question
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
 from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
@@ -179,6 +179,7 @@ class Counter:
     schema = staticmethod(schema)
     editable = staticmethod(editable)
     edited_messages = staticmethod(no_messages)
+    asked_question = staticmethod(no_question)
     values_read = staticmethod(values_read)
     find_entry_points = staticmethod(find_entry_points)
 

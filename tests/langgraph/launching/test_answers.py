@@ -10,11 +10,12 @@ from django.utils import timezone
 
 from tests.langgraph.conftest import opened
 from viewer.access.login_links import teammate
-from viewer.engines.editable import OpenQuestion
+from viewer.engines.editable import AnswerOption, OpenQuestion
 from viewer.forms.launch.answers import AnswersForm
 from viewer.models import Location, Project
 
-QUESTIONS = [OpenQuestion("a" * 32, "Publish?", ("yes", "no")), OpenQuestion("", "Why?")]
+OPTIONS = (AnswerOption("yes", "yes"), AnswerOption("no", "no"))
+QUESTIONS = [OpenQuestion("a" * 32, "Publish?", OPTIONS), OpenQuestion("", "Why?")]
 
 
 def answers(**sent: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ from viewer.engines.crewai.source import entry_points
 from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
-from viewer.engines.editable import no_messages
+from viewer.engines.editable import no_messages, no_question
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
@@ -69,6 +69,7 @@ class CrewAI:
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
     asker_labels = triggers.ASKER_LABELS
+    asked_question = staticmethod(no_question)
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups = GROUPS

@@ -10,6 +10,7 @@ from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
 from viewer.engines.langgraph.kinds import KINDS
 from viewer.engines.langgraph.planning import editing, messages, plan
+from viewer.engines.langgraph.planning.questions import asked_question
 from viewer.engines.langgraph.project_source import configuration, entry_points, inputs
 from viewer.engines.langgraph.run_list import run_inputs
 from viewer.engines.langgraph.schema import schema
@@ -62,6 +63,7 @@ class LangGraph:
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
     asker_labels = triggers.ASKER_LABELS
+    asked_question = staticmethod(asked_question)
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups: dict[str, GroupTraits] = {}

@@ -1,29 +1,33 @@
-"""The form of answers to what a checkpoint waits for."""
+"""The form of answers to what a checkpoint or a run waits for."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import OpenQuestion
+from viewer.engines.editable import MISSING, AnswerField, AnswerOption, OpenQuestion
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import InvalidValue, Kind, parse_value
+from viewer.launching.values import InvalidValue, Kind, as_json, parse_value, text_of
 
-TYPES = ((Kind.TEXT.value, _("text")), (Kind.JSON.value, _("JSON")))
+TYPES = ((Kind.TEXT.value, gettext_lazy("text")), (Kind.JSON.value, gettext_lazy("JSON")))
 
 
 class AnswersForm(forms.Form):
-    """For each question: one of its choices, or a text or JSON value. An empty answer is none."""
+    """For each question: an option with its fields, or a text or JSON value. An empty answer is none."""
 
     def __init__(self, data: Any, questions: Sequence[OpenQuestion]) -> None:
         super().__init__(data)
         self.questions = list(questions)
+        # The answer that an option makes, by the question's number.
+        self._chosen: dict[int, Any] = {}
         for number, question in enumerate(self.questions):
-            choices = [(one, one) for one in question.choices]
+            choices = [(one.label, one.label) for one in question.options]
             self.fields[f"choice:{number}"] = forms.ChoiceField(required=False, choices=[("", ""), *choices])
             self.fields[f"type:{number}"] = forms.ChoiceField(
-                required=False, choices=TYPES, initial=Kind.TEXT.value, label=_("Type")
+                required=False, choices=TYPES, initial=Kind.TEXT.value, label=gettext_lazy("Type")
             )
             self.fields[f"answer:{number}"] = forms.CharField(
                 required=False,
@@ -31,9 +35,12 @@ class AnswersForm(forms.Form):
                 label=question.prompt,
                 widget=forms.Textarea(attrs={"id": f"answer-{number}"}),
             )
+            for position, option in enumerate(question.options):
+                for place, one in enumerate(option.fields):
+                    self.fields[part_name(number, position, place)] = _part(one, number, position, place)
 
     def clean(self) -> dict[str, Any]:
-        for number in range(len(self.questions)):
+        for number, question in enumerate(self.questions):
             name = f"answer:{number}"
             text = self.cleaned_data.get(name) or ""
             kind = Kind(self.cleaned_data.get(f"type:{number}") or Kind.TEXT)
@@ -42,16 +49,89 @@ class AnswersForm(forms.Form):
                     self.cleaned_data[name] = parse_value(text, kind)
                 except InvalidValue as invalid:
                     self.add_error(name, str(invalid))
+                continue
+            for position, option in enumerate(question.options):
+                if option.label == self.cleaned_data.get(f"choice:{number}"):
+                    self._choose(number, position, option)
         return self.cleaned_data
+
+    def _choose(self, number: int, position: int, option: AnswerOption) -> None:
+        """Make the answer of an option from what was typed into its fields."""
+        answer = copy.deepcopy(option.value)
+        for place, one in enumerate(option.fields):
+            name = part_name(number, position, place)
+            try:
+                value = _typed(one, self.cleaned_data.get(name) or "")
+            except InvalidValue as invalid:
+                self.add_error(name, str(invalid))
+                return
+            if value is not MISSING:
+                answer = _placed(answer, one.path, value)
+        self._chosen[number] = answer
 
     @property
     def answers(self) -> dict[str, Any]:
         """The answers by the question's id. What was typed counts instead of a choice."""
         values, found = valid_values(self), {}
         for number, question in enumerate(self.questions):
-            typed, choice = values.get(f"answer:{number}"), values.get(f"choice:{number}")
+            typed = values.get(f"answer:{number}")
             if typed not in (None, "") and not (isinstance(typed, str) and not typed.strip()):
                 found[question.id] = typed
-            elif choice:
-                found[question.id] = choice
+            elif number in self._chosen:
+                found[question.id] = self._chosen[number]
         return found
+
+
+def part_name(number: int, position: int, place: int) -> str:
+    """The name of a field of an option of a question, by their positions."""
+    return f"part:{number}:{position}:{place}"
+
+
+def _part(one: AnswerField, number: int, position: int, place: int) -> forms.CharField:
+    """The field for a part of an answer. Its text has the form of the part's kind."""
+    stored = one.stored
+    text = "" if stored is MISSING or stored is None else _as_text(stored, Kind(one.kind))
+    attrs = {"id": f"part-{number}-{position}-{place}"}
+    return forms.CharField(
+        required=False, strip=False, label=one.label, initial=text, widget=forms.Textarea(attrs=attrs)
+    )
+
+
+def _as_text(value: Any, kind: Kind) -> str:
+    try:
+        return text_of(value, kind)
+    except TypeError:
+        # A default that is not of the type that its schema names.
+        return as_json(value)
+
+
+def choice_texts(one: AnswerField) -> list[str]:
+    """The values that a field chooses from, as texts."""
+    if one.kind == Kind.YES_NO:
+        return ["true", "false"]
+    return [value if isinstance(value, str) else as_json(value) for value in one.choices]
+
+
+def _typed(one: AnswerField, text: str) -> Any:
+    """The value of a field; MISSING if nothing is typed that has to be. Raises InvalidValue."""
+    if not text.strip() and (one.stored is MISSING or one.kind != Kind.TEXT):
+        if one.is_required:
+            raise InvalidValue(_("This is needed for the answer."))
+        return MISSING
+    if one.choices:
+        found = [value for value, shown in zip(one.choices, choice_texts(one), strict=True) if shown == text]
+        if not found:
+            raise InvalidValue(_("Choose one of the values."))
+        return found[0]
+    return parse_value(text, Kind(one.kind))
+
+
+def _placed(answer: Any, path: Sequence[str | int], value: Any) -> Any:
+    """The answer with a value at the end of a path."""
+    if not path:
+        return value
+    inner = answer
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return answer

@@ -1,13 +1,60 @@
-"""The part of a fork or resume page for the answers to what the checkpoint waits for."""
+"""Answers to what a checkpoint or a run waits for, as a page shows them."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from django.forms import BoundField
 
-from viewer.engines.editable import Editable, OpenQuestion
-from viewer.forms.launch.answers import AnswersForm
+from viewer.engines import engine_of
+from viewer.engines.editable import AnswerField, AnswerOption, Editable, OpenQuestion
+from viewer.forms.launch.answers import AnswersForm, choice_texts, part_name
+from viewer.models import Question
 from viewer.presentation.launch.edit_parts import first_error
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """A field of an option with what was typed."""
+
+    part: AnswerField
+    field: BoundField
+
+    @property
+    def html_id(self) -> str:
+        return self.field.id_for_label
+
+    @property
+    def error(self) -> str:
+        return first_error(self.field)
+
+    @property
+    def text(self) -> str:
+        return str(self.field.value() or "")
+
+    @property
+    def choices(self) -> list[str]:
+        return choice_texts(self.part)
+
+    @property
+    def row_count(self) -> int:
+        """How many lines of text its field shows."""
+        return min(max(self.text.count("\n") + 1, len(self.text) // 60 + 1), 8)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionView:
+    """An option with its fields."""
+
+    option: AnswerOption
+    parts: list[PartView]
+
+    @property
+    def sent(self) -> str:
+        """The value that is sent, if its label does not say so."""
+        if self.parts or self.option.value == self.option.label:
+            return ""
+        return json.dumps(self.option.value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +65,7 @@ class AnswerView:
     answer: BoundField
     choice: BoundField
     type: BoundField
+    options: list[OptionView]
 
     @property
     def html_id(self) -> str:
@@ -33,8 +81,8 @@ class AnswerView:
 
     @property
     def is_typed(self) -> bool:
-        """Whether the field for another answer than the choices starts open."""
-        return bool(self.answer.value()) or not self.question.choices or bool(self.error)
+        """Whether the field for another answer than the options starts open."""
+        return bool(self.answer.value()) or not self.question.options or bool(self.error)
 
     @property
     def sweep_name(self) -> str:
@@ -42,9 +90,36 @@ class AnswerView:
         return f"vary-answer:{self.question.id}"
 
     @property
+    def complete(self) -> list[OptionView]:
+        """The options that are answers without anything typed."""
+        return [one for one in self.options if one.option.is_complete]
+
+    @property
+    def with_fields(self) -> list[OptionView]:
+        return [one for one in self.options if one.parts]
+
+    @property
     def all_choices(self) -> str:
-        """Every choice, one per line, as a sweep's form expects them."""
-        return "\n".join(self.question.choices)
+        """Every option that needs no fields on a line of its own, as a sweep's form has them."""
+        values = [one.option.value for one in self.complete]
+        lines = [_line(value) for value in values]
+        # A text that begins with a bracket is one list of all values.
+        return json.dumps(values) if lines and lines[0].startswith("[") else "\n".join(lines)
+
+
+def _line(value: Any) -> str:
+    """A value as a line of a sweep's form: a text as it is, unless it would be read as something else."""
+    if isinstance(value, str) and value and value == " ".join(value.split()) and not _is_json(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +132,40 @@ class AnswersPart:
     def views(self) -> list[AnswerView]:
         form = self.form
         return [
-            AnswerView(question, form[f"answer:{number}"], form[f"choice:{number}"], form[f"type:{number}"])
+            AnswerView(
+                question,
+                form[f"answer:{number}"],
+                form[f"choice:{number}"],
+                form[f"type:{number}"],
+                [
+                    OptionView(option, self._parts(number, position, option))
+                    for position, option in enumerate(question.options)
+                ],
+            )
             for number, question in enumerate(form.questions)
         ]
+
+    @property
+    def text(self) -> str | None:
+        """The answer to the only question as its runner reads it; None if none was given."""
+        answers = self.form.answers
+        if not self.form.is_valid() or not answers:
+            return None
+        (answer,) = answers.values()
+        return answer if isinstance(answer, str) and not _is_json(answer) else json.dumps(answer)
+
+    def _parts(self, number: int, position: int, option: AnswerOption) -> list[PartView]:
+        names = (part_name(number, position, place) for place in range(len(option.fields)))
+        return [PartView(part, self.form[name]) for part, name in zip(option.fields, names, strict=True)]
+
+
+def asked_part(question: Question, data: Any = None) -> AnswersPart | None:
+    """The answers to what a run asks, with what was typed; None if its engine suggests none."""
+    if question.kind != Question.Kind.INTERRUPT:
+        return None
+    engine = engine_of(question.job.location)
+    asked = engine.asked_question(question.prompt, question.context)
+    return AnswersPart(AnswersForm(data, [asked])) if asked else None
 
 
 def answers_part(data: Any, edited: Editable) -> AnswersPart | None:

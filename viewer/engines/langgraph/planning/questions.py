@@ -1,16 +1,16 @@
-"""What a checkpoint of LangGraph waits for: its interrupts."""
+"""What a checkpoint or a run waits for: its interrupts, and the answers that their values suggest."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.engines.langgraph.planning.answers import suggested
 from viewer.engines.langgraph.tabs import preview
 
 # The keys of a value that usually hold what a person is asked, as in the runner's interrupts.
 PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")
-CHOICES = ("options", "choices", "actions")
 
 
 def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
@@ -20,23 +20,21 @@ def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
         for one in task.interrupts if task.status == "waiting" else ():
             if not one.id or one.id not in seen:
                 seen.add(one.id)
-                prompt = f"{task.node}: {preview(_prompt(one.value))}".removeprefix(": ")
-                yield OpenQuestion(one.id, prompt, _choices(one.value))
+                asked = _prompt(one.value)
+                prompt = f"{task.node}: {preview(asked)}".removeprefix(": ")
+                yield OpenQuestion(one.id, prompt, suggested(one.value, asked))
 
 
-def _choices(value: Any) -> tuple[str, ...]:
-    """The answers that an interrupt's value suggests, as in the runner's interrupts."""
-    if not isinstance(value, dict):
-        return ()
-    configs, requests = value.get("review_configs"), value.get("action_requests")
-    if isinstance(configs, list) and isinstance(requests, list):
-        allowed = [sequence(mapping(one).get("allowed_decisions")) for one in configs]
-        return tuple(one for one in ("approve", "reject") if all(one in each for each in allowed))
-    for name in CHOICES:
-        found = value.get(name)
-        if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
-            return tuple(found)
-    return ()
+def asked_question(prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
+    """What a run asks, with the answers that it suggests; None if it was too long to be known in full."""
+    if context.get("is_cut"):
+        return None
+    output = context.get("output")
+    try:
+        value = json.loads(output) if isinstance(output, str) and output else prompt
+    except (ValueError, RecursionError):
+        return None
+    return OpenQuestion(str(context.get("interrupt") or ""), prompt, suggested(value, _prompt(value)))
 
 
 def _prompt(value: Any) -> Any:

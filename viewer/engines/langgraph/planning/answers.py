@@ -1,0 +1,174 @@
+"""The answers that an interrupt's value suggests: choices, reviews of actions, schemas, yes or no."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from viewer.engines.editable import MISSING, AnswerField, AnswerOption
+from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.messages.marking import gettext_noop as _
+
+MAX_OPTIONS, MAX_FIELDS = 20, 40
+CHOICES = ("options", "choices", "actions")
+SCHEMAS = ("schema", "json_schema", "response_schema", "answer_schema", "requestedSchema")
+# The kind of value for each type of a JSON schema. Others are typed as JSON.
+KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boolean": "yes_no"}
+_RUNS, _CHANGED = _("The action runs as it is."), _("The action runs with these arguments.")
+_NOT_RUN = _("The action does not run. The graph is given the message.")
+_SKIPPED = _("The action does not run.")
+# A question that begins with one of these is answered by yes or no.
+_BEGINNINGS = (
+    *("is", "are", "was", "were", "do", "does", "did", "should", "shall", "can", "could", "may", "will"),
+    *("would", "has", "have", "approve", "accept", "confirm", "continue", "proceed", "publish", "send"),
+)
+_YES_NO = re.compile(rf"(?:{'|'.join(_BEGINNINGS)})\b[^?]*\?\s*$", re.IGNORECASE)
+_WORDS = re.compile(r"[(\[](y|yes)/(n|no)[)\]]\W*$", re.IGNORECASE)
+
+
+def suggested(value: Any, prompt: Any) -> tuple[AnswerOption, ...]:
+    """The answers that the value of an interrupt suggests, if any. ``prompt`` is its text."""
+    options = _reviewed(value) or _one_of(value) or _from_schema(value) or _yes_or_no(prompt)
+    by_label: dict[str, AnswerOption] = {}
+    for option in options:
+        by_label.setdefault(option.label, option)
+    return tuple(by_label.values())[:MAX_OPTIONS]
+
+
+def _reviewed(value: Any) -> list[AnswerOption]:
+    """The decisions on actions that a person reviews, in one of LangGraph's two forms."""
+    requests, configs = mapping(value).get("action_requests"), mapping(value).get("review_configs")
+    if isinstance(requests, list) and isinstance(configs, list) and requests:
+        return list(_decisions(requests, configs))
+    # A list of requests is answered with a list.
+    one = value[0] if isinstance(value, list) and len(value) == 1 else value
+    action, allowed = mapping(mapping(one).get("action_request")), mapping(mapping(one).get("config"))
+    if not isinstance(action.get("action"), str):
+        return []
+    return list(_responses(action, allowed, is_list=isinstance(value, list)))
+
+
+def _decisions(requests: Sequence[Any], configs: Sequence[Any]) -> Iterator[AnswerOption]:
+    """Of the middleware that reviews calls of tools: the same decision for each of the calls."""
+    allowed = [sequence(mapping(one).get("allowed_decisions")) for one in configs]
+
+    def given(kind: str) -> Any:
+        return {"decisions": [{"type": kind} for _request in requests]}
+
+    offered = [
+        kind for kind in ("approve", "edit", "reject", "respond") if all(kind in one for one in allowed)
+    ]
+    for kind in offered:
+        if kind == "approve":
+            yield AnswerOption(kind, given(kind), effect=_RUNS)
+        elif kind == "edit" and len(requests) == 1:
+            action = mapping(requests[0])
+            value = given(kind)
+            value["decisions"][0]["edited_action"] = {"name": action.get("name"), "args": action.get("args")}
+            fields = _arguments(action.get("args"), ("decisions", 0, "edited_action", "args"))
+            yield AnswerOption(kind, value, fields, _CHANGED)
+        elif kind != "edit":
+            paths = [("decisions", number, "message") for number in range(len(requests))]
+            needs = kind == "respond"
+            fields = tuple(AnswerField(path, _("message"), is_required=needs) for path in paths)
+            yield AnswerOption(kind, given(kind), fields, _NOT_RUN)
+
+
+def _responses(
+    action: Mapping[str, Any], allowed: Mapping[str, Any], *, is_list: bool
+) -> Iterator[AnswerOption]:
+    """Of a HumanInterrupt: what its configuration allows."""
+    start: tuple[str | int, ...] = (0,) if is_list else ()
+
+    def given(kind: str, args: Any) -> Any:
+        answer = {"type": kind, "args": args}
+        return [answer] if is_list else answer
+
+    if allowed.get("allow_accept"):
+        yield AnswerOption("accept", given("accept", None), effect=_RUNS)
+    if allowed.get("allow_edit"):
+        request = {"action": action["action"], "args": action.get("args")}
+        fields = _arguments(action.get("args"), (*start, "args", "args"))
+        yield AnswerOption("edit", given("edit", request), fields, _CHANGED)
+    if allowed.get("allow_respond"):
+        field = AnswerField((*start, "args"), _("message"), is_required=True)
+        yield AnswerOption("respond", given("response", ""), (field,), _NOT_RUN)
+    if allowed.get("allow_ignore"):
+        yield AnswerOption("ignore", given("ignore", None), effect=_SKIPPED)
+
+
+def _arguments(arguments: Any, path: tuple[str | int, ...]) -> tuple[AnswerField, ...]:
+    """A field for each argument, with its value."""
+    if not isinstance(arguments, dict) or len(arguments) > MAX_FIELDS:
+        return (AnswerField(path, _("arguments"), "json", stored=arguments),)
+    return tuple(
+        AnswerField((*path, name), name, _kind_of(one), stored=one) for name, one in arguments.items()
+    )
+
+
+def _one_of(value: Any) -> list[AnswerOption]:
+    """The choices that the value lists: plain values, or objects with a value and a label."""
+    for name in CHOICES:
+        found = mapping(value).get(name)
+        if isinstance(found, list) and 0 < len(found) <= MAX_OPTIONS:
+            options = [_choice(one) for one in found]
+            if all(options):
+                return [option for option in options if option]
+    return []
+
+
+def _choice(one: Any) -> AnswerOption | None:
+    if isinstance(one, str | int | float):
+        return AnswerOption(_text(one), one)
+    found = mapping(one)
+    value = next((found[name] for name in ("value", "id", "key") if name in found), MISSING)
+    label = next((found[name] for name in ("label", "title", "name") if found.get(name)), value)
+    return None if value is MISSING or not isinstance(label, str | int) else AnswerOption(_text(label), value)
+
+
+def _from_schema(value: Any) -> list[AnswerOption]:
+    """The fields of a JSON schema that the value is or has."""
+    found = [mapping(mapping(value).get(name)) for name in SCHEMAS] + [mapping(value)]
+    for schema in found:
+        properties = mapping(schema.get("properties"))
+        if properties and len(properties) <= MAX_FIELDS and schema.get("type", "object") == "object":
+            required = sequence(schema.get("required"))
+            fields = (_field((name,), one, name in required) for name, one in properties.items())
+            return [AnswerOption(str(schema.get("title") or _("form")), {}, tuple(fields))]
+    for schema in found[:-1]:
+        if schema.get("enum") or schema.get("type") in KINDS:
+            return [AnswerOption(str(schema.get("title") or _("form")), None, (_field((), schema, True),))]
+    return []
+
+
+def _field(path: tuple[str | int, ...], schema: Any, is_required: bool) -> AnswerField:
+    found = mapping(schema)
+    kind = KINDS.get(str(found.get("type")), "json")
+    if found.get("type") == "array" and mapping(found.get("items")).get("type") == "string":
+        kind = "list"
+    label = str(found.get("title") or (path[-1] if path else _("answer")))
+    stored = found.get("default", MISSING)
+    choices = tuple(sequence(found.get("enum")))[:MAX_OPTIONS]
+    return AnswerField(path, label, kind, choices, stored, is_required, str(found.get("description") or ""))
+
+
+def _yes_or_no(prompt: Any) -> list[AnswerOption]:
+    """Yes and no, as booleans, or as the words that the question names."""
+    text = prompt.strip() if isinstance(prompt, str) else ""
+    if words := _WORDS.search(text):
+        return [AnswerOption(word, word) for word in words.groups()]
+    last = re.split(r"(?<=[.!:\n])\s+", text)[-1]
+    if _YES_NO.match(last) and " or " not in last:
+        return [AnswerOption(_("Yes"), True), AnswerOption(_("No"), False)]
+    return []
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes_no"
+    if isinstance(value, int | float):
+        return "whole_number" if isinstance(value, int) else "number"
+    return "text" if isinstance(value, str) else "json"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
