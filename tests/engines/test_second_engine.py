@@ -19,8 +19,8 @@ from viewer.access.login_links import teammate
 from viewer.engines import engine_of
 from viewer.importing import import_location, open_location, stored_contents
 from viewer.models import Checkpoint, Job, Location
+from viewer.presentation.jobs.event_list import label_of
 from viewer.presentation.jobs.progress import advance, progress_of
-from viewer.presentation.jobs.timeline import label_of
 
 
 def checkpoint(location: Location, name: str) -> Checkpoint:

@@ -9,8 +9,8 @@ from django.template.loader import render_to_string
 
 from viewer.engines import unit_subjects
 from viewer.models import Job, JobEvent, Question
+from viewer.presentation.jobs.event_list import EventList, add_events
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
-from viewer.presentation.jobs.timeline import Timeline, add_events
 
 # Maximum number of events in a message. A page that was offline for long gets several.
 MAX_EVENTS = 200
@@ -30,7 +30,7 @@ class JobFeed:
     # Whether the user may cancel the job and answer its questions.
     can_run: bool = False
     progress: Progress = field(default_factory=Progress)
-    timeline: Timeline = field(default_factory=Timeline)
+    event_list: EventList = field(default_factory=EventList)
     # The last state that was sent.
     sent_state: tuple[Any, ...] | None = None
     has_begun: bool = False
@@ -53,8 +53,8 @@ def begin(feed: JobFeed, job: Job) -> None:
     for event in shown.order_by("seq").iterator(chunk_size=1000):
         # The last of them is where the page is, whatever number it claims.
         advance(feed.progress, event.seq, event.kind, event.data)
-        add_events(feed.timeline, [event])
-        feed.timeline.pop_new()
+        add_events(feed.event_list, [event])
+        feed.event_list.pop_new()
     feed.has_begun = True
 
 
@@ -89,7 +89,7 @@ def next_message(feed: JobFeed, until: int | None = None) -> str | None:
         return None
     for event in events:
         advance(feed.progress, event.seq, event.kind, event.data)
-    add_events(feed.timeline, events)
+    add_events(feed.event_list, events)
     if is_news:
         feed.sent_state = state
         if job.has_ended:
@@ -105,7 +105,7 @@ def message_of(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: 
     context = {
         "job": job,
         "progress": feed.progress,
-        "timeline": feed.timeline.pop_new(),
+        "event_list": feed.event_list.pop_new(),
         "whole": feed.whole,
         "can_run": feed.can_run,
         "is_news": is_news,

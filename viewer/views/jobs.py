@@ -94,7 +94,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "job": job,
         "progress": shown.progress,
-        "timeline": shown.timeline,
+        "event_list": shown.event_list,
         "questions": job.questions.select_related("answered_by").order_by("number"),
         "engine": engine_of(job.location),
         **_reproduction(job),

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.views.forking import CREW, checked, page, stored
 from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Sweep
-from viewer.presentation.jobs.timeline import LABELS
+from viewer.presentation.jobs.event_list import LABELS
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")

@@ -1,4 +1,4 @@
-"""What the pages of a job show: its progress, its timeline and its next steps."""
+"""What the pages of a job show: its progress, its events and its next steps."""
 
 from dataclasses import dataclass
 
@@ -7,28 +7,28 @@ from django.utils.translation import gettext as _
 
 from viewer.jobs.limits.usage import limits_in, seconds_of, usage_label
 from viewer.models import Checkpoint, Job
+from viewer.presentation.jobs.event_list import EventList, add_events
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
-from viewer.presentation.jobs.timeline import Timeline, add_events
 
 
 @dataclass(frozen=True, slots=True)
 class ShownJob:
-    """A job with its progress. ``timeline`` has all rows."""
+    """A job with its progress. ``event_list`` has all rows."""
 
     job: Job
     progress: Progress
-    timeline: Timeline
+    event_list: EventList
 
 
 def shown_job(job: Job) -> ShownJob:
     """Return the job with the progress that its events add up to."""
-    progress, timeline = progress_of(job.plan), Timeline()
+    progress, event_list = progress_of(job.plan), EventList()
     for event in job.events.iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
-        add_events(timeline, [event])
+        add_events(event_list, [event])
     if job.has_ended:
         halt(progress, job.status == Job.Status.FAILED)
-    return ShownJob(job, progress, timeline)
+    return ShownJob(job, progress, event_list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,29 +50,17 @@ def request_for(
 
     ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
     """
-    location = checkpoint.location
-    source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
+    request = _request_without_edits(checkpoint)
     if checkpoint.state == Checkpoint.State.PRUNED:
-        source["stored"] = True
-    request = Request(
-        job="",
-        kind="fork" if kind == Job.Kind.FORK else "resume",
-        checkpoint=source,
-        location=LocationTarget(
-            path=location.path,
-            store_kind=store_kind_of(location),
-        ),
-        entity=checkpoint.entity,
-        name=checkpoint.name,
-        branch=branch if kind == Job.Kind.FORK else checkpoint.branch,
-        inputs=dict(edits.inputs),
-        outputs={unit: output_edit(output) for unit, output in edits.outputs.items()},
-        state=None if edits.state is None else dict(edits.state),
-        steps=[StepRequest(task=step.unit, action=step.action.value) for step in steps],
-        folder="",
-        entry_point=entry_point,
-        options=_with_edits(options, edits),
-    )
+        request["checkpoint"]["stored"] = True
+    if kind == Job.Kind.FORK:
+        request["kind"], request["branch"] = "fork", branch
+    request["inputs"] = dict(edits.inputs)
+    request["outputs"] = {unit: output_edit(output) for unit, output in edits.outputs.items()}
+    request["state"] = None if edits.state is None else dict(edits.state)
+    request["steps"] = [StepRequest(task=step.unit, action=step.action.value) for step in steps]
+    request["entry_point"] = entry_point
+    request["options"] = _with_edits(options, edits)
     return _with_typed_values(request, edits, settings)
 
 
@@ -128,39 +116,27 @@ def request_for_run(
 
 def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) -> Request:
     """The request that writes the fork, to which a checkpoint of a scratch store belongs, to its location."""
-    location = checkpoint.location
-    return Request(
-        job="",
-        kind="publish",
-        checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
-        location=LocationTarget(
-            path=location.path,
-            store_kind=store_kind_of(location),
-        ),
-        entity=checkpoint.entity,
-        name=checkpoint.name,
-        branch=checkpoint.branch,
-        inputs={},
-        outputs={},
-        state=None,
-        steps=[],
-        folder="",
-        entry_point="",
-        options=Options(into=into, new_thread=new_thread),
-    )
+    request = _request_without_edits(checkpoint)
+    request["kind"] = "publish"
+    request["options"] = Options(into=into, new_thread=new_thread)
+    return request
 
 
 def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
     """The request that calls a function of the project with a checkpoint's contents."""
-    location = checkpoint.location
+    request = _request_without_edits(checkpoint)
+    request["kind"] = "score"
+    request["function"] = function
+    return request
+
+
+def _request_without_edits(checkpoint: Checkpoint) -> Request:
+    """A request to resume a checkpoint as it is."""
     return Request(
         job="",
-        kind="score",
+        kind="resume",
         checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
-        location=LocationTarget(
-            path=location.path,
-            store_kind="sqlite" if location.store_kind == location.StoreKind.SQLITE else "json",
-        ),
+        location=LocationTarget(path=checkpoint.location.path, store_kind=store_kind_of(checkpoint.location)),
         entity=checkpoint.entity,
         name=checkpoint.name,
         branch=checkpoint.branch,
@@ -171,7 +147,6 @@ def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
         folder="",
         entry_point="",
         options=Options(),
-        function=function,
     )
 
 

@@ -5,17 +5,17 @@ from typing import Any
 from django.utils import timezone
 
 from viewer.models import JobEvent
-from viewer.presentation.jobs.timeline import Timeline, add_events
+from viewer.presentation.jobs.event_list import EventList, add_events
 
 
 def event(seq: int, kind: str, **data: Any) -> JobEvent:
     return JobEvent(seq=seq, kind=kind, at=timezone.now(), data=data)
 
 
-def described(*events: JobEvent) -> Timeline:
-    timeline = Timeline()
-    add_events(timeline, events)
-    return timeline
+def described(*events: JobEvent) -> EventList:
+    event_list = EventList()
+    add_events(event_list, events)
+    return event_list
 
 
 def test_streamed_text_is_one_row_until_another_event() -> None:
@@ -35,14 +35,14 @@ def test_streamed_text_is_one_row_until_another_event() -> None:
 
 
 def test_text_for_an_existing_row_is_marked() -> None:
-    timeline = described(event(1, "text", text="The ", agent="Writer"))
-    assert [row.text for row in timeline.pop_new().rows] == ["The "]
+    event_list = described(event(1, "text", text="The ", agent="Writer"))
+    assert [row.text for row in event_list.pop_new().rows] == ["The "]
     add_events(
-        timeline, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")]
+        event_list, [event(2, "text", text="end", agent="Writer"), event(3, "text", text=".", agent="Writer")]
     )
-    new = timeline.pop_new()
+    new = event_list.pop_new()
     assert (new.rows, new.added_to, new.added) == ([], 1, "end.")
-    assert timeline.pop_new().added_to is None
+    assert event_list.pop_new().added_to is None
 
 
 def test_each_kind_has_a_label_and_failures_a_reason() -> None:

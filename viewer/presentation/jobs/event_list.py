@@ -60,7 +60,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Timeline:
+class EventList:
     """New rows, and text to append to a row that was already sent."""
 
     rows: list[Row] = field(default_factory=list)
@@ -71,34 +71,34 @@ class Timeline:
     added_to: int | None = None
     added: str = ""
 
-    def pop_new(self) -> "Timeline":
+    def pop_new(self) -> "EventList":
         """Return what is new since the last call, and forget it."""
-        new = Timeline(self.rows, self.open_text, self.open_agent, self.added_to, self.added)
+        new = EventList(self.rows, self.open_text, self.open_agent, self.added_to, self.added)
         self.rows, self.added_to, self.added = [], None, ""
         return new
 
 
-def add_events(timeline: Timeline, events: Iterable[JobEvent]) -> None:
+def add_events(event_list: EventList, events: Iterable[JobEvent]) -> None:
     """Add the events, in order."""
     for event in events:
         if event.kind == "text":
-            add_text(timeline, event)
+            add_text(event_list, event)
         elif event.kind not in NOT_SHOWN:
-            timeline.open_text = None
-            timeline.rows.append(row_of(event))
+            event_list.open_text = None
+            event_list.rows.append(row_of(event))
 
 
-def add_text(timeline: Timeline, event: JobEvent) -> None:
+def add_text(event_list: EventList, event: JobEvent) -> None:
     """Append streamed text to its row, or start one."""
     text, agent = str(event.data.get("text") or ""), str(event.data.get("agent") or "")
-    if timeline.open_text is None or timeline.open_agent != agent:
-        timeline.rows.append(Row(event.seq, "text", event.at, text, agent=agent))
-        timeline.open_text, timeline.open_agent = event.seq, agent
-    elif timeline.rows and timeline.rows[-1].seq == timeline.open_text:
-        timeline.rows[-1].text += text
+    if event_list.open_text is None or event_list.open_agent != agent:
+        event_list.rows.append(Row(event.seq, "text", event.at, text, agent=agent))
+        event_list.open_text, event_list.open_agent = event.seq, agent
+    elif event_list.rows and event_list.rows[-1].seq == event_list.open_text:
+        event_list.rows[-1].text += text
     else:
-        timeline.added_to = timeline.open_text
-        timeline.added += text
+        event_list.added_to = event_list.open_text
+        event_list.added += text
 
 
 def row_of(event: JobEvent) -> Row:
