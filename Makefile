@@ -51,7 +51,8 @@ matrix: development ## Test every kind of run on each version of CrewAI: VERSION
 matrix-new: development ## Test the newest CrewAI release and print what changed in the compatibility matrix
 	@.venv/bin/python -m quality.compatibility --new
 
-matrix-graphs: development ## Test forks and resumes on several versions of LangGraph: VERSIONS=…
+matrix-graphs: development ## Compare forks and resumes with LangGraph itself, on several versions: VERSIONS=… ROWS=…
+	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.compatibility.graphs
 
 screenshots: setup development ## Take the README's pictures from the real demo

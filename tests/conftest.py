@@ -17,7 +17,7 @@ from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from tests.engine_runs.graphs import record_all_threads
+from tests.engine_runs.graphs import WarmGraphs, record_all_threads, warm_graphs
 from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
 from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
@@ -93,6 +93,13 @@ def graph_python() -> Path:
     python = Path(named) if named else ROOT / "demo/support/.venv/bin/python"
     assert python.exists(), f"{python} is not there: run `make setup`, or set FORKLINE_GRAPH_PYTHON"
     return python
+
+
+@pytest.fixture(scope="session")
+def warm_langgraph(graph_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmGraphs]:
+    """Return processes of the same interpreter that have imported LangGraph and fork for each run."""
+    with warm_graphs(graph_python, tmp_path_factory.mktemp("warm_graphs")) as processes:
+        yield processes
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,17 @@ import json
 import os
 import sqlite3
 import subprocess
+import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.engine_runs.runs import Ended, ended
+from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
+from tests.engine_runs.runs import Child, Ended, ended
 from viewer.jobs.spool import REQUEST, answer_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,6 +39,30 @@ FAILING = {"failed": "right", "spread": "work-b"}
 TICKET = {"number": 1, "title": "printer"}
 
 
+@dataclass(frozen=True)
+class WarmGraphs:
+    """Processes that have imported LangGraph: one as runners use it, and one as its users do."""
+
+    runner: WarmPython
+    engine: WarmPython
+
+
+@contextmanager
+def warm_graphs(python: Path, folder: Path) -> Iterator[WarmGraphs]:
+    """Return the processes of an interpreter, ended at the end. ``folder`` is empty."""
+    # A run writes no bytecode: without it, each of them would compile the runner.
+    subprocess.run([python, "-m", "compileall", "-q", RUNNER.parent], check=True)
+    # Read when the engine is imported, and set by the runner.
+    strict = {"LANGGRAPH_STRICT_MSGPACK": "true"}
+    plain = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    (folder / "runner").mkdir()
+    with (
+        warm_python(python, plain | strict, folder / "runner", "langgraph") as runner,
+        warm_python(python, plain, folder, "langgraph") as engine,
+    ):
+        yield WarmGraphs(runner, engine)
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment that a project's environment file and a worker give a runner."""
     return {
@@ -48,22 +75,36 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def record(python: Path, folder: Path, graph: str, thread: str, given: Any, store: str = "") -> None:
+def record(
+    python: Path | WarmPython, folder: Path, graph: str, thread: str, given: Any, store: str = ""
+) -> None:
     """Run a graph on a thread of the folder's store, or of another one, as its user would."""
     arguments = [store or str(folder / STORE), graph, thread, json.dumps(given)]
-    done = subprocess.run(
-        [python, PROJECT / "record.py", *arguments],
-        cwd=PROJECT,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_program(python, folder, PROJECT / "record.py", *arguments)
+
+
+def run_program(
+    python: Path | WarmPython, folder: Path, program: Path, *arguments: str, **variables: str
+) -> str:
+    """Run a program of the project's user with LangGraph. Return what it printed."""
+    log = folder / f"{program.stem}-{uuid.uuid4().hex[:8]}.log"
+    child = launched(python, program, arguments, PROJECT, environment(folder) | variables, log)
+    status, printed = child.wait(120), log.read_text()
+    log.unlink()
+    assert status == 0, printed[-2000:]
+    return printed
 
 
 def record_all_threads(folder: Path, python: Path) -> None:
     """Run each graph up to its end, its failure or its question."""
+    with (
+        tempfile.TemporaryDirectory() as outside,
+        warm_python(python, environment(folder), Path(outside), "langgraph") as warm,
+    ):
+        record_threads(folder, warm)
+
+
+def record_threads(folder: Path, python: Path | WarmPython) -> None:
     for thread, graph in THREADS.items():
         failing = folder / f"fail-{FAILING.get(thread)}"
         failing.touch()
@@ -94,8 +135,11 @@ def digests(folder: Path) -> dict[str, str]:
 class Graphs:
     """Runs jobs on the threads in a folder."""
 
-    def __init__(self, python: Path, folder: Path) -> None:
+    def __init__(self, python: Path, folder: Path, warm: WarmGraphs | None = None) -> None:
         self.python, self.folder = python, folder
+        # What starts a runner, and LangGraph itself.
+        self.runner: Path | WarmPython = warm.runner if warm else python
+        self.engine: Path | WarmPython = warm.engine if warm else python
         self.store = folder / STORE
         # More of the environment of its jobs.
         self.variables: dict[str, str] = {}
@@ -107,6 +151,15 @@ class Graphs:
         code = "import importlib.metadata as found; print(found.version('langgraph'))"
         printed = subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=True)
         return tuple(int(part) for part in printed.stdout.strip().split(".")[:2])
+
+    @property
+    def location(self) -> dict[str, str]:
+        """The location of the threads, as requests have it."""
+        return {"path": str(self.store), "store_kind": "sqlite"}
+
+    def checkpoints(self, thread: str, namespace: str = "") -> list[str]:
+        """The ids of a thread's checkpoints, oldest first."""
+        return checkpoints(self.folder, thread, namespace)
 
     def nodes(self) -> list[str]:
         """Return the nodes that ran since the last call, in alphabetical order."""
@@ -147,13 +200,13 @@ class Graphs:
         entry_point = graph if ":" in graph else f"graphs:{graph}"
         chosen = {"id": "", "source": ""}
         if kind != "run":
-            found = checkpoints(self.folder, thread)[at]
-            chosen = {"id": found, "source": f"{self.store}#{thread}/{found}"}
+            found = self.checkpoints(thread)[at]
+            chosen = {"id": found, "source": f"{self.location['path']}#{thread}/{found}"}
         return {
             "job": str(uuid.uuid4()),
             "kind": kind,
             "checkpoint": chosen,
-            "location": {"path": str(self.store), "store_kind": "sqlite"},
+            "location": self.location,
             "entity": "graph",
             "name": graph,
             "branch": "what-if",
@@ -168,12 +221,18 @@ class Graphs:
             "options": options | ({"thread": thread} if kind == "run" and thread else {}),
         }
 
+    def by_engine(self, code: str, *arguments: str) -> str:
+        """Run code with LangGraph, as a user's script would. Return what it printed."""
+        program = self.folder / "program.py"
+        program.write_text(f"import sys\nsys.path.insert(0, {str(PROJECT)!r})\n{code}")
+        return run_program(self.engine, self.folder, program, *arguments)
+
     def run(self, request: dict[str, Any], *answers: str) -> Ended:
         """Run a job to its end, with these answers to its questions."""
         child, folder = self.start(request, *answers)
         return ended(folder, child)
 
-    def start(self, request: dict[str, Any], *answers: str) -> "tuple[subprocess.Popen[bytes], Path]":
+    def start(self, request: dict[str, Any], *answers: str) -> tuple[Child, Path]:
         """Start a job. Return its process and its folder."""
         self._jobs += 1
         folder = self.folder / f"job-{self._jobs}"
@@ -182,13 +241,5 @@ class Graphs:
         for number, text in enumerate(answers, 1):
             (folder / answer_name(number)).write_text(json.dumps({"text": text}))
         self.nodes()
-        with open(folder / "log.txt", "wb") as log:
-            child = subprocess.Popen(
-                [self.python, RUNNER, folder],
-                cwd=folder,
-                env={**environment(self.folder), **self.variables},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        return child, folder
+        variables = {**environment(self.folder), **self.variables}
+        return launched(self.runner, RUNNER, [str(folder)], folder, variables, folder / "log.txt"), folder

@@ -112,12 +112,14 @@ class WarmPython:
 
 
 @contextmanager
-def warm_python(python: Path, environment: Mapping[str, str], folder: Path) -> Iterator[WarmPython]:
-    """Return a prewarmed process in a temporary folder, ended at the end."""
+def warm_python(
+    python: Path, environment: Mapping[str, str], folder: Path, engine: str = "crewai"
+) -> Iterator[WarmPython]:
+    """Return a process in a temporary folder that has imported an engine, ended at the end."""
     address, log = folder / "warm.socket", folder / "warm.log"
     with open(log, "wb") as file:
         waiting = subprocess.Popen(
-            [str(python), str(WAITING), str(address)],
+            [str(python), str(WAITING), str(address), engine],
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,

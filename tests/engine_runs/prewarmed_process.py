@@ -1,4 +1,4 @@
-"""Imports the engine and forks itself for each program to run: prewarmed_process.py SOCKET.
+"""Imports an engine and forks itself for each program to run: prewarmed_process.py SOCKET ENGINE.
 
 Each connection requests one program in a line of JSON, and receives its process id and, at its
 end, its status. Nothing of a project or of Forkline is imported before the fork.
@@ -32,42 +32,67 @@ def end_at_once() -> None:
 
 # Registered before the engine's functions, so that it is called after them.
 atexit.register(end_at_once)
-if sqlite3.sqlite_version_info < (3, 45):
-    sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
 
 # The modules that running and restoring import, including lazy imports.
-for name in (
-    "crewai",
-    "crewai.flow.flow",
-    "crewai.project",
-    "crewai.state.checkpoint_listener",
-    "crewai.state.provider.sqlite_provider",
-    "crewai.tools.agent_tools.agent_tools",
-    "crewai.llms.providers.openai.completion",
-    "openai.resources.chat.completions",
-):
-    importlib.import_module(name)
+MODULES = {
+    "crewai": (
+        "crewai",
+        "crewai.flow.flow",
+        "crewai.project",
+        "crewai.state.checkpoint_listener",
+        "crewai.state.provider.sqlite_provider",
+        "crewai.tools.agent_tools.agent_tools",
+        "crewai.llms.providers.openai.completion",
+        "openai.resources.chat.completions",
+    ),
+    "langgraph": (
+        "langgraph.checkpoint.sqlite.aio",
+        "langgraph.func",
+        "langgraph.graph.message",
+        "langgraph.pregel.debug",
+        "langchain_core.language_models",
+        "langchain_core.tools",
+        "langchain_core.tracers.log_stream",
+    ),
+}
 # Missing in some versions. A flow's memory imports ``lance_namespace``, which takes seconds.
-for name in (
-    *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool", "crewai.memory.storage.factory"),
-    *("crewai.tasks.hallucination_guardrail", "crewai.tasks.llm_guardrail", "crewai.memory.memory_scope"),
-    *("crewai.experimental.agent_executor", "crewai.tools.memory_tools", "lance_namespace"),
-    *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11", "anyio._backends._asyncio"),
-    *("openai.resources", "openai.resources.responses", "encodings.idna"),
-):
-    with contextlib.suppress(ImportError):
+OPTIONAL = {
+    "crewai": (
+        *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool", "crewai.memory.storage.factory"),
+        *("crewai.tasks.hallucination_guardrail", "crewai.tasks.llm_guardrail", "crewai.memory.memory_scope"),
+        *("crewai.experimental.agent_executor", "crewai.tools.memory_tools", "lance_namespace"),
+        *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11", "anyio._backends._asyncio"),
+        *("openai.resources", "openai.resources.responses", "encodings.idna"),
+    ),
+    "langgraph": ("langchain.agents", "langgraph.prebuilt", "langgraph.checkpoint.postgres.aio"),
+}
+
+
+def load(engine: str) -> None:
+    """Import an engine, and what its runs import."""
+    if engine == "crewai" and sqlite3.sqlite_version_info < (3, 45):
+        sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
+    for name in MODULES[engine]:
         importlib.import_module(name)
-try:
-    paths = importlib.import_module("crewai_core.paths")
-except ModuleNotFoundError:
-    # CrewAI 1.14
-    paths = importlib.import_module("crewai.utilities.paths")
-storage_path = paths.db_storage_path
+    for name in OPTIONAL[engine]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
-def main(address: str) -> None:
+def storage_path() -> str:
+    """Return where CrewAI stores what it embeds."""
+    try:
+        paths = importlib.import_module("crewai_core.paths")
+    except ModuleNotFoundError:
+        # CrewAI 1.14
+        paths = importlib.import_module("crewai.utilities.paths")
+    return str(paths.db_storage_path())
+
+
+def main(address: str, engine: str) -> None:
     """Serve until this process is ended."""
     sys.path.pop(0)
+    load(engine)
     server = socket.socket(socket.AF_UNIX)
     # The address appears when the server listens: before, a connection is refused.
     server.bind(f"{address}.new")
@@ -112,9 +137,10 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(environment)
-    # Values that the engine computes at import.
-    storage: Any = importlib.import_module("crewai.rag.chromadb.config")
-    storage.DEFAULT_STORAGE_PATH = storage_path()
+    if "crewai" in sys.modules:
+        # Values that the engine computes at import.
+        storage: Any = importlib.import_module("crewai.rag.chromadb.config")
+        storage.DEFAULT_STORAGE_PATH = storage_path()
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).parent))
     try:
@@ -127,4 +153,4 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

@@ -1,12 +1,11 @@
 """Forks with edited messages, next to what LangGraph's own update_state does."""
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.engine_runs.graphs import PROJECT, Graphs, environment
+from tests.engine_runs.graphs import Graphs
 
 pytestmark = pytest.mark.engine
 
@@ -63,9 +62,5 @@ config = graph.update_state(start, {{"messages": edits}})
 print(json.dumps(graph.invoke(None, config)["messages"][-1].content))
 """
     ours = forked(graphs, edits)
-    command = [str(graphs.python), "-c", program, str(graphs.store)]
-    done = subprocess.run(
-        command, cwd=PROJECT, env=environment(graphs.folder), capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert ours == json.loads(done.stdout.splitlines()[-1]) == "About dogs? | Be brief."
+    printed = graphs.by_engine(program, str(graphs.store))
+    assert ours == json.loads(printed.splitlines()[-1]) == "About dogs? | Be brief."

@@ -1,12 +1,11 @@
 """What would run next after an edit, for each node, asked in one process, and what then does."""
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.engine_runs.graphs import PROJECT, Graphs, digests, environment
+from tests.engine_runs.graphs import Graphs, digests
 
 pytestmark = pytest.mark.engine
 
@@ -54,6 +53,5 @@ graph = graphs.approval_graph().compile(checkpointer=SqliteSaver(connection))
 config = {"configurable": {"thread_id": "approval"}}
 graph.invoke(None, graph.update_state(config, {"decision": "no"}, as_node="approve"))
 """
-    command = [str(graphs.python), "-c", program, str(graphs.store)]
-    subprocess.run(command, cwd=PROJECT, env=environment(graphs.folder), check=True, timeout=60)
+    graphs.by_engine(program, str(graphs.store))
     assert graphs.nodes() == ["drop"]

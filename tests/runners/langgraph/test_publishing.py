@@ -59,7 +59,7 @@ def test_langgraph_continues_a_published_thread(graphs: Graphs) -> None:
     request = forked(graphs, state={"topic": "dogs"})
     thread = published(graphs.run(request))["thread"]
     before = rows(graphs, without=thread)
-    record(graphs.python, graphs.folder, "fan", thread, {"topic": "mice"})
+    record(graphs.engine, graphs.folder, "fan", thread, {"topic": "mice"})
     assert graphs.nodes() == ["end", "left", "right", "start"]
     assert rows(graphs, without=thread) == before
     resumed = graphs.run(graphs.request("fork", "fan", thread))
@@ -74,7 +74,7 @@ def test_publishing_again_writes_nothing(graphs: Graphs) -> None:
         assert published(graphs.run(request))["checkpoints"] == 0
         assert rows(graphs) == before
         # Also once LangGraph has continued it.
-        record(graphs.python, graphs.folder, "fan", request["options"]["new_thread"], {"topic": "mice"})
+        record(graphs.engine, graphs.folder, "fan", request["options"]["new_thread"], {"topic": "mice"})
 
 
 def test_a_thread_of_this_name_is_never_added_to(graphs: Graphs) -> None:
@@ -110,7 +110,7 @@ def test_what_the_thread_has_stays_when_a_fork_is_added_to_it(graphs: Graphs) ->
 def test_a_thread_that_has_continued_is_not_added_to(graphs: Graphs) -> None:
     request = forked(graphs)
     request["options"]["into"] = "thread"
-    record(graphs.python, graphs.folder, "fan", "fan", {"topic": "mice"})
+    record(graphs.engine, graphs.folder, "fan", "fan", {"topic": "mice"})
     before = rows(graphs)
     assert "The thread has continued" in graphs.run(request).end["error"]
     assert rows(graphs) == before

@@ -1,11 +1,10 @@
 """Replays, and graphs that decide on their way, next to what LangGraph itself does."""
 
 import json
-import subprocess
 
 import pytest
 
-from tests.engine_runs.graphs import PROJECT, Graphs, checkpoints, digests, environment
+from tests.engine_runs.graphs import Graphs, checkpoints, digests
 
 pytestmark = pytest.mark.engine
 
@@ -31,19 +30,12 @@ graph.invoke({"topic": "cats"}, {"configurable": {"thread_id": sys.argv[2]}}, **
 """
 
 
-def run_by_the_engine(graphs: Graphs, code: str, *arguments: str) -> None:
-    """Run code with LangGraph, as a user's script would."""
-    command = [str(graphs.python), "-c", code, str(graphs.store), *arguments]
-    variables = {**environment(graphs.folder), "PYTHONPATH": str(PROJECT)}
-    subprocess.run(command, cwd=PROJECT, env=variables, check=True, timeout=120)
-
-
 def test_a_replay_from_the_middle_runs_what_the_engine_runs(graphs: Graphs) -> None:
     before = digests(graphs.folder)
     ended = graphs.run(graphs.request("fork", "fan", "fan", 2, steps=["left", "right"]))
     ours = graphs.nodes()
     assert digests(graphs.folder) == before
-    run_by_the_engine(graphs, REPLAY, "fan", checkpoints(graphs.folder, "fan")[2])
+    graphs.by_engine(REPLAY, str(graphs.store), "fan", checkpoints(graphs.folder, "fan")[2])
     assert ours == graphs.nodes() == ["end", "left", "right"]
     assert json.loads(ended.end["result"])["notes"][-1] == "end on cats"
 
@@ -70,7 +62,7 @@ def test_a_node_that_is_tried_again_counts_once(graphs: Graphs) -> None:
 
 
 def test_a_thread_written_only_at_its_exit_is_forked(graphs: Graphs) -> None:
-    run_by_the_engine(graphs, AT_EXIT, "late")
+    graphs.by_engine(AT_EXIT, str(graphs.store), "late")
     graphs.nodes()
     before = digests(graphs.folder)
     request = graphs.request("fork", "fan", "late", state={"topic": "dogs"}, as_node="start")

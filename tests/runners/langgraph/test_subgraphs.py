@@ -1,12 +1,11 @@
 """An interrupted subgraph continues with its own state edited."""
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.engine_runs.graphs import PROJECT, Graphs, checkpoints, digests, environment
+from tests.engine_runs.graphs import Graphs, checkpoints, digests
 
 pytestmark = pytest.mark.engine
 
@@ -43,12 +42,8 @@ graph.update_state(graph.get_state(config, subgraphs=True).tasks[0].state.config
 graph.invoke(None, config)
 print(json.dumps(graph.invoke(Command(resume="no"), config)["notes"]))
 """
-    command = [str(graphs.python), "-c", program, str(graphs.store)]
-    done = subprocess.run(
-        command, cwd=PROJECT, env=environment(graphs.folder), capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(ended.end["result"])["notes"] == json.loads(done.stdout.splitlines()[-1])
+    printed = graphs.by_engine(program, str(graphs.store))
+    assert json.loads(ended.end["result"])["notes"] == json.loads(printed.splitlines()[-1])
 
 
 def test_a_subgraph_that_nothing_waits_for_is_not_forked(graphs: Graphs) -> None:

@@ -7,6 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from models import note
 
 try:
     from langchain.agents import create_agent
@@ -26,6 +27,7 @@ class FixedModel(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *arguments: Any, **options: Any) -> ChatResult:
         ran("model")
+        note(messages)
         last = messages[-1]
         if isinstance(last, ToolMessage):
             answer = AIMessage(f"It is {last.content}.")

@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Send, interrupt
+from models import asked, note
 
 
 @dataclass
@@ -39,6 +40,7 @@ def node(name: str) -> Any:
 
     def run(state: State) -> State:
         ran(name)
+        asked(name, state)
         if (Path(os.environ["NODES_FILE"]).parent / f"fail-{name}").exists():
             raise ValueError(f"{name} fails")
         return {"notes": [f"{name} on {state.get('topic')}"]}
@@ -130,6 +132,7 @@ def asking(name: str) -> Any:
 
 async def wait(state: State) -> State:
     ran("wait")
+    asked("wait", state)
     return {"notes": [f"wait on {state.get('topic')}"]}
 
 
@@ -191,6 +194,7 @@ def hear(state: Chat) -> Chat:
 def reply(state: Chat) -> Chat:
     """Answer with what a model would be sent."""
     ran("reply")
+    note(state["messages"])
     return {"messages": [AIMessage(" | ".join(str(one.content) for one in state["messages"]), id="reply")]}
 
 

@@ -1,0 +1,1 @@
+"""What runs on which version of LangGraph: its runner's tests, and rows next to LangGraph itself."""
