@@ -58,10 +58,12 @@ MODULES = {
 # Missing in some versions. A flow's memory imports ``lance_namespace``, which takes seconds.
 OPTIONAL = {
     "crewai": (
-        *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool", "crewai.memory.storage.factory"),
+        *("crewai.hooks.contexts", "crewai.llms.cache", "crewai.skills.tool"),
+        "crewai.memory.storage.factory",
         *("crewai.tasks.hallucination_guardrail", "crewai.tasks.llm_guardrail", "crewai.memory.memory_scope"),
         *("crewai.experimental.agent_executor", "crewai.tools.memory_tools", "lance_namespace"),
-        *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11", "anyio._backends._asyncio"),
+        *("httpcore._sync.connection_pool", "httpcore._async.connection_pool", "h11"),
+        "anyio._backends._asyncio",
         *("openai.resources", "openai.resources.responses", "encodings.idna"),
     ),
     "langgraph": ("langchain.agents", "langgraph.prebuilt", "langgraph.checkpoint.postgres.aio"),

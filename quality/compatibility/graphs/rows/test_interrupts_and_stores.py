@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quality.compatibility.graphs.rows.scenarios import CATS, DOGS
-from quality.compatibility.graphs.rows.sides import OWN, Side, Store
+from quality.compatibility.graphs.rows.sides import OWN, Action, Side, Store
 from quality.compatibility.graphs.table import CELL, ROW
 from tests.engine_runs.graphs import NODES, PROJECT, environment
 from tests.engine_runs.prewarmed import launched
@@ -78,7 +78,7 @@ def test_an_interrupted_subgraph_with_its_state_edited(store: Store, record_prop
     assert [one["prompt"] for one in ended.of("question")] == ["Publish dogs?"] and ours.rows() == before
     theirs = store.copy("theirs")
     # The edit makes the stored question outdated, so it is asked again first.
-    actions = [{"values": DOGS, "inner": True, "run": True}, {"answer": "no"}]
+    actions: list[Action] = [{"values": DOGS, "inner": True, "run": True}, {"answer": "no"}]
     done = theirs.own("graphs:nested", THREAD, actions)
     assert ours.nodes() == theirs.nodes() == ["after", "approve", "approve", "drop"]
     assert ours.sent() == theirs.sent()
