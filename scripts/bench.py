@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASUREMENTS = (
     "import_speed",
     "run_page",
+    "large_location",
     "search",
     "live_latency",
     "new_checkpoint",

@@ -1,0 +1,60 @@
+"""The import of a large location: until its first rows are shown, and until it is complete."""
+
+import resource
+import time
+from pathlib import Path
+
+import psutil
+from django.test import Client
+
+from viewer.importing.background import import_requested
+from viewer.models import Location
+
+GOAL_FIRST_ROWS, GOAL_SECONDS, GOAL_MEGABYTES = 0.5, 180, 500
+# The time in which a person types a path.
+SECONDS_TO_START = 4
+
+
+def report_import(client: Client, source: Path) -> None:
+    """Add the location as a person does, import the rest, and print both times."""
+    # The page with the form that adds a location starts the reader processes.
+    client.get("/locations/")
+    time.sleep(SECONDS_TO_START)
+    began, work = time.perf_counter(), time.process_time()
+    page = client.post("/locations/add/", {"path": str(source)}, follow=True)
+    first, first_work = time.perf_counter() - began, time.process_time() - work
+    location = Location.objects.get()
+    assert page.status_code == 200 and location.checkpoints.exists() and b"<progress" in page.content
+    began, work = time.perf_counter(), processor_seconds()
+    import_requested()
+    whole, whole_work = time.perf_counter() - began, processor_seconds() - work
+    began, work = time.perf_counter(), time.process_time()
+    import_requested_again(location)
+    again, again_work = time.perf_counter() - began, time.process_time() - work
+    count, files = location.checkpoints.count(), sum(1 for _file in source.rglob("*.json"))
+    assert count == files, (count, files)
+    print(f"{count:,} checkpoints in {location.runs.count():,} runs\n")
+    print("| | seconds | processor seconds | goal |\n|---|---:|---:|---|")
+    print(f"| first rows of a new location | {first:.2f} | {first_work:.2f} | {GOAL_FIRST_ROWS} s |")
+    print(f"| full import | {whole:.0f} | {whole_work:.0f} | {GOAL_SECONDS} s |")
+    print(f"| import, nothing has changed | {again:.2f} | {again_work:.2f} | |")
+    print(f"| memory of the import | {megabytes()} MB | | {GOAL_MEGABYTES} MB |\n", flush=True)
+
+
+def import_requested_again(location: Location) -> None:
+    """Import as an open page does."""
+    from viewer.importing import import_location
+
+    import_location(location, wait=False)
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and its reader processes."""
+    readers = psutil.Process().children()
+    return time.process_time() + sum(sum(reader.cpu_times()[:2]) for reader in readers)
+
+
+def megabytes() -> int:
+    """The peak of this process, and what its reader processes hold now."""
+    readers = sum(reader.memory_info().rss for reader in psutil.Process().children())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 + readers // 2**20
