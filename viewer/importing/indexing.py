@@ -194,7 +194,7 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     gone = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
     with transaction.atomic():
         if due:
-            reconcile(run.location, due, connects_runs=False)
+            reconcile(run.location, due, runs_of_read=runs)
         summary.pruned = mark_states(run.location, gone, Checkpoint.State.PRUNED)
         _store_runs(run.location, index.runs, mark)
     summary.added = sum(one.key not in known for one in due)

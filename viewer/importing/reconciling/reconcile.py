@@ -1,7 +1,7 @@
 """Reconcile lineage, lanes and runs with what was read, for the affected runs only."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from viewer.importing.reconciling import rows, runs
@@ -30,12 +30,24 @@ class Affected:
     run_ids: set[int] = field(default_factory=set)
 
 
-def reconcile(location: Location, read: Sequence[Packed], *, connects_runs: bool = True) -> None:
+def reconcile(
+    location: Location,
+    read: Sequence[Packed],
+    *,
+    connects_runs: bool = True,
+    runs_of_read: Collection[int] | None = None,
+) -> None:
     """Store what was read, and update the runs that it belongs to or connects. Inside a transaction.
 
     Without ``connects_runs``, checkpoints of different runs may have the same id, as a published fork has.
+    ``runs_of_read`` are the stored runs that they can belong to, if the caller knows them.
     """
-    affected = _affected(location, read, connects_runs)
+    if runs_of_read is None:
+        run_ids = _affected_runs(location, read, connects_runs)
+    else:
+        stored = Checkpoint.objects.filter(run__in=runs_of_read).order_by()
+        run_ids = set(stored.values_list("run_id", flat=True).distinct())
+    affected = _affected(read, run_ids)
     forest = build_forest(_nodes(affected))
     laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest.lineages]
     stored_runs = runs.stored_runs(location, laid_out, affected.members)
@@ -79,9 +91,9 @@ def _update_stored(updates: Sequence[LineageUpdate]) -> None:
     rows.move(moved)
 
 
-def _affected(location: Location, read: Sequence[Packed], connects_runs: bool) -> Affected:
-    """The checkpoints whose lineage may change: the runs of what was read, its parents and its children."""
-    affected = Affected(run_ids=_affected_runs(location, read, connects_runs))
+def _affected(read: Sequence[Packed], run_ids: set[int]) -> Affected:
+    """The checkpoints whose lineage may change: what was read, and those of these runs."""
+    affected = Affected(run_ids=run_ids)
     for member in _stored_members(affected.run_ids):
         affected.members[member.key] = member
     for result in read:
@@ -92,6 +104,7 @@ def _affected(location: Location, read: Sequence[Packed], connects_runs: bool) -
 
 
 def _affected_runs(location: Location, read: Sequence[Packed], connects_runs: bool) -> set[int]:
+    """The stored runs of what was read, of its parents and of its children."""
     known = Checkpoint.objects.filter(location=location).order_by()
     # A new location has no runs.
     if not known.exists():
