@@ -100,6 +100,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.messages.translation",
         "viewer.messages.message",
         "viewer.models",
+        "viewer.presentation",
     },
     "viewer/presentation": DJANGO
     | {"markdown_it", "nh3", "viewer.comparison.diff", "viewer.models", "viewer.presentation.jobs"},
@@ -259,7 +260,7 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/models": DJANGO | {"viewer.messages.message"},
     "viewer/annotations": DJANGO | {"viewer.importing", "viewer.models", "viewer.redaction"},
-    "viewer/presentation/run_list": DJANGO | {"viewer.annotations", "viewer.models"},
+    "viewer/presentation/run_list": DJANGO | {"viewer.annotations", "viewer.models", "viewer.presentation"},
     "viewer/importing": DJANGO
     | {
         "msgspec",

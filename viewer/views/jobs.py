@@ -4,8 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -17,19 +15,21 @@ from viewer.forms.launch.schedule import StartTimeForm
 from viewer.forms.limits import LimitsForm
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import move_start
-from viewer.models import DayLimits, Job, Question
+from viewer.live.home_feed import home_state
+from viewer.models import DayLimits, Job
+from viewer.presentation.jobs.job_list import job_list
 from viewer.presentation.jobs.job_view import shown_job
 from viewer.presentation.jobs.waiting import wait_of, waiting
 from viewer.reproduction.jobs import command_of, reproduction_of, script_of
 from viewer.views.server.limits import limits_of_day
 
-JOBS_A_PAGE = 50
-
 
 @viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the waiting jobs, then every job, the newest first."""
+    """Show the waiting jobs and the table of jobs, or return only the table to a page that refreshes."""
+    if request.headers.get("HX-Target") == "job-list":
+        return render(request, "jobs/_list.html", {"jobs": job_list(request.GET)})
     context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
     return render(request, "jobs/list.html", context)
 
@@ -77,11 +77,7 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _listed(request: HttpRequest) -> dict[str, Any]:
-    jobs = Job.objects.select_related("run", "location", "requested_by")
-    asking = Question.objects.waiting().filter(job=OuterRef("pk"))
-    jobs = jobs.annotate(asks=Exists(asking))
-    page = Paginator(jobs, JOBS_A_PAGE).get_page(request.GET.get("page"))
-    return {"page": page, "waiting": waiting()}
+    return {"jobs": job_list(request.GET), "waiting": waiting(), "state": home_state()}
 
 
 @viewer_allowed

@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.annotations import labelled, named, starred
 from viewer.models import Job, Question, Run
+from viewer.presentation.listing import MAX_QUERY, Column, known_sort, order_of
 
 NEWEST_FIRST = "-updated"
-MAX_QUERY = 200
 
 # By the value in the address. ``forked`` and ``starred`` are no statuses, but filter as one.
 STATUSES: dict[str, str | Promise] = {
@@ -25,17 +25,6 @@ STATUSES: dict[str, str | Promise] = {
     "forked": _("Forked"),
     "starred": _("Starred"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table. ``starts_high`` if the first click sorts the largest or newest to the top."""
-
-    key: str
-    label: str | Promise
-    order: str | Case | Lower
-    starts_high: bool = True
-    is_number: bool = True
 
 
 def _status_order() -> Case:
@@ -106,22 +95,18 @@ class RunFilter:
 
     def _order(self) -> list[str | OrderBy]:
         """Its column, with unknown values last, then the newest runs."""
-        name, is_high = self.sort.removeprefix("-"), self.sort.startswith("-")
-        order = next(column.order for column in columns() if column.key == name)
-        expression = F(order) if isinstance(order, str) else order
-        by = expression.desc(nulls_last=True) if is_high else expression.asc(nulls_last=True)
-        return [by, "-pk"] if name == "updated" else [by, F("last_at").desc(nulls_last=True), "-pk"]
+        by, newest = order_of(columns(), self.sort), F("last_at").desc(nulls_last=True)
+        return [by, "-pk"] if self.sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
 
 
 def filter_in(address: QueryDict) -> RunFilter:
     """Return the filter of an address."""
     only, sort, query, label = (str(address.get(name, "")) for name in ("only", "sort", "q", "label"))
-    known = {column.key for column in columns()}
     return RunFilter(
         only=only if only in STATUSES else "",
         query=query.strip()[:MAX_QUERY],
         label=label[:MAX_QUERY],
-        sort=sort if sort.removeprefix("-") in known else NEWEST_FIRST,
+        sort=known_sort(sort, columns(), NEWEST_FIRST),
     )
 
 

@@ -5,32 +5,13 @@ from dataclasses import dataclass
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
 from django.http import QueryDict
-from django.utils.functional import Promise
 
 from viewer.models import Run
-from viewer.presentation.run_list.filters import STATUSES, Column, RunFilter, columns, filter_in
+from viewer.presentation.listing import Choice, Heading, choices, headings
+from viewer.presentation.run_list.filters import STATUSES, RunFilter, columns, filter_in
 from viewer.presentation.run_list.rows import RunRow, rows_of
 
 RUNS_A_PAGE = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """The heading of a column. ``url`` sorts by it, ``sorted`` is ascending, descending or empty."""
-
-    label: str | Promise
-    url: str
-    sorted: str
-    is_number: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A filter above the list."""
-
-    label: str | Promise
-    url: str
-    is_current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +48,7 @@ def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -
         rows=rows_of(list(page.object_list)),
         page=page,
         filter=wanted,
-        headings=[_heading(column, wanted, address) for column in shown],
-        choices=[
-            Choice(label, _url(address, only=only), only == wanted.only) for only, label in STATUSES.items()
-        ],
+        headings=headings(shown, wanted.sort, address),
+        choices=choices(STATUSES, wanted.only, address),
         shows_location=shows_location,
     )
-
-
-def _heading(column: Column, wanted: RunFilter, address: QueryDict) -> Heading:
-    is_sorted = wanted.sort.removeprefix("-") == column.key
-    is_high = wanted.sort.startswith("-")
-    # A click on the sorted column turns its order round.
-    goes_high = not is_high if is_sorted else column.starts_high
-    return Heading(
-        label=column.label,
-        url=_url(address, sort=f"{'-' if goes_high else ''}{column.key}"),
-        sorted=("descending" if is_high else "ascending") if is_sorted else "",
-        is_number=column.is_number,
-    )
-
-
-def _url(address: QueryDict, **changes: str) -> str:
-    """Return the address with these parameters, on its first page."""
-    query = address.copy()
-    for name, value in {**changes, "page": ""}.items():
-        if value:
-            query[name] = value
-        else:
-            query.pop(name, None)
-    return f"?{query.urlencode()}" if query else "?"

@@ -1,0 +1,132 @@
+"""The table of jobs: filter, order and page, all of which the address of the page holds."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.core.paginator import Page, Paginator
+from django.db.models import DurationField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce, Lower, Now
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models import Job, Question
+from viewer.presentation.listing import (
+    MAX_QUERY,
+    Choice,
+    Column,
+    Heading,
+    choices,
+    headings,
+    known_sort,
+    order_of,
+)
+
+JOBS_A_PAGE = 50
+NEWEST_FIRST = "-requested"
+# By the value in the address. ``waiting`` is for a person, not for a start.
+STATUSES: dict[str, str | Promise] = {
+    "": _("All"),
+    "waiting": _("Waiting"),
+    "queued": _("Queued"),
+    "running": _("Running"),
+    "failed": _("Failed"),
+    "completed": _("Completed"),
+    "cancelled": _("Cancelled"),
+}
+_DURATION = ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField())
+COLUMNS = (
+    Column("job", _("Job"), Lower("branch"), starts_high=False, is_number=False),
+    Column("status", _("Status"), "status", starts_high=False, is_number=False),
+    Column("run", _("Run"), Lower(Coalesce("run__name", "run__key")), starts_high=False, is_number=False),
+    Column("person", _("Requested by"), "requested_by__username", starts_high=False, is_number=False),
+    Column("requested", _("Requested"), "created_at"),
+    Column("duration", _("Duration"), _DURATION),
+    Column("tokens", _("Tokens"), "tokens"),
+    Column("cost", _("Cost"), "cost"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What the address of the list asks for. Unknown values are left out."""
+
+    only: str = ""
+    query: str = ""
+    sort: str = NEWEST_FIRST
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it leaves out jobs."""
+        return bool(self.only or self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """A page of the list. Its jobs have ``asks``: whether they wait for an answer."""
+
+    page: Page[Job]
+    filter: JobFilter
+    headings: list[Heading]
+    choices: list[Choice]
+
+    @property
+    def count(self) -> int:
+        """How many jobs there are on all pages."""
+        return self.page.paginator.count
+
+
+def job_list(address: QueryDict) -> JobList:
+    """Return the page of the jobs that an address asks for."""
+    wanted = _filter_in(address)
+    jobs = Job.objects.select_related("run", "location", "requested_by").annotate(asks=_asks())
+    found = _with_status(_matching(jobs, wanted.query), wanted.only)
+    found = found.order_by(order_of(COLUMNS, wanted.sort), "-created_at", "-pk")
+    return JobList(
+        page=Paginator(found, JOBS_A_PAGE).get_page(address.get("page")),
+        filter=wanted,
+        headings=headings(COLUMNS, wanted.sort, address),
+        choices=choices(STATUSES, wanted.only, address),
+    )
+
+
+def _asks() -> Exists:
+    """Return the condition that a job waits for an answer."""
+    return Exists(Question.objects.waiting().filter(job=OuterRef("pk")))
+
+
+def _filter_in(address: QueryDict) -> JobFilter:
+    only, sort, query = (str(address.get(name, "")) for name in ("only", "sort", "q"))
+    return JobFilter(
+        only=only if only in STATUSES else "",
+        query=query.strip()[:MAX_QUERY],
+        sort=known_sort(sort, COLUMNS, NEWEST_FIRST),
+    )
+
+
+def _matching(jobs: QuerySet[Job], query: str) -> QuerySet[Job]:
+    """Return the jobs whose branch, run, entry point, person or ID matches."""
+    if not query:
+        return jobs
+    fields = ("branch", "variation", "run__name", "run__key", "requested_by__username", "request__name")
+    found = Q(*((f"{field}__icontains", query) for field in fields), _connector=Q.OR)
+    try:
+        return jobs.filter(found | Q(pk=UUID(query)))
+    except ValueError:
+        return jobs.filter(found)
+
+
+def _with_status(jobs: QuerySet[Job], only: str) -> QuerySet[Job]:
+    match only:
+        case "waiting":
+            at_breakpoint = Q(status__in=Job.ENDED) & ~Q(stopped_before=[])
+            return jobs.filter(Q(_asks()) | at_breakpoint)
+        case "queued" | "cancelled":
+            return jobs.filter(status=only)
+        case "running":
+            return jobs.filter(~_asks(), status__in=(Job.Status.STARTING, Job.Status.RUNNING))
+        case "failed":
+            return jobs.filter(status__in=(Job.Status.FAILED, Job.Status.INTERRUPTED))
+        case "completed":
+            return jobs.filter(status=Job.Status.SUCCEEDED, stopped_before=[])
+    return jobs
