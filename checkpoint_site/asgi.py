@@ -14,6 +14,7 @@ from django.conf import settings  # noqa: E402
 
 from checkpoint_site.middleware.hosts import AllowedHostSockets  # noqa: E402
 from checkpoint_site.middleware.request_limits import with_body_limit  # noqa: E402
+from checkpoint_site.middleware.throttle import ThrottledShareSockets  # noqa: E402
 from checkpoint_site.middleware.unavailable import AvailableSockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
 from viewer.data_folder.use import use  # noqa: E402
@@ -27,7 +28,8 @@ application = ProtocolTypeRouter(
         "websocket": AllowedHostSockets(
             AvailableSockets(
                 OriginValidator(
-                    AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.ALLOWED_ORIGINS
+                    ThrottledShareSockets(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+                    settings.ALLOWED_ORIGINS,
                 )
             )
         ),

@@ -338,13 +338,16 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.jobs",
         "viewer.models",
         "viewer.presentation.jobs",
+        "viewer.sharing",
     },
     "viewer/consumers.py": DJANGO | {"viewer.access", "viewer.live", "viewer.models"},
+    "viewer/share_consumer.py": DJANGO
+    | {"viewer.consumers", "viewer.live", "viewer.models", "viewer.sharing"},
     "viewer/data_folder": DJANGO
     | {"viewer.locks", "viewer.messages.message", "viewer.models", "viewer.sqlite_pragmas"},
     "viewer/access": DJANGO,
     "viewer/apps.py": DJANGO,
-    "viewer/routing.py": DJANGO | {"viewer.consumers"},
+    "viewer/routing.py": DJANGO | {"viewer.consumers", "viewer.share_consumer"},
     "viewer/urls.py": DJANGO | {"viewer.views"},
     "viewer/templatetags": DJANGO
     | {

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
@@ -126,6 +126,35 @@ def throttled_links(view: View) -> View:
     return limited
 
 
+class ThrottledShareSockets:
+    """ASGI wrapper: limits the sockets of share links that do not work. One that sends a message works."""
+
+    def __init__(self, sockets: Callable[..., Any]) -> None:
+        self.sockets = sockets
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if not scope["path"].startswith("/ws/shared/"):
+            await self.sockets(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        remote = (scope.get("client") or ("",))[0]
+        keys = [Key("share", network_of(address_in(remote, headers.get("x-forwarded-for", ""))))]
+        if throttle.use_attempt(keys):
+            await receive()
+            await send({"type": "websocket.close", "code": 1013})
+            return
+        has_worked = False
+
+        async def counted(message: dict[str, Any]) -> None:
+            nonlocal has_worked
+            if message["type"] == "websocket.send" and not has_worked:
+                has_worked = True
+                throttle.refund(keys)
+            await send(message)
+
+        await self.sockets(scope, receive, counted)
+
+
 def keys_of(request: HttpRequest) -> list[Key]:
     """Return the keys that an attempt counts for."""
     keys = [Key("address", network_of(client_address(request)))]
@@ -135,8 +164,11 @@ def keys_of(request: HttpRequest) -> list[Key]:
 
 def client_address(request: HttpRequest) -> str:
     """Return the client's address. Behind a TLS proxy, it is the last one that the proxy added."""
-    address = request.META.get("REMOTE_ADDR") or ""
-    forwarded = request.headers.get("X-Forwarded-For", "")
+    return address_in(request.META.get("REMOTE_ADDR") or "", request.headers.get("X-Forwarded-For", ""))
+
+
+def address_in(address: str, forwarded: str) -> str:
+    """Return the address of a connection, or the last one that the header names behind a TLS proxy."""
     return forwarded.rpartition(",")[2].strip() if settings.IS_BEHIND_TLS and forwarded else address
 
 

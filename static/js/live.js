@@ -36,7 +36,9 @@ document.addEventListener("htmx:wsClose", ({ target, detail }) => {
   const { code } = detail.event;
   if (ABNORMAL.includes(code)) target.classList.add("is-lost");
   if (code === LOGGED_OUT) showEnd("logged-out");
-  if (code === NOT_THERE) showEnd("not-there");
+  // Nothing of a share link stays on the screen when it ends.
+  if (code === NOT_THERE && "shared" in document.body.dataset) location.reload();
+  else if (code === NOT_THERE) showEnd("not-there");
   // The page has the buttons of another permission.
   if (code === RIGHT_CHANGED) location.reload();
 });

@@ -15,6 +15,7 @@ from django.db.models import Count, Max, Q
 from viewer.changes import changes_of_rows
 from viewer.live.home_feed import home_state
 from viewer.models import Job, JobEvent, Location
+from viewer.sharing.states import states_of
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,11 @@ HOME = "home"
 def job_group(pk: UUID) -> str:
     """Return the group of the sockets that show this job."""
     return f"job.{pk}"
+
+
+def share_group(pk: int) -> str:
+    """Return the group of the sockets of this share link."""
+    return f"share.{pk}"
 
 
 def location_group(uid: UUID) -> str:
@@ -131,6 +137,8 @@ def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     )
     for uid, *numbers in shown_locations.values_list("uid", "revision", "made", "ended"):
         present[location_group(uid)] = tuple(numbers)
+    links = [group.partition(".")[2] for group in groups if group.startswith("share.")]
+    present |= {f"share.{pk}": (state,) for pk, state in states_of(links).items()}
     if HOME in groups:
         present[HOME] = (home_state(),)
     found |= {group for group, row in present.items() if tail.seen.get(group) != row}

@@ -78,7 +78,7 @@ MOVED = {
 }
 # Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
-SOCKETS = {"ws/home/", "ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", ""}
+SOCKETS = {"ws/home/", "ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", "ws/shared/<str:token>/", ""}
 
 
 def patterns(resolver: URLResolver) -> Iterator[URLPattern]:

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from viewer.sharing import link_for
+from viewer.sharing.states import state_of
 from viewer.sharing.visits import is_program, is_view
 from viewer.views.shares.pages import shared_page, shared_rows
 
@@ -47,7 +48,8 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "shared/unfurled.html", {"link": link, "shared": shared})
     maker = link.made_by_id
     is_new = request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and is_view(request)
-    response = shared_page(request, shared, {"link": link})
+    more = {"link": link, "socket": f"/ws/shared/{token}/", "state": state_of(link)}
+    response = shared_page(request, shared, more)
     if is_new:
         link.count_view()
         secure = bool(settings.SESSION_COOKIE_SECURE)
