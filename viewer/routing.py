@@ -2,8 +2,7 @@
 
 from django.urls import path, re_path
 
-from viewer import consumers
-from viewer.share_consumer import ShareConsumer
+from viewer import consumers, share_consumer
 
 websocket_urlpatterns = [
     path("ws/locations/<uuid:uid>/", consumers.LocationConsumer.as_asgi()),
@@ -11,7 +10,7 @@ websocket_urlpatterns = [
     # ?after=<seq> sends the events after that one.
     path("ws/jobs/<uuid:pk>/", consumers.JobConsumer.as_asgi()),
     # Without a login: the token opens the object of its link only.
-    path("ws/shared/<str:token>/", ShareConsumer.as_asgi()),
+    path("ws/shared/<str:token>/", share_consumer.ShareConsumer.as_asgi()),
     # Without it, an unknown URL is logged as an error.
     re_path(r"", consumers.NoSuchSocket.as_asgi()),
 ]

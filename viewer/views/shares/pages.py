@@ -146,7 +146,7 @@ def conditions_of(filters: Filters) -> list[tuple[str, str]]:
 def _job_page(request: HttpRequest, shared: Shared) -> Page:
     assert shared.job
     shown = shown_job(shared.job)
-    context: dict[str, Any] = {"job": shared.job, "progress": shown.progress, "timeline": shown.timeline}
+    context: dict[str, Any] = {"job": shared.job, "progress": shown.progress, "event_list": shown.event_list}
     return "shared/job.html", context
 
 
