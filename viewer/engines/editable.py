@@ -49,7 +49,10 @@ class EditableMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageEdit:
-    """An edited or removed message at a ``position``, or a new one if that is None."""
+    """An edited or removed message at a ``position``, or a new one if that is None.
+
+    A new one comes ``before`` the stored message at that position, or last if it is None.
+    """
 
     position: int | None
     role: str = ""
@@ -57,6 +60,7 @@ class MessageEdit:
     calls: Sequence[Any] = ()
     answers_call: str = ""
     is_removed: bool = False
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.management.base import CommandError
 from django.http import QueryDict
 
 from tests.langgraph.conftest import opened
+from viewer.cli.arguments.messages import written_conversations
 from viewer.engines import engine_named
 from viewer.engines.editable import MessageEdit
 from viewer.engines.langgraph.planning.messages import REMOVE, editable_messages, edited_messages
@@ -85,6 +87,53 @@ def test_a_new_message_comes_last() -> None:
     fields = {"m_TOTAL_FORMS": "4", "m_3__role": "system", "m_3__text": "Be brief."}
     (written,) = edited_messages(STORED, edits_of(sent(**fields)), by_id=True)
     assert written == {"__type__": f"{MODULE}.system.SystemMessage", "fields": {"content": "Be brief."}}
+
+
+def test_a_new_message_comes_before_the_one_that_was_chosen() -> None:
+    fields = {"m_TOTAL_FORMS": "4", "m_3__role": "user", "m_3__text": "Any news?", "m_3__before": "2"}
+    edits = edits_of(sent(**fields, m_0__remove="on"))
+    written = edited_messages(STORED, edits, by_id=False)
+    assert [one["fields"].get("id") for one in written] == ["m2", None, "m3"]
+    with pytest.raises(EditRefused) as refused:
+        edited_messages(STORED, edits, by_id=True)
+    assert refused.value.message.code == "langgraph.message_place_by_id"
+
+
+def test_the_terminal_edits_messages_by_position_or_id() -> None:
+    contents = engine_named("langgraph").contents_of(
+        {"checkpoint": {"channel_values": {"messages": STORED}}, "checkpoint_id": "1"}
+    )
+    operations = [
+        {"edit": 1, "content": "Where?"},
+        {"remove": "m2"},
+        {"add": "user", "content": "?", "before": 3},
+    ]
+    texts = [f"messages={json.dumps(operations[:2])}", f"messages={json.dumps(operations[2])}"]
+    written = written_conversations(contents, texts, ["messages"])["messages"]
+    assert [one["fields"]["content"] for one in written] == ["Where?", "?", "It is on its way."]
+    changed = written_conversations(contents, texts[:1], [])["messages"]
+    assert [one["fields"]["id"] for one in changed] == ["m1", "m2"]
+    assert changed[1]["__type__"] == REMOVE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'messages={"edit": 4}',
+        'messages={"edit": true}',
+        'messages={"remove": 1, "content": "x"}',
+        'messages={"add": "poet", "content": "x"}',
+        "messages=[1]",
+        "notes=[]",
+        "messages",
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_an_error_at_the_terminal(text: str) -> None:
+    contents = engine_named("langgraph").contents_of(
+        {"checkpoint": {"channel_values": {"messages": STORED, "notes": ["a"]}}, "checkpoint_id": "1"}
+    )
+    with pytest.raises(CommandError):
+        written_conversations(contents, [text], [])
 
 
 @pytest.mark.parametrize("calls", ["{}", "[1]", "[{}]", "nonsense"])

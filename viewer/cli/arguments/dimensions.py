@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli.arguments.edits import INTERRUPT, read_text, unit_named
+from viewer.cli.arguments.edits import INTERRUPT, unit_named
+from viewer.cli.arguments.values import read_text
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.option_values import ALL_AGENTS, agent_roles

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.messages import written_conversations
+from viewer.cli.arguments.values import json_value, pair_of, read_text
 from viewer.engines import engine_of
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
@@ -31,6 +32,17 @@ def add_edit_arguments(parser: CommandParser) -> None:
         help=_("A finished task's output. TASK is its id, or its number from 1."),
     )
     parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of the state."))
+    parser.add_argument(
+        "--message",
+        action="append",
+        default=[],
+        metavar="CHANNEL=JSON|@FILE",
+        help=_(
+            'Of LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
+            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or the id '
+            "of a message."
+        ),
+    )
     parser.add_argument(
         "--replace",
         action="append",
@@ -57,7 +69,7 @@ def add_edit_arguments(parser: CommandParser) -> None:
 
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
     """The edits, each value with its JSON type. Raises CommandError."""
-    outputs = [_pair(text, "--output") for text in options["output"]]
+    outputs = [pair_of(text, "--output") for text in options["output"]]
     inputs = inputs_of(options)
     engine = engine_of(contents)
     can_be_same = kind_of(engine, contents.kind).can_add_inputs
@@ -72,13 +84,22 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
         outputs={
             (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
         },
-        state=None if options["state"] is None else state_of(options["state"]),
+        state=_state(options, contents),
         again=frozenset(unit_named(contents, name) for name in options["again"]),
         keep=frozenset(unit_named(contents, name) for name in options["keep"]),
         replace=frozenset(options["replace"]),
         as_node=options["as_node"],
         answers=answers_of(options["answer"]),
     )
+
+
+def _state(options: Mapping[str, Any], contents: Contents) -> dict[str, Any] | None:
+    """The values of ``--state``, and the conversations that ``--message`` edits. Raises CommandError."""
+    state = None if options["state"] is None else state_of(options["state"])
+    messages = written_conversations(contents, options["message"], options["replace"])
+    if both := sorted(messages.keys() & (state or {}).keys()):
+        raise CommandError(_("%(name)s is in both --state and --message.") % {"name": both[0]})
+    return {**(state or {}), **messages} if messages else state
 
 
 def answers_of(texts: Sequence[str]) -> dict[str, Any]:
@@ -101,7 +122,7 @@ def named_values(texts: Sequence[str], option: str, *, from_files: bool = True) 
 
     Raises CommandError.
     """
-    pairs = [_pair(text, option) for text in texts]
+    pairs = [pair_of(text, option) for text in texts]
     return {
         name: _json_or_text(read_text(text) if from_files else text, f"{option} {name}")
         for name, text in pairs
@@ -130,34 +151,15 @@ def _output(contents: Contents, unit: str, text: str) -> Any:
     output = next((one for one in outputs if one.unit == unit), None)
     if output is None or output.value is None:
         return text
-    return {"json": _json(text, f"--output {output.position}")}
+    return {"json": json_value(text, f"--output {output.position}")}
 
 
 def state_of(text: str) -> dict[str, Any]:
     """The value of ``--state``. Raises CommandError."""
-    value = _json(read_text(text), "--state")
+    value = json_value(read_text(text), "--state")
     if not isinstance(value, dict):
         raise CommandError(_("--state must be a JSON object."))
     return value
-
-
-def read_text(text: str) -> str:
-    """The text, or the content of the file that it names after an @. Raises CommandError."""
-    if not text.startswith("@"):
-        return text
-    try:
-        return Path(text[1:]).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(
-            _("%(file)s cannot be read: %(error)s") % {"file": text[1:], "error": error}
-        ) from None
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not mark or not name:
-        raise CommandError(_("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": text})
-    return name, value
 
 
 def _json_or_text(text: str, option: str) -> Any:
@@ -166,7 +168,7 @@ def _json_or_text(text: str, option: str) -> Any:
     Raises CommandError for an object, list or quoted text that is not valid JSON.
     """
     if text.lstrip()[:1] in {"{", "[", '"'}:
-        return _json(text, option)
+        return json_value(text, option)
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
@@ -176,12 +178,3 @@ def _json_or_text(text: str, option: str) -> Any:
 def _refuse_constant(name: str) -> Any:
     """Refuse NaN and Infinity, which Python accepts and JSON does not have."""
     raise ValueError(name)
-
-
-def _json(text: str, option: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        hint = json.dumps(text, ensure_ascii=False)
-        message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
-        raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None

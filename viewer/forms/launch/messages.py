@@ -37,11 +37,18 @@ class MessageForm(forms.Form):
         required=False, label=gettext_lazy("Tool calls"), widget=forms.Textarea(attrs={"rows": 1})
     )
     answers_call = forms.CharField(required=False, label=gettext_lazy("Answers call"))
+    # The position of the stored message that a new one comes before; empty for the end.
+    before = forms.ChoiceField(required=False, choices=[("", gettext_lazy("at the end"))])
     remove = forms.BooleanField(required=False, label=gettext_lazy("Remove"))
 
-    def __init__(self, *args: Any, message: EditableMessage | None = None, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, message: EditableMessage | None = None, count: int = 0, **options: Any
+    ) -> None:
         self.message = message
         super().__init__(*args, **options)
+        places = [(str(place), _("before message %(n)d") % {"n": place + 1}) for place in range(count)]
+        before = cast(forms.ChoiceField, self.fields["before"])
+        before.choices = [("", _("at the end")), *places]
 
     @property
     def is_text(self) -> bool:
@@ -74,7 +81,8 @@ class MessageForm(forms.Form):
         content, calls, is_removed = values["text"], values["calls"], values["remove"]
         if self.message is None:
             is_empty = is_removed or not (content or calls)
-            new = MessageEdit(None, values["role"], content, calls, values["answers_call"])
+            before = int(values["before"]) if values["before"] else None
+            new = MessageEdit(None, values["role"], content, calls, values["answers_call"], before=before)
             return None if is_empty else new
         is_same = same_value([content, calls], [self.message.content, list(self.message.calls)])
         if is_same and not is_removed:
@@ -100,7 +108,8 @@ class MessageForms(BaseFormSet):  # type: ignore[type-arg]
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
         is_stored = index is not None and index < len(self.messages)
-        return {"message": self.messages[index] if is_stored and index is not None else None}
+        message = self.messages[index] if is_stored and index is not None else None
+        return {"message": message, "count": 0 if message else len(self.messages)}
 
     @property
     def edits(self) -> list[MessageEdit]:

@@ -7,6 +7,9 @@ MESSAGES = {
         "A fork can either answer an interrupt or change the state: with a changed state the node asks again."
     ),
     "langgraph.columns_missing": _("Its table “%(table)s” lacks columns that LangGraph writes."),
+    "langgraph.message_place_by_id": _(
+        "A reducer adds new messages at the end. To insert one before another, replace all messages instead."
+    ),
     "langgraph.message_redacted": _(
         "A message that would be written holds a redacted part. Replace that part, or edit other messages "
         "only, by their ids."

@@ -47,18 +47,22 @@ def _editable(position: int, value: Any) -> EditableMessage | None:
 def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> list[Any]:
     """What an update writes to a channel with messages: all of them, or only what changes if ``by_id``.
 
-    Ids and the order are kept; new messages come last. Raises EditRefused.
+    Ids and the order are kept. Only where all are written can a new one come before another. Raises
+    EditRefused.
     """
+    if by_id and any(edit.before is not None for edit in edits):
+        raise EditRefused("langgraph.message_place_by_id")
     changed = {edit.position: edit for edit in edits if edit.position is not None}
-    added = [_new(edit) for edit in edits if edit.position is None]
+    new = [edit for edit in edits if edit.position is None]
     written: list[Any] = []
     for position, message in enumerate(sequence(stored)):
         edit = changed.get(position)
+        written += [_new(one) for one in new if one.before == position]
         if by_id and edit is not None:
             written.append(_removal(message) if edit.is_removed else _changed(message, edit, needs_id=True))
         elif not by_id and (edit is None or not edit.is_removed):
             written.append(message if edit is None else _changed(message, edit))
-    written += added
+    written += [_new(one) for one in new if one.before is None]
     if MARKER in json.dumps(written, ensure_ascii=False):
         raise EditRefused("langgraph.message_redacted")
     return written
