@@ -39,7 +39,7 @@ def add_edit_arguments(parser: CommandParser) -> None:
         metavar="CHANNEL=JSON|@FILE",
         help=_(
             'Of LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
-            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or the id '
+            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or an id '
             "of a message."
         ),
     )
