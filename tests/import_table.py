@@ -307,6 +307,7 @@ IMPORTS: dict[str, set[str]] = {
         "viewer.models",
         "viewer.presentation.export",
         "viewer.presentation.jobs",
+        "viewer.presentation.run.unit_graph",
         "viewer.projects",
         "viewer.pruning",
         "viewer.retention",

@@ -1,19 +1,22 @@
 """The graph of a thread: as the project's code defines it, with what ran; inferred without a project."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from tests.langgraph.conftest import opened
+from viewer.cli.graphs import dot_lines, graph_lines
 from viewer.jobs.preflight.checks import preflight_new_run
 from viewer.messages.message import UserMessage
 from viewer.models import Location, PreflightCheck, Project, Run
-from viewer.presentation.run.unit_graph import UnitGraph, unit_graph_of
+from viewer.presentation.run.unit_graph import UnitGraph, plain_graph_of, unit_graph_of
 from viewer.presentation.run.unit_statuses import unit_statuses
 
 pytestmark = pytest.mark.django_db
@@ -139,3 +142,30 @@ def test_code_that_cannot_say_leaves_the_inferred_graph(
     checked(project, location, **values)
     page = reader.get(run.get_absolute_url(), {"tab": "graph"}).content.decode()
     assert "Inferred from the checkpoints" in page and "cannot be asked for its graph" in page
+
+
+def test_the_terminal_prints_the_graph_with_what_ran_and_what_waits(
+    threads: Callable[[str], Location], capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = threads("lg12")
+    head = opened(location, "appr-waiting").checkpoints.latest("row")
+    address = f"{location.path}#appr-waiting/{head.checkpoint_id}"
+    call_command("checkpoints", "info", address, "--graph")
+    printed = capsys.readouterr().out
+    (waiting,) = [name for name, status in head.units if status == "waiting"]
+    assert "inferred from what ran" in printed and f"-> {waiting}" in printed
+    call_command("checkpoints", "info", address, "--graph", "dot")
+    dot = capsys.readouterr().out.splitlines()
+    assert (dot[0], dot[-1]) == ("digraph {", "}") and f'  "{waiting}" [style="filled,dashed"];' in dot
+    call_command("checkpoints", "info", address, "--graph", "--json")
+    graph = json.loads(capsys.readouterr().out)["graph"]
+    assert graph["is_inferred"] and {"name": waiting, "status": "waiting"} in graph["nodes"]
+    assert any(edge["to"] == waiting for edge in graph["edges"])
+
+
+def test_the_terminal_prints_the_conditions_of_the_code(threads: Callable[[str], Location]) -> None:
+    run = opened(threads("lg12"), "appr-done")
+    graph = plain_graph_of(run, run.checkpoints.latest("row"), CODE)
+    assert graph is not None
+    assert "  sub/ask -> sub/sum  [enough]" in list(graph_lines(graph))
+    assert '  "sub/ask" -> "sub/sum" [label="enough", style=dashed];' in dot_lines(graph)

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import checkpoint_at
+from viewer.cli.graphs import dot_lines, graph_at, graph_document, graph_lines
 from viewer.cli.output import Answer
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
@@ -22,6 +23,13 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "checkpoint", metavar="LOCATION#ID", help=_("A checkpoint of a location, or a checkpoint's file.")
     )
+    parser.add_argument(
+        "--graph",
+        nargs="?",
+        const="text",
+        choices=("text", "dot"),
+        help=_("Show the graph of its run as well, or only the graph in Graphviz' DOT."),
+    )
 
 
 def answer(options: Mapping[str, Any]) -> Answer:
@@ -29,7 +37,12 @@ def answer(options: Mapping[str, Any]) -> Answer:
     row = checkpoint_at(options["checkpoint"])
     contents = stored_contents(row)
     document = {**checkpoint_document(row), **engine_of(contents).info(contents)}
-    return Answer(document, list(_lines(row, contents)))
+    lines = list(_lines(row, contents))
+    if options["graph"]:
+        graph = graph_at(row)
+        document["graph"] = graph_document(graph)
+        lines = dot_lines(graph) if options["graph"] == "dot" else [*lines, *graph_lines(graph)]
+    return Answer(document, lines)
 
 
 def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """The graph of a run's units: as the project's code defines it, or inferred from which ran after which."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,10 +91,27 @@ class UnitGraph:
         return not self.is_inferred and any(one.edge.is_inferred for one in self.edges)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainGraph:
+    """The units by their status, which is empty if they did not run, and the edges."""
+
+    units: Mapping[str, str]
+    edges: tuple[UnitEdge, ...]
+    is_inferred: bool
+
+
 def unit_graph_of(
     run: Run, checkpoint: Checkpoint, compiled: Mapping[str, Any] | None = None
 ) -> UnitGraph | None:
-    """Return the graph as of a checkpoint; None if no unit is known. Raises NoLayout.
+    """Return the drawn graph as of a checkpoint; None if no unit is known. Raises NoLayout."""
+    graph = plain_graph_of(run, checkpoint, compiled)
+    return _drawn(list(graph.units), graph.edges, graph.units, graph.is_inferred) if graph else None
+
+
+def plain_graph_of(
+    run: Run, checkpoint: Checkpoint, compiled: Mapping[str, Any] | None = None
+) -> PlainGraph | None:
+    """Return the graph as of a checkpoint; None if no unit is known.
 
     ``compiled`` is what the project's code defines, as a preflight check reports it. Units that ran and that
     it lacks are added.
@@ -106,11 +123,11 @@ def unit_graph_of(
     names = list(dict.fromkeys([*names, *(name for edge in edges for name in (edge.first, edge.second))]))
     if not names:
         return None
-    return _drawn(names, edges, statuses, is_inferred)
+    return PlainGraph({name: statuses.get(name, "") for name in names}, tuple(edges), is_inferred)
 
 
 def _drawn(
-    names: list[str], edges: list[UnitEdge], statuses: Mapping[str, str], is_inferred: bool
+    names: list[str], edges: Sequence[UnitEdge], statuses: Mapping[str, str], is_inferred: bool
 ) -> UnitGraph:
     numbers = {name: number for number, name in enumerate(names)}
     shown = [_shown(name) for name in names]

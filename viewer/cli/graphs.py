@@ -1,0 +1,93 @@
+"""The graph of a run at the terminal: as lines, as Graphviz' DOT and as JSON."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from viewer.launching.preview.code_graph import code_graph_of
+from viewer.models import Checkpoint
+from viewer.presentation.run.unit_graph import PlainGraph, UnitEdge, plain_graph_of
+
+# How DOT draws a unit of a status; others are drawn plainly.
+STYLES = {
+    "ran": "style=filled",
+    "done": "style=filled",
+    "next": "style=dashed",
+    "waiting": 'style="filled,dashed"',
+    "failed": "style=filled, color=red",
+}
+
+
+def graph_at(checkpoint: Checkpoint) -> PlainGraph:
+    """The graph as of a checkpoint. Raises CommandError.
+
+    It is what the project's code defines if that has been asked; nothing is run.
+    """
+    code = code_graph_of(checkpoint.run, "")
+    graph = plain_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
+    if graph is None:
+        raise CommandError(_("No graph is known of this checkpoint."))
+    return graph
+
+
+def graph_document(graph: PlainGraph) -> dict[str, Any]:
+    """The graph as JSON values."""
+    return {
+        "is_inferred": graph.is_inferred,
+        "nodes": [{"name": name, "status": status or None} for name, status in graph.units.items()],
+        "edges": [
+            {
+                "from": edge.first,
+                "to": edge.second,
+                "is_conditional": edge.is_conditional,
+                "label": edge.label or None,
+                "is_inferred": edge.is_inferred,
+            }
+            for edge in graph.edges
+        ],
+    }
+
+
+def graph_lines(graph: PlainGraph) -> Iterator[str]:
+    """The graph as lines: each unit with its status, then each edge."""
+    yield ""
+    yield _("Graph, inferred from what ran:") if graph.is_inferred else _("Graph, as the code defines it:")
+    width = max(map(len, graph.units))
+    for name, status in graph.units.items():
+        yield f"  {name:<{width}}  {status}".rstrip()
+    yield ""
+    for edge in graph.edges:
+        yield f"  {edge.first} -> {edge.second}{_condition(edge)}"
+
+
+def _condition(edge: UnitEdge) -> str:
+    if not edge.is_conditional:
+        return ""
+    return f"  [{edge.label}]" if edge.label else "  " + _("[conditional]")
+
+
+def dot_lines(graph: PlainGraph) -> list[str]:
+    """The graph in Graphviz' language, which draws conditional edges dashed."""
+    return ["digraph {", *_units(graph), *_edges(graph), "}"]
+
+
+def _units(graph: PlainGraph) -> Iterator[str]:
+    for name, status in graph.units.items():
+        style = f" [{STYLES[status]}]" if status in STYLES else ""
+        yield f"  {_quoted(name)}{style};"
+
+
+def _edges(graph: PlainGraph) -> Iterator[str]:
+    for edge in graph.edges:
+        traits = [f"label={_quoted(edge.label)}"] if edge.label else []
+        traits += ["style=dashed"] if edge.is_conditional else []
+        shown = f" [{', '.join(traits)}]" if traits else ""
+        yield f"  {_quoted(edge.first)} -> {_quoted(edge.second)}{shown};"
+
+
+def _quoted(text: str) -> str:
+    """A quoted id of DOT, in which only quotes and backslashes have a meaning."""
+    return json.dumps(text, ensure_ascii=False)
