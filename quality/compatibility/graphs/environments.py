@@ -12,8 +12,11 @@ VERSIONS = ("0.2.76", "0.6.11", "1.0.5")
 SAVERS = ("langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "psycopg[binary]")
 # The first version with which ``create_agent`` can be installed.
 AGENTS_SINCE = (1, 0)
-# A version whose own bounds accept releases of its parts that it cannot import.
-PARTS = {"1.0.5": ("langgraph-prebuilt==1.0.5",)}
+# Versions whose own bounds accept releases of other packages that they do not work with.
+PARTS = {
+    "0.2.76": ("aiosqlite<0.22", "langgraph-checkpoint-postgres<3"),
+    "1.0.5": ("langgraph-prebuilt==1.0.5",),
+}
 
 
 def newest() -> str:

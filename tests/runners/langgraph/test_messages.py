@@ -62,5 +62,9 @@ config = graph.update_state(start, {{"messages": edits}})
 print(json.dumps(graph.invoke(None, config)["messages"][-1].content))
 """
     ours = forked(graphs, edits)
+    assert ours == "About dogs? | Be brief."
+    if (0, 3) < graphs.version < (1, 0):
+        # Its update_state repeats what ``reply`` wrote before, and sends nothing.
+        return
     printed = graphs.by_engine(program, str(graphs.store))
-    assert ours == json.loads(printed.splitlines()[-1]) == "About dogs? | Be brief."
+    assert ours == json.loads(printed.splitlines()[-1])

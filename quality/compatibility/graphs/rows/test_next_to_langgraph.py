@@ -20,7 +20,9 @@ def test_forkline_does_what_langgraph_does(scenario: Scenario, store: Store, rec
     if scenario.missing and not has_graph(store.recorded, scenario.graph):
         record_property(CELL, scenario.missing)
         return
-    recorded(store, scenario)
+    if not recorded(store, scenario):
+        record_property(CELL, "LangGraph cannot store it")
+        return
     ours, theirs = store.copy("ours"), store.copy("theirs")
     before = ours.rows()
     if scenario.refused[0] == store.name:
@@ -32,10 +34,20 @@ def test_forkline_does_what_langgraph_does(scenario: Scenario, store: Store, rec
     assert done.nodes == list(scenario.nodes)
     if scenario.kind == "fork":
         assert ours.rows() == before
-    if can_do(theirs, scenario):
-        assert done == by_langgraph(theirs, scenario)
-    else:
+    if not can_do(theirs, scenario):
         record_property(CELL, "pass; LangGraph cannot")
+    elif done != (own := by_langgraph(theirs, scenario)):
+        assert applies_old_writes(theirs, scenario) and set(own.nodes) < set(done.nodes)
+        record_property(CELL, "pass; LangGraph applies old writes")
+
+
+def applies_old_writes(side: Side, scenario: Scenario) -> bool:
+    """Whether update_state gives its new checkpoint what the nodes wrote that ran after the old one.
+
+    Those nodes do not run again, with the edited state.
+    """
+    changes = any("values" in action and "as_node" not in action for action in scenario.actions)
+    return changes and (0, 3) < side.version < (1, 0)
 
 
 def has_graph(side: Side, entry_point: str) -> bool:
@@ -52,17 +64,24 @@ def can_do(side: Side, scenario: Scenario) -> bool:
     ).strip().endswith("True")
 
 
-def recorded(store: Store, scenario: Scenario) -> None:
-    """Run the graph up to its end, its failure or its question, as its user would."""
+def recorded(store: Store, scenario: Scenario) -> bool:
+    """Run the graph up to its end, its failure or its question. Return whether LangGraph can store it."""
     side = store.recorded
     failing = side.folder / f"fail-{scenario.failing}"
     if scenario.failing:
         failing.touch()
     actions = scenario.recording or ({"input": scenario.given},)
-    side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+    try:
+        side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+    except AssertionError as error:
+        # The metadata of old versions have the values, as JSON.
+        if scenario.serializer == "pickled" and "is not JSON serializable" in str(error):
+            return False
+        raise
     if scenario.failing:
         failing.unlink()
     side.forget()
+    return True
 
 
 def options_of(scenario: Scenario) -> dict[str, Any]:
@@ -89,7 +108,12 @@ def by_langgraph(side: Side, scenario: Scenario) -> Done:
     chosen = side.checkpoints(THREAD)[scenario.at]
     first = {} if scenario.kind == "resume" else {"at": chosen}
     actions = [{**first, **action} for action in scenario.actions]
-    found = side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+    try:
+        found = side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+    except AssertionError as error:
+        if "Ambiguous update" not in str(error):
+            raise
+        return Done([], [], "", [])
     return Done(side.nodes(), side.sent(), plain(found["result"]), found["next"])
 
 
