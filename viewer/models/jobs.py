@@ -27,7 +27,6 @@ from viewer.models.usage import Metered
 # The keys of a request that hold values which a person typed, by name.
 EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers")
 
-
 logger = logging.getLogger("forkline.jobs")
 
 
@@ -178,9 +177,8 @@ class Job(Metered):
 
         Return False if it was claimed before, was cancelled, or is not due.
         """
-        claimed = (
-            Job.objects.due().filter(pk=self.pk).update(status=Job.Status.STARTING, started_at=timezone.now())
-        )
+        start = {"status": Job.Status.STARTING, "started_at": timezone.now()}
+        claimed = Job.objects.due().filter(pk=self.pk).update(**start)
         if claimed:
             self.refresh_from_db()
             logger.info(

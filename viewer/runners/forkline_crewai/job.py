@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import edits, effects, original, sanitizing
 from forkline_crewai.run import tools
-from forkline_runner import project
+from forkline_runner import engine_version, project
 from forkline_runner.loaded_code import effects as accepted_effects
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
@@ -29,7 +27,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with CrewAI. Return the result as text. Raises Refused before anything has run."""
     if request["kind"] in ("preflight", "effects"):
         return _preflight(request, scratch, reporter)
-    _report_start(reporter)
+    report_start(reporter)
     original.refuse_other_location(request)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
@@ -59,7 +57,12 @@ def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
     _isolate()
     from forkline_crewai import preflight
 
-    return preflight.check(request, scratch, reporter, _report_start)
+    return preflight.check(request, scratch, reporter)
+
+
+def report_start(reporter: Reporter) -> str:
+    """Report the versions. Return the engine's. Raises Refused if it is missing or too old."""
+    return engine_version.report_start(reporter, "crewai", MIN_ENGINE, label="crewai")
 
 
 def _run_from_the_start(request: Request, reporter: Reporter) -> str:
@@ -146,27 +149,6 @@ def _steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]
         }
         for position, step in enumerate(request["steps"], 1)
     ]
-
-
-def _report_start(reporter: Reporter) -> None:
-    try:
-        version = importlib.metadata.version("crewai")
-    except importlib.metadata.PackageNotFoundError as error:
-        raise Refused("crewai.not_installed", python=sys.executable) from error
-    if project.is_older(version, MIN_ENGINE):
-        raise Refused(
-            "crewai.version_too_old",
-            version=version,
-            oldest=MIN_ENGINE,
-            python=sys.executable,
-        )
-    reporter.write(
-        "started",
-        pid=os.getpid(),
-        engine="crewai",
-        engine_version=version,
-        python_version=platform.python_version(),
-    )
 
 
 def _isolate() -> None:

@@ -6,22 +6,19 @@ imports the project's code and restores the checkpoint.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import shutil
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forkline_crewai import job
 from forkline_crewai.restore import components, edits, effects, original, sanitizing
 from forkline_crewai.run import entry_points, tools
 from forkline_runner import project
+from forkline_runner.findings import Report, recorded_imports, report_findings
 from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.loaded_code import placeholders
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -29,43 +26,15 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.request import Request
 
-Report = dict[str, Any]
-# The page that requested it stops waiting much earlier. An import that never ends must not run forever.
-MAX_SECONDS = 600
-MAX_MODULES = 60
 
+def check(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Report the findings in one event. Return an empty result."""
 
-def check(
-    request: Request, scratch: Path, reporter: Reporter, report_start: Callable[[Reporter], None]
-) -> str:
-    """Report the findings in one event. Reasons that block the run are findings, not failures."""
-    ending = threading.Timer(MAX_SECONDS, os._exit, (1,))
-    ending.daemon = True
-    ending.start()
-    report: Report = {
-        "python_version": platform.python_version(),
-        "engine_version": "",
-        "checkpoint_version": "",
-        "sqlite_version": "",
-        "effects": [],
-        "is_complete": True,
-        "imports": [],
-        "components": [],
-        "questions": [],
-        "blocks": [],
-        "notes": [],
-    }
-    try:
-        placeholders.forbid()
-        report_start(reporter)
-        report["engine_version"] = importlib.metadata.version("crewai")
+    def find(report: Report) -> None:
+        report["engine_version"] = job.report_start(reporter)
         _check(report, request, scratch)
-    except Refused as refused:
-        report["blocks"].append(refused.message)
-    report["components"] = report["components"][: components.MAX_COMPONENTS]
-    report["imports"] = sorted(set(report["imports"]))[:MAX_MODULES]
-    reporter.write("preflight", report=report)
-    return ""
+
+    return report_findings(reporter, scratch, find)
 
 
 def _check(report: Report, request: Request, scratch: Path) -> None:
@@ -85,13 +54,10 @@ def _check(report: Report, request: Request, scratch: Path) -> None:
         report["is_complete"] = False
         return
     effects.pin_modules(saved, request)
-    known = set(sys.modules)
-    try:
+    with recorded_imports(report):
         {"crew": _crew, "flow": _flow, "agent": _agent}[request["entity"]](
             report, request, body, saved, scratch
         )
-    finally:
-        report["imports"] += [name for name in set(sys.modules) - known if _is_in_project(name)]
 
 
 def _crew(
@@ -180,8 +146,3 @@ def _note_unwritable(report: Report, crew: Any) -> None:
         RuntimeState(root=[crew]).model_dump_json()
     except Exception as error:
         report["notes"].append({"what": "unwritten", "detail": shortened(str(error).splitlines()[0], 300)})
-
-
-def _is_in_project(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return bool(file) and project.is_in_project(Path(str(file)))

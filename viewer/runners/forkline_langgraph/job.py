@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import shutil
 import sqlite3
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -20,7 +17,7 @@ from forkline_langgraph.restore import scratch_store, source_store
 from forkline_langgraph.restore.effects import Loadable
 from forkline_langgraph.restore.source_store import Address, Source, Value
 from forkline_langgraph.run.run_settings import settings_of
-from forkline_runner import project
+from forkline_runner import engine_version
 from forkline_runner.loaded_code import effects as accepted_effects
 from forkline_runner.refusal import Refused
 
@@ -276,21 +273,7 @@ def refuse_other_location(request: Request) -> None:
 
 def report_start(reporter: Reporter) -> str:
     """Report the versions. Return the engine's. Raises Refused if it, or its SQLite saver, is missing."""
-    try:
-        version = importlib.metadata.version(ENGINE)
-        importlib.metadata.version(SAVER)
-    except importlib.metadata.PackageNotFoundError as error:
-        raise Refused("langgraph.not_installed", package=error.name, python=sys.executable) from error
-    if project.is_older(version, MIN_ENGINE):
-        raise Refused("langgraph.version_too_old", version=version, oldest=MIN_ENGINE, python=sys.executable)
-    reporter.write(
-        "started",
-        pid=os.getpid(),
-        engine="LangGraph",
-        engine_version=version,
-        python_version=platform.python_version(),
-    )
-    return version
+    return engine_version.report_start(reporter, ENGINE, MIN_ENGINE, label="LangGraph", needs=[SAVER])
 
 
 def _isolate() -> None:

@@ -6,11 +6,6 @@ of them, the second phase imports the project's code and reads the checkpoint fr
 
 from __future__ import annotations
 
-import os
-import platform
-import shutil
-import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,49 +16,23 @@ from forkline_langgraph.graphs.compiled_graph import compiled_graph
 from forkline_langgraph.restore import scratch_store, source_store
 from forkline_langgraph.restore.effects import Loadable
 from forkline_langgraph.restore.source_store import Address
-from forkline_runner import project
+from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
 from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.loaded_code import placeholders
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.request import Request
 
-Report = dict[str, Any]
-# The page that requested it stops waiting much earlier. An import that never ends must not run forever.
-MAX_SECONDS = 600
-MAX_NAMES = 60
-
 
 def check(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Report the findings in one event. Reasons that block the run are findings, not failures."""
-    ending = threading.Timer(MAX_SECONDS, os._exit, (1,))
-    ending.daemon = True
-    ending.start()
-    report: Report = {
-        "python_version": platform.python_version(),
-        "engine_version": "",
-        "checkpoint_version": "",
-        "sqlite_version": "",
-        "effects": [],
-        "is_complete": True,
-        "imports": [],
-        "components": [],
-        "questions": [],
-        "blocks": [],
-        "notes": [],
-    }
-    try:
-        placeholders.forbid()
+    """Report the findings in one event. Return an empty result."""
+
+    def find(report: Report) -> None:
         report["engine_version"] = job.report_start(reporter)
         _check(report, request, scratch, reporter)
-    except Refused as refused:
-        report["blocks"].append(refused.message)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    reporter.write("preflight", report=report)
-    return ""
+
+    return report_findings(reporter, scratch, find)
 
 
 def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) -> None:
@@ -100,34 +69,29 @@ def _check_graph(
     reporter: Reporter,
 ) -> None:
     """Load the graph, and read from a copy of the checkpoint what it would run next."""
-    known = set(sys.modules)
     thread = address.thread if address else "preflight"
-    try:
-        with job.graph_of(request, thread) as graph:
-            from forkline_langgraph.graphs import schema
-            from forkline_langgraph.run import edits, inner_graph
+    with recorded_imports(report), job.graph_of(request, thread) as graph:
+        from forkline_langgraph.graphs import schema
+        from forkline_langgraph.run import edits, inner_graph
 
-            namespace = source_store.namespace_of(request)
-            edited = inner_graph.subgraph_at(graph, namespace) if namespace else graph
-            report["nodes"] = edits.nodes_of(edited)[:MAX_NAMES]
-            report["channels"] = schema.channels_of(edited)
-            report.update(schema.settings_of(graph))
-            if address is None:
-                # The same for every checkpoint: stored once, with the check of a new run.
-                report["graph"] = compiled_graph(graph)
-            else:
-                report["next"] = _next(graph, request, scratch, address, loadable)
-                if request["kind"] == "next" and namespace:
-                    raise Refused("langgraph.next_of_subgraph")
-                if request["kind"] == "next":
-                    from forkline_langgraph.run.next_nodes import next_by_node
+        namespace = source_store.namespace_of(request)
+        edited = inner_graph.subgraph_at(graph, namespace) if namespace else graph
+        report["nodes"] = edits.nodes_of(edited)[:MAX_NAMES]
+        report["channels"] = schema.channels_of(edited)
+        report.update(schema.settings_of(graph))
+        if address is None:
+            # The same for every checkpoint: stored once, with the check of a new run.
+            report["graph"] = compiled_graph(graph)
+        else:
+            report["next"] = _next(graph, request, scratch, address, loadable)
+            if request["kind"] == "next" and namespace:
+                raise Refused("langgraph.next_of_subgraph")
+            if request["kind"] == "next":
+                from forkline_langgraph.run.next_nodes import next_by_node
 
-                    found = next_by_node(graph, request, scratch, address, loadable, reporter)
-                    report["next_by_node"] = found
-                report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
-    finally:
-        names = sorted(name for name in set(sys.modules) - known if _is_in_project(name))
-        report["imports"] = names[:MAX_NAMES]
+                found = next_by_node(graph, request, scratch, address, loadable, reporter)
+                report["next_by_node"] = found
+            report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
 
 
 def _next(graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable) -> list[str]:
@@ -149,8 +113,3 @@ def _next(graph: Any, request: Request, scratch: Path, address: Address, loadabl
         except Exception as error:
             raise Refused("langgraph.state_unreadable", kind=type(error).__name__, error=error) from error
     return list(state.next)[:MAX_NAMES]
-
-
-def _is_in_project(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return bool(file) and project.is_in_project(Path(str(file)))

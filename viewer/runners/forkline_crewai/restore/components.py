@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import context_links
 from forkline_crewai.restore.sanitizing import LOST, MADE_OF_FUNCTIONS, OWN_TOOLS, ToolCheck
+from forkline_runner.findings import MAX_COMPONENTS
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Component = dict[str, Any]
 MAX_NAME = 120
-MAX_COMPONENTS = 300
 # The fields of a crew, its tasks and agents that hold components, besides those a checkpoint may name.
 FIELDS = {**LOST, "condition": "conditions"}
 
