@@ -19,8 +19,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.engine_runs.graphs import WarmGraphs, record_all_threads, warm_graphs
 from tests.engine_runs.model import model_server
-from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
-from tests.engine_runs.runs import ROOT_CERTIFICATE, RUNNER, environment
+from tests.engine_runs.prewarmed import WarmPython, launched, shared_python
+from tests.engine_runs.runs import ROOT_CERTIFICATE, environment
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
@@ -96,10 +96,9 @@ def graph_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_langgraph(graph_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmGraphs]:
+def warm_langgraph(graph_python: Path, tmp_path_factory: pytest.TempPathFactory) -> WarmGraphs:
     """Return processes of the same interpreter that have imported LangGraph and fork for each run."""
-    with warm_graphs(graph_python, tmp_path_factory.mktemp("warm_graphs")) as processes:
-        yield processes
+    return warm_graphs(graph_python, shared_folder(tmp_path_factory) / "warm_langgraph", main_process())
 
 
 @pytest.fixture(scope="session")
@@ -109,13 +108,12 @@ def recorded_threads(graph_python: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> WarmPython:
     """Return the same interpreter with a process that has imported CrewAI and forks for each run."""
-    # A run writes no bytecode: without it, each of them would compile the runner.
-    subprocess.run([engine_python, "-m", "compileall", "-q", RUNNER.parent], check=True)
-    folder = tmp_path_factory.mktemp("warm")
-    with model_server() as model, warm_python(engine_python, environment(model, folder), folder) as python:
-        yield python
+    folder = shared_folder(tmp_path_factory) / "warm_crewai"
+    with model_server() as model:
+        variables = environment(model, folder)
+    return shared_python(engine_python, variables, folder, "crewai", main_process())
 
 
 @pytest.fixture
@@ -157,6 +155,11 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(made)
             made.rename(folder)
     return folder
+
+
+def main_process() -> int:
+    """Return the id of the process that started all processes of the test session, or of this one."""
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:

@@ -7,14 +7,14 @@ import sqlite3
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.engine_runs.prewarmed import WarmPython, launched, warm_python
+from tests.engine_runs.prewarmed import WarmPython, launched, shared_python, warm_python
 from tests.engine_runs.runs import Child, Ended, ended
 from viewer.jobs.spool import REQUEST, answer_name
 
@@ -47,20 +47,16 @@ class WarmGraphs:
     engine: WarmPython
 
 
-@contextmanager
-def warm_graphs(python: Path, folder: Path) -> Iterator[WarmGraphs]:
-    """Return the processes of an interpreter, ended at the end. ``folder`` is empty."""
-    # A run writes no bytecode: without it, each of them would compile the runner.
-    subprocess.run([python, "-m", "compileall", "-q", RUNNER.parent], check=True)
+def warm_graphs(python: Path, folder: Path, owner: int) -> WarmGraphs:
+    """Return the processes of an interpreter in this folder. They end with the process ``owner``."""
     # Read when the engine is imported, and set by the runner.
     strict = {"LANGGRAPH_STRICT_MSGPACK": "true"}
     plain = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    (folder / "runner").mkdir()
-    with (
-        warm_python(python, plain | strict, folder / "runner", "langgraph") as runner,
-        warm_python(python, plain, folder, "langgraph") as engine,
-    ):
-        yield WarmGraphs(runner, engine)
+    folder.mkdir(exist_ok=True)
+    return WarmGraphs(
+        shared_python(python, plain | strict, folder / "runner", "langgraph", owner),
+        shared_python(python, plain, folder / "engine", "langgraph", owner),
+    )
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Starts programs as forks of a process that has imported the engine, in a second instead of five."""
 
+import fcntl
 import json
 import os
 import signal
@@ -14,6 +15,10 @@ WAITING = Path(__file__).resolve().parent / "prewarmed_process.py"
 # Set before imports, this gives every run a new process.
 COLD = {"PYTHONPATH"}
 MAX_SECONDS = 180
+SOCKET = "warm.socket"
+RUNNERS = Path(__file__).resolve().parents[2] / "viewer/runners"
+# Referenced until this process ends, as others may use them.
+_shared: list["subprocess.Popen[bytes]"] = []
 
 
 class Copy:
@@ -116,22 +121,50 @@ def warm_python(
     python: Path, environment: Mapping[str, str], folder: Path, engine: str = "crewai"
 ) -> Iterator[WarmPython]:
     """Return a process in a temporary folder that has imported an engine, ended at the end."""
-    address, log = folder / "warm.socket", folder / "warm.log"
+    waiting = _start_waiting(python, environment, folder, engine, os.getpid())
+    try:
+        yield WarmPython(python, folder / SOCKET)
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
+def shared_python(
+    python: Path, environment: Mapping[str, str], folder: Path, engine: str, owner: int
+) -> WarmPython:
+    """Return the process of this folder that has imported an engine, and ends with the process ``owner``.
+
+    The first that asks for it starts it.
+    """
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / SOCKET).exists():
+            # A run writes no bytecode: without it, each of them would compile the runner.
+            subprocess.run([python, "-m", "compileall", "-q", RUNNERS], check=True)
+            _shared.append(_start_waiting(python, environment, folder, engine, owner))
+    return WarmPython(python, folder / SOCKET)
+
+
+def _start_waiting(
+    python: Path, environment: Mapping[str, str], folder: Path, engine: str, owner: int
+) -> "subprocess.Popen[bytes]":
+    """Return the process once it waits."""
+    address, log = folder / SOCKET, folder / "warm.log"
     with open(log, "wb") as file:
         waiting = subprocess.Popen(
-            [str(python), str(WAITING), str(address), engine],
+            [str(python), str(WAITING), str(address), engine, str(owner)],
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
         )
-    try:
-        until = time.monotonic() + MAX_SECONDS
-        while not address.exists():
-            assert waiting.poll() is None and time.monotonic() < until, log.read_text()[-1000:]
-            time.sleep(0.05)
-        yield WarmPython(python, address)
-    finally:
-        waiting.kill()
-        waiting.wait()
+    until = time.monotonic() + MAX_SECONDS
+    while not address.exists():
+        if waiting.poll() is not None or time.monotonic() > until:
+            waiting.kill()
+            waiting.wait()
+            raise AssertionError(log.read_text()[-1000:])
+        time.sleep(0.05)
+    return waiting

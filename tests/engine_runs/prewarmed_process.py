@@ -1,4 +1,6 @@
-"""Imports an engine and forks itself for each program to run: prewarmed_process.py SOCKET ENGINE.
+"""Imports an engine and forks itself for each program to run: prewarmed_process.py SOCKET ENGINE OWNER.
+
+It ends with the process whose id is OWNER.
 
 Each connection requests one program in a line of JSON, and receives its process id and, at its
 end, its status. Nothing of a project or of Forkline is imported before the fork.
@@ -11,6 +13,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sqlite3
@@ -91,8 +94,9 @@ def storage_path() -> str:
     return str(paths.db_storage_path())
 
 
-def main(address: str, engine: str) -> None:
-    """Serve until this process is ended."""
+def main(address: str, engine: str, owner: int) -> None:
+    """Serve until the owner has ended."""
+    ended = os.pidfd_open(owner)
     sys.path.pop(0)
     load(engine)
     server = socket.socket(socket.AF_UNIX)
@@ -104,11 +108,13 @@ def main(address: str, engine: str) -> None:
     # Keep the garbage collector of each fork from touching, and so copying, these objects.
     gc.collect()
     gc.freeze()
-    while True:
+    while ended not in select.select([server.fileno(), ended], [], [])[0]:
         connection, _ = server.accept()
         if os.fork() == 0:
             server.close()
-            return watch(connection)
+            os.close(ended)
+            watch(connection)
+            return
         connection.close()
 
 
@@ -155,4 +161,4 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

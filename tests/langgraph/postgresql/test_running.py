@@ -11,7 +11,8 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, record
+from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, WarmGraphs, record
+from tests.engine_runs.prewarmed import WarmPython
 from tests.langgraph.launching.test_running import address, command
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
 from viewer.importing import import_location, import_run, open_location
@@ -25,12 +26,12 @@ _numbers = count()
 class Database:
     """A database that LangGraph has written threads to, and its location."""
 
-    def __init__(self, server: Server, name: str, python: Path, folder: Path, saver: str) -> None:
-        self.server, self.name, self.python, self.folder = server, name, python, folder
+    def __init__(self, server: Server, name: str, engine: WarmPython, folder: Path, saver: str) -> None:
+        self.server, self.name, self.engine, self.folder = server, name, engine, folder
         self.store = f"{saver} {server.connection(name, OWNER)}".strip()
 
     def record(self, graph: str, thread: str, given: Any = None) -> None:
-        record(self.python, self.folder, graph, thread, given or {"topic": "cats"}, self.store)
+        record(self.engine, self.folder, graph, thread, given or {"topic": "cats"}, self.store)
 
     def rows(self, without: str = "") -> list[Any]:
         """Every row of the tables, or those of the other threads."""
@@ -67,6 +68,7 @@ def made(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     graph_python: Path,
+    warm_langgraph: WarmGraphs,
     transactional_db: None,
     tmp_path: Path,
 ) -> Made:
@@ -76,7 +78,7 @@ def made(
         name = f"running_{next(_numbers)}"
         with server.connected("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        database = Database(server, name, graph_python, tmp_path, saver)
+        database = Database(server, name, warm_langgraph.engine, tmp_path, saver)
         for graph, thread in threads:
             failing = tmp_path / f"fail-{FAILING.get(thread)}"
             failing.touch()
