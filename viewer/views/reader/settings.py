@@ -22,7 +22,7 @@ def show(request: HttpRequest) -> HttpResponse:
     """Show who is logged in, and what they have chosen."""
     choices = {"themes": ReaderSettings.Theme, "time_zones": ReaderSettings.TimeZone}
     choices |= {"densities": ReaderSettings.Density}
-    context = {name: values.choices for name, values in choices.items()}
+    context: dict[str, Any] = {name: values.choices for name, values in choices.items()}
     context |= {"languages": settings.LANGUAGES, "server_zone": settings.TIME_ZONE}
     return render(request, "reader_settings/page.html", context)
 
