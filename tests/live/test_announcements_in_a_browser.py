@@ -3,13 +3,14 @@
 import re
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
 from viewer.messages.message import plain_text
-from viewer.models import Job, JobEvent, Question
+from viewer.models import Job, JobEvent, Question, ReaderSettings
 
 pytestmark = pytest.mark.browser
 
@@ -138,3 +139,39 @@ def test_focus_stays_at_a_cancelled_job(page: Page, job: Job) -> None:
     page.get_by_role("button", name="Cancel").press("Enter")
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
     expect(page.locator(".job-head a").first).to_be_focused()
+
+
+NOTIFICATIONS = """() => {
+  window.notifications = [];
+  window.Notification = class {
+    static permission = 'granted';
+    constructor(title, { body, tag }) { window.notifications.push([title, body, tag]); }
+  };
+  Object.defineProperty(document, 'hidden', { get: () => window.isHidden });
+}"""
+
+
+def test_a_question_and_an_end_notify_a_person_who_looks_elsewhere(page: Page, job: Job) -> None:
+    user = User.objects.get(username="runner")
+    ReaderSettings.objects.create(user=user, notifies=True)
+    page.add_init_script(f"({NOTIFICATIONS})()")
+    page.goto(job.location.get_absolute_url())
+    page.evaluate("window.isHidden = true")
+    asks(job)
+    page.wait_for_function("() => window.notifications.length === 1")
+    title, body, tag = page.evaluate("window.notifications[0]")
+    assert title == "waiting for an answer" and "what-if" in body and tag == str(job.pk)
+    page.evaluate("window.isHidden = false")
+    job.end(Job.Status.SUCCEEDED)
+    expect(page).to_have_title(re.compile("^succeeded: "))
+    assert page.evaluate("window.notifications.length") == 1
+
+
+def test_nobody_is_notified_without_having_chosen_it(page: Page, job: Job) -> None:
+    page.add_init_script(f"({NOTIFICATIONS})(); window.isHidden = true;")
+    page.goto(job.location.get_absolute_url())
+    asks(job)
+    expect(page).to_have_title(re.compile("^waiting for an answer: "))
+    job.end(Job.Status.FAILED)
+    expect(page).to_have_title(re.compile("^failed: "))
+    assert page.evaluate("window.notifications") == []

@@ -10,9 +10,9 @@ def test_the_theme_decides_which_style_sheet_a_page_links(reader: Client) -> Non
     def page() -> str:
         return reader.get(reverse("settings")).content.decode()
 
-    assert 'media="(prefers-color-scheme: dark)"' in page() and "Logged in as reader" in page()
+    assert 'media="screen and (prefers-color-scheme: dark)"' in page() and "Logged in as reader" in page()
     reader.post(reverse("settings-save"), {"theme": "dark", "notifies": "1"})
-    assert 'media="all"' in page() and "data-notifies" in page()
+    assert 'media="screen"' in page() and "data-notifies" in page()
     reader.post(reverse("settings-save"), {"theme": "light"})
     assert "css/dark.css" not in page() and "data-notifies" not in page()
 

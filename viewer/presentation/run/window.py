@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from viewer.annotations import annotations_in
 from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
@@ -17,6 +18,15 @@ from viewer.presentation.run.triggers import shape_of
 from viewer.presentation.run.visible.picking import VisibleRows, Wanted, visible_rows
 
 
+class PassingLine(NamedTuple):
+    """The line of a row above the window to a row in it or below it. ``parent`` is the key of that row."""
+
+    branch: str
+    lane: int
+    colour: int
+    parent: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The rows of a page. ``top`` is None for the newest; ``newer`` and ``older`` start the next windows."""
@@ -30,6 +40,8 @@ class Window:
     older: int | None
     # The run's newest row, which need not be among these.
     newest: int = 0
+    # The lines of rows above the window that reach into it.
+    passing: tuple[PassingLine, ...] = ()
 
     @property
     def place(self) -> str:
@@ -66,6 +78,10 @@ def window_of(run: Run, wanted: Wanted) -> Window:
         newer=rows.newer,
         older=shown[-1].row - 1 if rows.more else None,
         newest=rows.newest,
+        passing=tuple(
+            PassingLine(row.branch, row.lane, styles.colours.get(row.branch, 0), row.parent_id)
+            for row in rows.passing
+        ),
     )
 
 
