@@ -1,4 +1,4 @@
-// The command palette: Ctrl+K opens it. The server finds pages and objects; the actions are those of the page.
+// The command palette: Ctrl+K or / opens it. The server finds pages and objects; the actions are those of the page.
 
 import { counted } from "./counts.js";
 
@@ -110,4 +110,9 @@ input?.addEventListener("input", () => {
 });
 if (results) new MutationObserver(refresh).observe(results, { childList: true });
 palette?.addEventListener("click", ({ target }) => target === palette && palette.close());
-document.addEventListener("click", ({ target }) => target.closest?.("[data-palette]") && open());
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.altKey || event.metaKey || !palette) return;
+  if (event.target.closest("input, textarea, select, [contenteditable], dialog[open]")) return;
+  event.preventDefault();
+  open();
+});

@@ -9,7 +9,6 @@ function isTyping({ target }) {
 
 const OPENED = {
   "?": () => keys()?.showModal(),
-  "/": () => document.querySelector("[data-palette]")?.click(),
   b: () => document.querySelector("[popovertarget=branches]")?.checkVisibility() && picker()?.showPopover(),
 };
 
@@ -22,7 +21,10 @@ document.addEventListener("click", ({ target }) => target.closest?.("[data-shows
 
 // The list and its head are replaced when a stretch is collapsed.
 document.addEventListener("toggle", ({ target, newState }) => {
-  if (target.id === "branches" && newState === "open") document.getElementById("branch-search").focus();
+  if (target.id !== "branches" || newState !== "open") return;
+  // A few branches need no search.
+  const search = document.getElementById("branch-search");
+  (search.checkVisibility() ? search : target.querySelector("a"))?.focus();
 }, true);
 document.addEventListener("input", ({ target }) => {
   if (target.id !== "branch-search") return;

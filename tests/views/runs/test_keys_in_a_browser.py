@@ -116,10 +116,9 @@ def opens(page: Page, row: Row, run: Run) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
-    press(page, "b", "#branch-search")
-    page.keyboard.type("2030")
-    expect(page.locator("#branches li:visible")).to_have_count(1)
+    press(page, "b", "#branches li:first-child a:first-child")
     page.keyboard.press("Escape")
+    expect(page.locator("#branches")).to_be_hidden()
     for key in ("f", "r"):
         expect(page.locator(f'#detail [data-key="{key}"]')).to_have_count(1)
 
