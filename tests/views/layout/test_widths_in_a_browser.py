@@ -7,6 +7,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, Page
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from quality.benchmarks.generated_runs import branched_run
@@ -30,7 +31,7 @@ SUBJECT = "Research {topic} and list what has changed since the last article abo
 READABLE = 11
 
 # The parts of each row that are truncated, outside the row or covered by another text.
-READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(row => {
+READ_ROWS = """(readable) => [...document.querySelectorAll('.row a:not(.row-toggle)')].flatMap(row => {
   const boxOf = (element) => element.getBoundingClientRect();
   const inside = boxOf(row);
   const said = (words, part) => `${text}: ${part.textContent}`;
@@ -60,7 +61,8 @@ READ_ROWS = """(readable) => [...document.querySelectorAll('.row a')].flatMap(ro
 })"""
 # Each dot is round, vertically centred in its row, and left of the text.
 MISPLACED_DOTS = """() => {
-  const rows = [...document.querySelectorAll('.row a')].map(row => row.getBoundingClientRect());
+  const links = [...document.querySelectorAll('.row a:not(.row-toggle)')];
+  const rows = links.map(row => row.getBoundingClientRect());
   const words = [...document.querySelectorAll('.row-text')].map(part => part.getBoundingClientRect());
   const shapes = [...document.querySelectorAll('.dot > :last-child')];
   const dots = shapes.map(shape => shape.getBoundingClientRect());
@@ -69,6 +71,17 @@ MISPLACED_DOTS = """() => {
     return Math.abs(off) > 2 || dot.right > words[number].left + 1 || Math.abs(dot.width - dot.height) > 3;
   };
   return dots.length === rows.length ? dots.filter(isMisplaced).length : -1;
+}"""
+
+# How far the centre of each dot is from the edge of the list at which lines begin.
+GAPS = """() => {
+  const list = document.querySelector('.rows').getBoundingClientRect();
+  const isRightToLeft = getComputedStyle(document.body).direction === 'rtl';
+  return [...document.querySelectorAll('.dot > :last-child')].map(dot => {
+    const box = dot.getBoundingClientRect();
+    const middle = (box.left + box.right) / 2;
+    return isRightToLeft ? list.right - middle : middle - list.left;
+  });
 }"""
 
 
@@ -147,9 +160,29 @@ def everything(checkpoint: Checkpoint, location: Location) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_is_wider_than_the_window(open_page: Open, everything: dict[str, str], width: int) -> None:
-    page = open_page("/", viewport={"width": width, "height": 900})
+@pytest.fixture
+def arabic(settings: Settings) -> None:
+    settings.LANGUAGES = [("en", "English"), ("ar", "Arabic")]
+
+
+@pytest.mark.usefixtures("arabic")
+@pytest.mark.parametrize("width", (390, 1440))
+def test_the_lineage_is_mirrored_in_arabic(open_page: Open, run: Run, width: int) -> None:
+    gaps = {}
+    for language, direction in (("en", "ltr"), ("ar", "rtl")):
+        page = open_page(run.get_absolute_url(), viewport={"width": width, "height": 900}, locale=language)
+        assert page.locator("html").get_attribute("dir") == direction
+        gaps[language] = page.evaluate(GAPS)
+    assert len(gaps["en"]) > 10 and min(gaps["en"]) < 30
+    assert gaps["ar"] == pytest.approx(gaps["en"], abs=1)
+
+
+@pytest.mark.usefixtures("arabic")
+@pytest.mark.parametrize(("width", "language"), [*((width, "en") for width in WIDTHS), (390, "ar")])
+def test_no_page_is_wider_than_the_window(
+    open_page: Open, everything: dict[str, str], width: int, language: str
+) -> None:
+    page = open_page("/", viewport={"width": width, "height": 900}, locale=language)
     wide = {}
     for name, address in everything.items():
         page.goto(address)
