@@ -1,16 +1,20 @@
-// Buttons that copy a link, or the text of an element.
+// Buttons that copy a link, a text, or the text of an element.
+
+const BUTTONS = "[data-copy], [data-copy-text], [data-copy-value]";
 
 function showCopyButtons() {
   // The clipboard requires a secure context: HTTPS or localhost.
   if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copy], [data-copy-text]")) button.hidden = false;
+  for (const button of document.querySelectorAll(BUTTONS)) button.hidden = false;
 }
 
-document.addEventListener("click", async ({ target }) => {
-  const button = target.closest("[data-copy], [data-copy-text]");
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest(BUTTONS);
   if (!button) return;
-  const { copy, copyText } = button.dataset;
-  const text = copyText ? document.getElementById(copyText).textContent : new URL(copy, location.href).href;
+  // In the summary of a fold, it must not open it.
+  if (button.closest("summary")) event.preventDefault();
+  const { copy, copyText, copyValue } = button.dataset;
+  const text = copyValue ?? (copyText ? document.getElementById(copyText).textContent : new URL(copy, location.href).href);
   await navigator.clipboard.writeText(text);
   const label = button.textContent;
   button.textContent = button.dataset.copied;

@@ -20,6 +20,14 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed: the name of what failed, and the error's text."""
+
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tab:
     """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated.
 
@@ -34,5 +42,7 @@ class Tab:
     shows_lineage: bool = False
     # It shows which unit of the run ran after which.
     shows_unit_graph: bool = False
+    # It says first why a checkpoint failed, so that the page need not.
+    shows_failure: bool = False
     # It shows this checkpoint alone, without links and forms, so a share link may lead to it.
     is_shareable: bool = False

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from viewer.engines.checkpoint_events import EventGroup, GroupTraits
 from viewer.engines.comparable import Part
-from viewer.engines.contents import Agent, Tab
+from viewer.engines.contents import Agent, Failure, Tab
 from viewer.engines.editable import Editable, MessageEdit, OpenQuestion, StoredValue
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
@@ -53,6 +53,10 @@ class Contents(Protocol):
     def agents(self) -> Sequence[Agent]: ...
     @property
     def events(self) -> Sequence[Any]: ...
+    @property
+    def failure(self) -> Failure | None:
+        """The last failure that it records, if any."""
+
     @property
     def checkpoint_events(self) -> Sequence[str]:
         """The events at which it writes checkpoints; none if that is not stored."""

@@ -25,8 +25,11 @@ from viewer.launching.publish import published_as
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Run
+from viewer.presentation.json_tree import json_tree
+from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
+from viewer.presentation.run.triggers import is_failure
 from viewer.presentation.run.unit_graph import unit_graph_of
 from viewer.views.launch.origins import is_from_our_page
 
@@ -98,6 +101,8 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
+    if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
+        context["failure"] = contents.failure
     kind = kind_of(engine, checkpoint.entity)
     # A called run continues only within its caller.
     can_edit = run.parent_id is None or engine.editable(contents).state is not None
@@ -108,6 +113,9 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
+    if context["tab"] == "raw" and body:
+        node, find = (request.GET.get(name, "") for name in ("node", "find"))
+        context["tree"] = json_tree(body, node, find.strip()[:MAX_QUERY])
     if context["tab"] == "events":
         context |= event_page(request, contents.events)
     return context
@@ -139,6 +147,7 @@ def _engine_tab(
     compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
     before = engine.contents_of(stored_body(compared)) if compared else None
     shown: dict[str, Any] = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
+    shown["shows_failure"] = own.shows_failure
     if own.shows_unit_graph:
         shown |= _unit_graph(request, checkpoint)
     return {**shown, **engine.tab_context(tab, contents, before)}

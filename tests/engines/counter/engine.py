@@ -8,7 +8,7 @@ from typing import Any
 
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.comparable import Part, Section, parts_of
-from viewer.engines.contents import Agent, Tab
+from viewer.engines.contents import Agent, Failure, Tab
 from viewer.engines.editable import Editable, EditableOutput, StoredValue, no_messages, no_question
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 from viewer.engines.outlook import Outlook
@@ -55,6 +55,7 @@ class Contents:
     unknown: tuple[str, ...] = ()
     is_of_newer_version: bool = False
     engine: str = "counter"
+    failure: Failure | None = None
 
 
 def contents_of(body: Mapping[str, Any]) -> Contents:

@@ -7,7 +7,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from viewer.importing import stored_body
 from viewer.models import Checkpoint, Location, Run
+from viewer.stores.packing import compressed
 
 Imported = Callable[[str], Location]
 
@@ -79,6 +81,29 @@ def test_the_timeline_shows_messages_and_tokens(reader: Client, forked: Checkpoi
 def test_internal_events_are_shown_on_request(reader: Client, forked: Checkpoint) -> None:
     assert "checkpoint completed" not in tab_of(reader, forked, "events")
     assert "checkpoint completed" in tab_of(reader, forked, "events", "&internal=1")
+
+
+def test_the_raw_tab_is_a_tree_with_paths_and_a_search(reader: Client, forked: Checkpoint) -> None:
+    tree = tab_of(reader, forked, "raw")
+    assert 'data-copy-value=".entities[0]' in tree
+    assert 'class="tree-above' not in tree
+    below = tab_of(reader, forked, "raw", "&node=/entities/0")
+    assert 'data-copy-value=".entities[0].' in below and 'class="tree-above' in below
+    found = tab_of(reader, forked, "raw", "&find=exp-A")
+    assert "of “exp-A”" in found and ".branch" in found
+
+
+def test_a_failed_checkpoint_says_why_first(reader: Client, forked: Checkpoint) -> None:
+    assert "notice-bad failure" not in tab_of(reader, forked, "overview")
+    body = stored_body(forked)
+    event = {"type": "task_failed", "task_name": "Draft", "error": "The model <b>answered</b> 429."}
+    body["event_record"]["nodes"]["failed"] = {"event": {**event, "timestamp": "2030-01-01T00:00:00Z"}}
+    forked.body.data = compressed(json.dumps(body).encode())
+    forked.body.save()
+    Checkpoint.objects.filter(pk=forked.pk).update(trigger="task_failed")
+    for tab in ("overview", "tasks"):
+        text = tab_of(reader, forked, tab)
+        assert "Draft failed" in text and "The model &lt;b&gt;answered&lt;/b&gt; 429." in text
 
 
 def test_the_raw_checkpoint_is_a_download(reader: Client, forked: Checkpoint) -> None:

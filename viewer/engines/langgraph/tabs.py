@@ -10,7 +10,14 @@ from viewer.engines.langgraph.contents.conversation import Message, messages_in
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
-    Tab("state", _("State"), "engines/langgraph/_state.html", compares_with="parent", is_shareable=True),
+    Tab(
+        "state",
+        _("State"),
+        "engines/langgraph/_state.html",
+        compares_with="parent",
+        shows_failure=True,
+        is_shareable=True,
+    ),
     Tab(
         "messages",
         _("Messages"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from viewer.engines.contents import Agent
+from viewer.engines.contents import Agent, Failure
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
@@ -105,6 +105,16 @@ class Contents:
     def is_of_newer_version(self) -> bool:
         """Whether a version wrote it that is newer than all known ones."""
         return is_newer(self.engine_version)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The error of its last failure, with what failed first of it."""
+        failures = [event for event in self.events if event.is_failure and event.text]
+        if not failures:
+            return None
+        error = failures[-1].text
+        first = next(event for event in failures if event.text == error)
+        return Failure(first.subject, error)
 
     @property
     def executor_count(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewer.engines.contents import Agent
+from viewer.engines.contents import Agent, Failure
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
 from viewer.engines.langgraph.format.super_steps import Attempt, mapping, sequence
@@ -147,6 +147,12 @@ class Contents:
             if node in following:
                 following.remove(node)
         return following
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first task that failed after it."""
+        failed = (Failure(task.node, task.error) for task in self.tasks if task.status == "failed")
+        return next(failed, None)
 
     @property
     def is_waited_for(self) -> bool:

@@ -1,0 +1,152 @@
+"""A JSON value as a tree, read from one of its nodes, and what a search finds in it."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# Nodes that one page renders, entries of one object or list, and characters of a text.
+MAX_NODES, MAX_ENTRIES, MAX_TEXT = 400, 100, 2_000
+MAX_MATCHES, MAX_EXCERPT = 50, 120
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """A value. ``pointer`` is its JSON Pointer, ``path`` the same as jq and Python's readers write it.
+
+    ``children`` are those that the page has room for; ``size`` counts all.
+    """
+
+    name: str
+    pointer: str
+    path: str
+    kind: str
+    text: str = ""
+    size: int = 0
+    is_open: bool = False
+    children: list["TreeNode"] = field(default_factory=list)
+
+    @property
+    def hidden(self) -> int:
+        """How many entries of an open node are not shown."""
+        return self.size - len(self.children) if self.is_open else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A value or a key that contains what was searched for. ``pointer`` is that of what holds it."""
+
+    pointer: str
+    path: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTree:
+    """The tree from one node, the nodes above it, and the matches of a search."""
+
+    root: TreeNode
+    above: list[TreeNode]
+    query: str
+    matches: list[Match]
+
+
+def json_tree(value: Any, pointer: str = "", query: str = "") -> JsonTree:
+    """Return the tree of a decoded value from this node on; of an unknown pointer, the nearest node above."""
+    above = [_node("", "", "", value)]
+    for token in pointer.split("/")[1:]:
+        entry = _entry(value, token.replace("~1", "/").replace("~0", "~"))
+        if entry is None:
+            break
+        key, value = entry
+        above.append(_child(above[-1], key, value))
+    root = above.pop()
+    _open(root, value)
+    return JsonTree(root, above, query, list(_matches(root, value, query)) if query else [])
+
+
+def _entry(value: Any, key: str) -> tuple[str | int, Any] | None:
+    """Return a key of an object or a list with its value."""
+    if isinstance(value, dict) and key in value:
+        return key, value[key]
+    if isinstance(value, list) and key.isdecimal() and len(key) < 10 and int(key) < len(value):
+        return int(key), value[int(key)]
+    return None
+
+
+def _entries(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _child(parent: TreeNode, key: str | int, value: Any) -> TreeNode:
+    pointer, path = _below(parent.pointer, parent.path, key)
+    return _node(str(key), pointer, path, value)
+
+
+def _below(pointer: str, path: str, key: str | int) -> tuple[str, str]:
+    token = str(key).replace("~", "~0").replace("/", "~1")
+    if isinstance(key, int):
+        step = f"[{key}]"
+    else:
+        step = f".{key}" if _NAME.match(key) else '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'
+    return f"{pointer}/{token}", f"{path}{step}"
+
+
+def _node(name: str, pointer: str, path: str, value: Any) -> TreeNode:
+    if isinstance(value, dict | list):
+        kind = "object" if isinstance(value, dict) else "list"
+        return TreeNode(name, pointer, path, kind, size=len(value))
+    if isinstance(value, str):
+        text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+        return TreeNode(name, pointer, path, "text", text)
+    if value is None or isinstance(value, bool):
+        return TreeNode(name, pointer, path, "constant", {None: "null", True: "true", False: "false"}[value])
+    return TreeNode(name, pointer, path, "number", str(value))
+
+
+def _open(root: TreeNode, value: Any) -> None:
+    """Add children breadth first, so that what is near the root is shown first."""
+    waiting, count = deque([(root, value)]), 0
+    while waiting and count < MAX_NODES:
+        node, value = waiting.popleft()
+        # The node of the address is opened whatever its size.
+        if not node.size or (node is not root and count + node.size > MAX_NODES):
+            continue
+        node.is_open = True
+        for key, one in _entries(value):
+            if len(node.children) == MAX_ENTRIES:
+                break
+            child = _child(node, key, one)
+            node.children.append(child)
+            waiting.append((child, one))
+        count += len(node.children)
+
+
+def _matches(root: TreeNode, value: Any, query: str) -> Iterator[Match]:
+    """Yield up to MAX_MATCHES values and keys that contain the query, upper or lower case."""
+    wanted, count = query.casefold(), 0
+    waiting = deque([(root.pointer, root.path, value)])
+    while waiting:
+        pointer, path, value = waiting.popleft()
+        for key, one in _entries(value):
+            below, path_below = _below(pointer, path, key)
+            text = "" if isinstance(one, dict | list) else str(one)
+            in_text = text.casefold().find(wanted)
+            if in_text >= 0 or (isinstance(key, str) and wanted in key.casefold()):
+                yield Match(pointer, path_below, _excerpt(text, max(in_text, 0)))
+                count += 1
+                if count == MAX_MATCHES:
+                    return
+            if isinstance(one, dict | list):
+                waiting.append((below, path_below, one))
+
+
+def _excerpt(text: str, at: int) -> str:
+    start = max(at - MAX_EXCERPT // 3, 0)
+    cut = " ".join(text[start : start + MAX_EXCERPT].split())
+    return f"{'…' if start else ''}{cut}{'…' if start + MAX_EXCERPT < len(text) else ''}"
