@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from tests.langgraph.conftest import copied, opened
 from viewer.engines.langgraph.threads.rows import Indexer, Row, metadata_of
@@ -62,3 +64,14 @@ def test_a_single_checkpoint_of_the_first_versions_ends_only_if_that_is_known(
     row = Row("", "1f1e6d03-e137-6cf7-8001-a9540ae4fea6", None, 1, metadata_of(b'{"source": "loop"}'), "")
     (snapshot,) = Indexer("t", NONE_KNOWN, lambda _row: checkpoint).snapshots([row])
     assert snapshot.trigger == trigger
+
+
+def test_the_inbox_lists_a_thread_that_waits_without_a_job(
+    threads: Callable[[str], Location], reader: Client
+) -> None:
+    run = opened(threads("lg12"), "appr-waiting")
+    for name in ("inbox", "inbox-waiting"):
+        page = reader.get(reverse(name)).content.decode()
+        assert run.get_absolute_url() in page and "Runs that wait" in page
+    Run.objects.update(status="completed")
+    assert "No pending questions" in reader.get(reverse("inbox")).content.decode()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from viewer.models import Checkpoint, Job, Question, Run
 from viewer.presentation.jobs.job_view import ShownJob, retry_url, shown_job
 from viewer.presentation.jobs.waiting import Wait, waiting
-from viewer.presentation.run_list.filters import asking_runs, running_runs
+from viewer.presentation.run_list.filters import paused_runs, running_runs
 
 # Entries of each part. The rest is one link away.
 MAX_SHOWN = 3
@@ -46,15 +46,14 @@ def attention() -> Attention:
     """Return what the three parts show."""
     asked = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
     missed = [wait for wait in waiting() if wait.kind == "person"]
-    paused = Run.objects.top_level().filter(status=Run.Status.WAITING).exclude(pk__in=asking_runs())
-    paused = paused.exclude(pk__in=running_runs())
+    paused = paused_runs()
     under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
     running = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
     failures, failure_count = _failures()
     return Attention(
         questions=list(asked[:MAX_SHOWN]),
         missed=missed[:MAX_SHOWN],
-        waiting_runs=list(paused.select_related("location")[:MAX_SHOWN]),
+        waiting_runs=list(paused[:MAX_SHOWN]),
         need_count=asked.count() + len(missed) + paused.count(),
         jobs=[shown_job(job) for job in running[:MAX_SHOWN]],
         queued_count=Job.objects.queued().count() - len(missed),

@@ -11,9 +11,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.jobs.human_input import questions
-from viewer.models import Question
+from viewer.models import Question, Run
 from viewer.presentation.launch.answers_part import AnswersPart, asked_part
+from viewer.presentation.run_list.filters import paused_runs
 
+# Runs that wait without a job. The others are on the home page, under its filter.
+MAX_PAUSED = 50
 RELATED = ("job", "job__run", "job__location", "answered_by")
 
 
@@ -21,14 +24,14 @@ RELATED = ("job", "job__run", "job__location", "answered_by")
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show the questions that wait for an answer, the oldest first."""
-    return render(request, "inbox/list.html", {"questions": _waiting()})
+    return render(request, "inbox/list.html", _waiting())
 
 
 @viewer_allowed
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """Return the part of the inbox that an open page polls."""
-    return render(request, "inbox/_waiting.html", {"questions": _waiting()})
+    return render(request, "inbox/_waiting.html", _waiting())
 
 
 @viewer_allowed
@@ -69,8 +72,10 @@ def count(request: HttpRequest) -> HttpResponse:
     return render(request, "inbox/_link.html", {"oob": True})
 
 
-def _waiting() -> QuerySet[Question]:
-    return Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+def _waiting() -> dict[str, QuerySet[Question] | QuerySet[Run]]:
+    """The questions of running jobs, and the newest runs that wait while no job runs them."""
+    asked = Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+    return {"questions": asked, "paused": paused_runs()[:MAX_PAUSED]}
 
 
 def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None:

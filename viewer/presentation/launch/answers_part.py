@@ -95,6 +95,10 @@ class AnswerView:
         return [one for one in self.options if one.option.is_complete]
 
     @property
+    def plain(self) -> list[OptionView]:
+        return [one for one in self.options if not one.parts]
+
+    @property
     def with_fields(self) -> list[OptionView]:
         return [one for one in self.options if one.parts]
 

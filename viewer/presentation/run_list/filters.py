@@ -115,6 +115,12 @@ def running_runs() -> QuerySet[Job, int]:
     return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
 
 
+def paused_runs() -> QuerySet[Run]:
+    """Return the runs that wait for an answer while no job runs them."""
+    waiting = Run.objects.top_level().filter(status=Run.Status.WAITING)
+    return waiting.exclude(pk__in=asking_runs()).exclude(pk__in=running_runs()).select_related("location")
+
+
 def asking_runs() -> QuerySet[Question, int]:
     """Return the keys of the runs that ask a question."""
     waiting = Question.objects.waiting().filter(job__run__isnull=False)
