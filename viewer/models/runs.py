@@ -204,6 +204,8 @@ class Checkpoint(models.Model):
         ]
         indexes = [
             models.Index(fields=["run", "row"]),
+            # What a page says of all branches of a run is read from this index alone.
+            models.Index(fields=["run", "branch", "row"], name="rows_of_branches"),
             models.Index(fields=["location", "checkpoint_id"]),
             models.Index(fields=["location", "parent_checkpoint_id"]),
             models.Index(fields=["location", "run_key"]),
