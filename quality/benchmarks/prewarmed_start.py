@@ -1,9 +1,13 @@
-"""Measures from the click on Resume to the first task: prewarmed, cold, and CrewAI's own command."""
+"""Measures from the click to the first task or node: prewarmed, cold, and CrewAI's own command.
+
+python -m quality.benchmarks.prewarmed_start [ROUNDS]
+"""
 
 import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing
@@ -20,29 +24,50 @@ from scripts.served_demo import ServedDemo, served_demo
 ROUNDS = 5
 GOAL_TIMES = 6
 MAX_SECONDS = 180
-# The demo's crew after two of its four tasks, in a folder of JSON files.
+COMMAND = "`crewai checkpoint resume`, start to end"
 CHECKPOINT = """
     SELECT checkpoint.id, checkpoint.checkpoint_id, location.path, project.folder, project.interpreter,
            project.environment_file
     FROM viewer_checkpoint AS checkpoint
     JOIN viewer_location AS location ON location.id = checkpoint.location_id
     JOIN viewer_project AS project ON project.id = location.project_id
-    WHERE checkpoint.entity = 'crew' AND checkpoint.branch = 'main' AND location.store_kind = 'json'
-          AND checkpoint.units_done = 2 AND checkpoint.trigger = 'task_completed'
-    ORDER BY checkpoint.id LIMIT 1
+    WHERE checkpoint.branch = 'main' AND {condition} ORDER BY checkpoint.id LIMIT 1
 """
-FIRST_TASK = """
+FIRST_UNIT = """
     SELECT (julianday(event.at) - 2440587.5) * 86400 FROM viewer_jobevent AS event
     JOIN viewer_job AS job ON job.id = event.job_id
-    WHERE event.kind = 'task_started' AND job.created_at > ? ORDER BY event.id LIMIT 1
+    WHERE event.kind = ? AND job.created_at > ? ORDER BY event.id LIMIT 1
 """
 UNFINISHED = "SELECT count(*) FROM viewer_job WHERE status IN ('queued', 'starting', 'running')"
 
 
 @dataclass(frozen=True)
-class ServedCheckpoint:
-    """A served demo, a logged-in browser, and the checkpoint to resume."""
+class Start:
+    """What is started: its first unit, the event that reports it, the form, and its checkpoint."""
 
+    unit: str
+    event: str
+    form: str
+    condition: str
+
+
+# The demo's crew after two of its four tasks, and its thread before its first node.
+CREW = Start(
+    *("task", "task_started", "resume"),
+    "checkpoint.entity = 'crew' AND location.store_kind = 'json'"
+    " AND checkpoint.units_done = 2 AND checkpoint.trigger = 'task_completed'",
+)
+THREAD = Start(
+    *("node", "node_started", "fork"),
+    "location.engine = 'langgraph' AND checkpoint.trigger = 'loop' AND checkpoint.step = 0",
+)
+
+
+@dataclass(frozen=True)
+class ServedCheckpoint:
+    """A served demo, a logged-in browser, and the checkpoint to start from."""
+
+    start: Start
     demo: ServedDemo
     page: Page
     checkpoint: int
@@ -55,6 +80,7 @@ class ServedCheckpoint:
 
 def main() -> None:
     """Measure in turns, so that other load affects all alike, and print the table."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     executable = shutil.which("chromium")
     assert executable, "chromium is not there: run `scripts/system-packages browser`"
     with ExitStack() as open_things:
@@ -65,14 +91,17 @@ def main() -> None:
         }
         playwright = open_things.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        cold, warm = (open_checkpoint(demos[flag], browser) for flag in "01")
-        wait_until_prewarmed(warm)
-        seconds: dict[str, list[float]] = {"cold": [], "warm": [], "engine": []}
-        for number in range(ROUNDS):
-            seconds["cold"].append(click_to_first_task(cold))
-            seconds["warm"].append(click_to_first_task(warm))
-            took, said, written = engine_resume(cold, folder / f"copy-{number}")
-            seconds["engine"].append(took)
+        seconds: dict[str, list[float]] = {}
+        for start in (CREW, THREAD):
+            cold, warm = (open_checkpoint(start, demos[flag], browser) for flag in "01")
+            wait_until_prewarmed(warm)
+            names = [f"click to first {start.unit}, {how}" for how in ("cold", "prewarmed")]
+            for number in range(rounds):
+                for name, served in zip(names, (cold, warm), strict=True):
+                    seconds.setdefault(name, []).append(click_to_first_unit(served))
+                if start is CREW:
+                    took, said, written = engine_resume(cold, folder / f"copy-{number}")
+                    seconds.setdefault(COMMAND, []).append(took)
         browser.close()
     report(seconds, said, written)
 
@@ -87,19 +116,19 @@ def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
         return database.execute(query, values).fetchall()
 
 
-def open_checkpoint(demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
+def open_checkpoint(start: Start, demo: ServedDemo, browser: Browser) -> ServedCheckpoint:
     page = browser.new_context().new_page()
     page.set_default_timeout(MAX_SECONDS * 1000)
     page.goto(demo.link)
-    checkpoint, identifier, *paths = rows(demo, CHECKPOINT)[0]
-    served = ServedCheckpoint(demo, page, checkpoint, identifier, *map(Path, paths))
+    checkpoint, identifier, *paths = rows(demo, CHECKPOINT.format(condition=start.condition))[0]
+    served = ServedCheckpoint(start, demo, page, checkpoint, identifier, *map(Path, paths))
     open_form(served)
     return served
 
 
 def open_form(served: ServedCheckpoint) -> None:
     """Open the form and wait until its preflight check has finished."""
-    served.page.goto(f"{served.demo.site}/checkpoints/{served.checkpoint}/resume/")
+    served.page.goto(f"{served.demo.site}/checkpoints/{served.checkpoint}/{served.start.form}/")
     served.page.wait_for_selector("#start-button:not([disabled])")
 
 
@@ -113,14 +142,17 @@ def wait_until_prewarmed(served: ServedCheckpoint) -> None:
         time.sleep(0.1)
 
 
-def click_to_first_task(served: ServedCheckpoint) -> float:
-    """Return the seconds from the click to the start of the first task, as the runner reports it."""
+def click_to_first_unit(served: ServedCheckpoint) -> float:
+    """Return the seconds from the click to the start of the first task or node, as the runner reports it."""
     open_form(served)
     clicked = time.time()
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
     served.page.click("#start-button")
     until = time.monotonic() + MAX_SECONDS
-    while not (found := rows(served.demo, FIRST_TASK, since)) or rows(served.demo, UNFINISHED)[0][0]:
+    while (
+        not (found := rows(served.demo, FIRST_UNIT, served.start.event, since))
+        or rows(served.demo, UNFINISHED)[0][0]
+    ):
         assert time.monotonic() < until, "the run did not come to its end"
         time.sleep(0.1)
     return float(found[0][0]) - clicked
@@ -152,20 +184,15 @@ def engine_resume(served: ServedCheckpoint, copy: Path) -> tuple[float, str, int
 
 
 def report(seconds: dict[str, list[float]], said: str, written: int) -> None:
-    cold, warm = median(seconds["cold"]), median(seconds["warm"])
     print("| start | median s | fastest s | slowest s | times as fast as cold | goal |")
     print("|---|---:|---:|---:|---:|---|")
-    names = {
-        "cold": "click to first task, cold",
-        "warm": "click to first task, warm",
-        "engine": "`crewai checkpoint resume`, start to end",
-    }
     for name, measured in seconds.items():
-        times = {"warm": f"{cold / warm:.1f}"}.get(name, "")
-        goal = {"warm": f"{GOAL_TIMES} times"}.get(name, "")
+        cold = seconds.get(name.replace("prewarmed", "cold"), [])
+        is_warm = name.endswith("prewarmed")
+        times = f"{median(cold) / median(measured):.1f}" if is_warm else ""
         print(
-            f"| {names[name]} | {median(measured):.2f} | {min(measured):.2f} | {max(measured):.2f} "
-            f"| {times} | {goal} |"
+            f"| {name} | {median(measured):.2f} | {min(measured):.2f} | {max(measured):.2f} "
+            f"| {times} | {f'{GOAL_TIMES} times' if is_warm else ''} |"
         )
     print(f"\nThe command ends with {said[:100]!r}, and wrote {written} checkpoints.")
 

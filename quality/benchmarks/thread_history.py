@@ -10,13 +10,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
+
 from quality.benchmarks import many_threads
+from quality.benchmarks.large_location import corpus
 from quality.temporary_data_folder import own_data
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PYTHON = ROOT / "demo/support/.venv/bin/python"
 STEPS = 10_000
 GOAL_TIMES = 20
+# Compared with a run of CrewAI.
+SUPER_STEPS, GOAL_OF_RUN = 5_000, 2
 # The whole history, as a program of LangGraph's user reads it.
 HISTORY = """
 import sqlite3, sys, time
@@ -44,6 +49,7 @@ def main() -> None:
         many_threads.generate(database, 10, 2)
         theirs = history(database, steps)
         indexed, opened, again = measure(database)
+        thread, run = compared_with_run(folder)
     print(f"\n{steps:,} checkpoints of one thread\n")
     print("| | seconds | times faster | goal |\n|---|---:|---:|---:|")
     print(f"| `get_state_history` | {theirs:.2f} | | |")
@@ -53,6 +59,51 @@ def main() -> None:
         ("show it again", again, ""),
     ):
         print(f"| {what} | {seconds:.2f} | {theirs / seconds:.1f} | {goal} |")
+
+    print(f"\n{SUPER_STEPS:,} super-steps, next to a CrewAI run of as many checkpoints\n")
+    print("| | processor seconds | goal |\n|---|---:|---:|")
+    print(f"| open the run for the first time | {run:.2f} | |")
+    print(f"| open the thread for the first time | {thread:.2f} | {GOAL_OF_RUN} times {run:.2f} |")
+
+
+def compared_with_run(folder: Path) -> tuple[float, float]:
+    """Processor seconds from nothing to the page of a thread, and to that of a CrewAI run of its size."""
+    from viewer.importing import import_location, open_location
+
+    many_threads.LONG_STEPS = SUPER_STEPS
+    many_threads.generate(folder / "shorter.db", 10, 2)
+    corpus.write_run(folder / "run", 0, corpus.START, SUPER_STEPS, 0)
+    thread, run = (open_location(folder / name) for name in ("shorter.db", "run"))
+    import_location(thread)
+    client, used = logged_in(), list[float]()
+    long = thread.runs.get(key=many_threads.LONG_THREAD)
+
+    def shown_run() -> None:
+        import_location(run)
+        client.get(run.runs.get().get_absolute_url())
+
+    for work in (lambda: client.get(long.get_absolute_url()), shown_run):
+        before = processor_seconds()
+        work()
+        used.append(processor_seconds() - before)
+    return used[0], used[1]
+
+
+def logged_in() -> Any:
+    """A client that may run."""
+    from django.conf import settings
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
+    client.force_login(User.objects.get_or_create(username="bench", is_superuser=True)[0])
+    return client
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and its reader processes."""
+    readers = psutil.Process().children()
+    return time.process_time() + sum(sum(reader.cpu_times()[:2]) for reader in readers)
 
 
 def history(database: Path, steps: int) -> float:
@@ -65,19 +116,19 @@ def history(database: Path, steps: int) -> float:
 
 def measure(database: Path) -> tuple[float, float, float]:
     """The seconds of listing the thread's checkpoints, and of its page, twice."""
-    from django.conf import settings
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     from viewer.importing import import_location, import_run, open_location
     from viewer.models import Run
 
-    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
-    client.force_login(User.objects.create_superuser("bench"))
+    client = logged_in()
     location = open_location(database)
     for _twice in range(2):
         import_location(location)
-    run = Run.objects.select_related("location").get(key=many_threads.LONG_THREAD)
+    run, short = (
+        Run.objects.select_related("location").get(key=key)
+        for key in (many_threads.LONG_THREAD, "thread-000001")
+    )
+    # A server has loaded its code and templates.
+    client.get(short.get_absolute_url())
 
     def timed(work: Any) -> float:
         began = time.perf_counter()

@@ -26,8 +26,8 @@ def write(folder: Path, checkpoints: int = CHECKPOINTS) -> str:
     length, more = divmod(checkpoints - long, RUNS - 1)
     at = START
     for number in range(RUNS - 1):
-        at = _write_run(folder, number, at, length + (number < more), 0)
-    _write_run(folder, RUNS - 1, at, long, checkpoints * LONG_FORKS // CHECKPOINTS)
+        at = write_run(folder, number, at, length + (number < more), 0)
+    write_run(folder, RUNS - 1, at, long, checkpoints * LONG_FORKS // CHECKPOINTS)
     return kickoff_of(RUNS - 1)
 
 
@@ -36,7 +36,7 @@ def kickoff_of(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-000000000000"
 
 
-def _write_run(folder: Path, number: int, at: datetime, length: int, forks: int) -> datetime:
+def write_run(folder: Path, number: int, at: datetime, length: int, forks: int) -> datetime:
     """Write a run with this many branches besides ``main``. Returns the time of its end."""
     crew, kickoff = json.dumps(_crew(number)), _node(_kickoff(number))
     names: list[str] = []
