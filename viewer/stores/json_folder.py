@@ -73,20 +73,28 @@ class JsonFolder:
 
         Folders that cannot be listed are left out: ``entries`` says why.
         """
-        keys = nlargest(limit, self._keys(), key=lambda key: key.rpartition("/")[2])
-        return [item for key in reversed(keys) if (item := self.entry(key))]
-
-    def _keys(self) -> Iterator[str]:
-        """The keys of all files that may be checkpoints. Only names are read."""
+        found: list[tuple[str, str]] = []
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
-            with suppress(OSError), os.scandir(self._descriptor(folder.rstrip("/"))) as found:
-                for file in found:
-                    if file.name.endswith(".json"):
-                        yield folder + file.name
-                    elif depth < MAX_FOLDER_DEPTH and file.is_dir(follow_symlinks=False):
-                        pending.append((f"{folder}{file.name}/", depth + 1))
+            with suppress(OSError):
+                names = os.listdir(self._descriptor(folder.rstrip("/")))  # noqa: PTH208
+                files = [name for name in names if name.endswith(".json")]
+                found += ((name, folder) for name in nlargest(limit, files))
+                if len(files) < len(names) and depth < MAX_FOLDER_DEPTH:
+                    below = self._folders_among(names, folder)
+                    pending += ((f"{folder}{name}/", depth + 1) for name in below)
+        newest = nlargest(limit, found)
+        return [item for name, folder in reversed(newest) if (item := self.entry(folder + name))]
+
+    def _folders_among(self, names: Sequence[str], folder: str) -> Iterator[str]:
+        """Those of the names in a folder that are folders. Links are not followed."""
+        for name in names:
+            if name.endswith(".json"):
+                continue
+            status = os.stat(name, dir_fd=self._descriptor(folder.rstrip("/")), follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                yield name
 
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]
