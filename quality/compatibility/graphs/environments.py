@@ -8,13 +8,18 @@ from pathlib import Path
 from quality.compatibility.environments import HOME, MAX_SECONDS, ROOT
 
 VERSIONS = ("0.2.76", "0.6.11", "1.0.5")
-# The savers, and the driver of PostgreSQL.
-SAVERS = ("langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "psycopg[binary]")
+# The savers, the driver of PostgreSQL, and LangGraph's own tests of savers.
+SAVERS = (
+    "langgraph-checkpoint-sqlite",
+    "langgraph-checkpoint-postgres",
+    "psycopg[binary]",
+    "langgraph-checkpoint-conformance",
+)
 # The first version with which ``create_agent`` can be installed.
 AGENTS_SINCE = (1, 0)
 # Versions whose own bounds accept releases of other packages that they do not work with.
 PARTS = {
-    "0.2.76": ("aiosqlite<0.22", "langgraph-checkpoint-postgres<3"),
+    "0.2.76": ("aiosqlite<0.22", "langgraph-checkpoint-postgres<2.0.22"),
     "1.0.5": ("langgraph-prebuilt==1.0.5",),
 }
 
