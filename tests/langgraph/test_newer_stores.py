@@ -15,7 +15,8 @@ Threads = Callable[[str], Location]
 def bodies(run: Run) -> list[Any]:
     """The decoded checkpoints of a thread, oldest first."""
     rows = run.checkpoints.select_related("location").order_by("row")
-    return [stored_contents(row).body for row in rows]
+    contents: list[Any] = [stored_contents(row) for row in rows]
+    return [one.body for one in contents]
 
 
 @pytest.mark.parametrize(

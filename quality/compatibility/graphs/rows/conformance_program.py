@@ -25,7 +25,7 @@ def main(runners: str, folder: str) -> None:
     loadable = Loadable({"entry_point": "", "entry_points": [], "accepted_effects": ["*"]})  # type: ignore[typeddict-item]
     numbers = count()
 
-    @checkpointer_test(name="forkline")
+    @checkpointer_test(name="forkline")  # type: ignore[untyped-decorator]
     async def made() -> AsyncIterator[Any]:
         path = Path(folder) / f"store_{next(numbers)}.sqlite"
         connection = sqlite3.connect(path, check_same_thread=False)
