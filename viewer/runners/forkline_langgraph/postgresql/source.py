@@ -20,6 +20,8 @@ from forkline_runner.refusal import Refused
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 MILLISECONDS = "60000"
 EMPTY = "empty"
+# Old versions have sent tasks in a checkpoint. In a database, they are only with its parent's writes.
+SENDS = "pending_sends"
 
 
 @contextmanager
@@ -116,7 +118,15 @@ class PostgresqlSource:
         values = dict(checkpoint.get("channel_values") or {})
         for channel, kind, blob in self._blobs(address, checkpoint):
             values[channel] = _inert(channel, kind, blob)
+        if SENDS in checkpoint:
+            checkpoint[SENDS] = self._sends(Address(address.thread, address.namespace, parent))
         return Row(parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode())
+
+    def _sends(self, parent: Address) -> list[Any]:
+        """The tasks that a checkpoint has sent to its child, in the order in which they are numbered."""
+        sent = [row for row in self.write_rows(parent) if row.channel == TASKS]
+        sent.sort(key=lambda row: (row.path, row.task, row.idx))
+        return [_inert(TASKS, row.type, row.value) for row in sent]
 
     def values_at(self, address: Address) -> list[Value]:
         found = self._checkpoint(address)
