@@ -34,7 +34,7 @@ READABLE = 11
 READ_ROWS = """(readable) => [...document.querySelectorAll('.row a:not(.row-toggle)')].flatMap(row => {
   const boxOf = (element) => element.getBoundingClientRect();
   const inside = boxOf(row);
-  const said = (words, part) => `${text}: ${part.textContent}`;
+  const said = (fault, part) => `${fault}: ${part.textContent}`;
   const faults = [];
   for (const part of row.querySelectorAll('.branch, .row-count, .chip, time')) {
     const [wide, high] = [part.scrollWidth - part.clientWidth, part.scrollHeight - part.clientHeight];
