@@ -60,6 +60,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) ->
         pages = log_in_everywhere(chromium, demo.link)
         take(pages, "locations", lambda page: show(page, f"{demo.site}/"))
         take(pages, "run", lambda page: show(page, demo.site + run))
+        take(pages, "collapsed", lambda page: show(page, f"{demo.site}{run}&collapse=all&muted=others"))
         take(pages, "timeline", lambda page: show(page, demo.site + timeline))
         take(pages, "fork", lambda page: edit_fork(page, demo.site + fork))
         started = start_fork(next(iter(pages.values())))
