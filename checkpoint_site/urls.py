@@ -22,6 +22,7 @@ urlpatterns = [
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
     path("shared/<str:token>/", throttled_links(shown.show), name="shared"),
     path("shared/<str:token>/rows/", throttled_links(shown.rows), name="shared-rows"),
+    path("shared/<str:token>/picture.png", throttled_links(shown.picture), name="shared-picture"),
     path("", include("viewer.urls")),
 ]
 handler500 = "checkpoint_site.middleware.unavailable.server_error_page"

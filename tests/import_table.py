@@ -364,6 +364,9 @@ IMPORTS: dict[str, set[str]] = {
     },
     "viewer/sharing": DJANGO
     | {
+        "graphviz",
+        "viewer.lineage",
+        "viewer.lineage.drawing",
         "viewer.access",
         "viewer.comparison",
         "viewer.importing",

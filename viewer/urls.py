@@ -121,6 +121,7 @@ share_urls = [
     path("shares/new/", making.new, name="share"),
     path("shares/preview/<str:what>/", making.preview, name="share-preview"),
     path("shares/preview/<str:what>/rows/", making.preview_rows, name="share-preview-rows"),
+    path("shares/preview/<str:what>/picture.png", making.preview_picture, name="share-preview-picture"),
     path("shares/<int:pk>/revoke/", making.revoke, name="share-revoke"),
 ]
 

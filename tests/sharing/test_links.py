@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -15,7 +16,10 @@ from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from checkpoint_site.middleware import throttle
 from tests.sharing.conftest import BROWSER, share, token_of
 from viewer.access.login_links import teammate
+from viewer.lineage.drawing import draw_picture
+from viewer.lineage.run_graph import Chain
 from viewer.models import Job, Location, Run, ShareLink
+from viewer.sharing.picture import picture_source
 
 DEAD = "This link does not work"
 
@@ -139,7 +143,8 @@ def test_chats_show_a_title_only_by_choice(crew_run: Run, stranger: Client) -> N
             assert (f"<title>{crew_run} · Forkline</title>" in page) == unfurls
 
 
-def test_guesses_are_limited_and_visitors_are_not(run_link: str) -> None:
+def test_guesses_are_limited_and_visitors_are_not(run_link: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle.throttle, "clock", lambda: 0.0)
     visitor = Client(REMOTE_ADDR="203.0.113.9", headers={"User-Agent": BROWSER})
     assert {visitor.get(run_link).status_code for _ in range(100)} == {200}
     guesses = [visitor.get(f"/shared/guess-{number}/").status_code for number in range(60)]
@@ -176,3 +181,28 @@ def test_a_link_to_a_removed_job_does_not_work(location: Location, stranger: Cli
     address = share("job", str(job.pk))
     job.delete()
     assert not works(address)
+
+
+def test_a_picture_of_the_lineage_is_shown_only_by_choice(crew_run: Run, stranger: Client) -> None:
+    plain, unfurling = (share("run", str(crew_run.uid), unfurls=unfurls) for unfurls in (False, True))
+    assert stranger.get(f"{plain}picture.png").status_code == 404
+    page = stranger.get(unfurling, headers={"User-Agent": "Slackbot-LinkExpanding 1.0"}).content.decode()
+    assert f'<meta property="og:image" content="http://testserver{unfurling}picture.png">' in page
+    picture = stranger.get(f"{unfurling}picture.png")
+    assert picture["Content-Type"] == "image/png" and picture.content.startswith(b"\x89PNG")
+    assert (
+        stranger.get(share("checkpoint", _first(crew_run), unfurls=True) + "picture.png").status_code == 404
+    )
+    ShareLink.objects.update(revoked_at=timezone.now())
+    assert stranger.get(f"{unfurling}picture.png").status_code == 404
+
+
+def _first(run: Run) -> str:
+    return f"{run.uid}/{run.checkpoints.earliest('row').checkpoint_id}"
+
+
+def test_a_picture_names_branches_only_and_as_text() -> None:
+    hostile = '<b>x</b>"];n9[label="y" image="/etc/passwd"];\\N\u202e' + "z" * 100
+    source = picture_source([Chain(1, "main", "root", None, 3), Chain(2, hostile, "recorded", 0)])
+    assert draw_picture(source, 10).startswith(b"\x89PNG")
+    assert "image=" not in re.sub(r'"(?:[^"\\]|\\.)*"', "", source)

@@ -90,7 +90,10 @@ async def test_a_token_opens_no_other_socket(
         assert await closed_with(opened) == NOT_THERE, wrong
 
 
-async def test_guessed_sockets_are_limited(connect: Connect, socket: str) -> None:
+async def test_guessed_sockets_are_limited(
+    connect: Connect, socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle.throttle, "clock", lambda: 0.0)
     for number in range(throttle.BUDGETS["share"].attempts):
         opened = connect(f"/ws/shared/guess-{number}/", as_cookie="")
         await opened.connect()

@@ -164,23 +164,29 @@ class NoLayout(UserFacingError):
 
 def ask_dot(source: str, seconds: float) -> Iterable[list[str]]:
     """The lines of dot's plain output, split into words."""
+    answer = _run_dot(["-Tplain", "-y"], source, seconds).decode()
+    return [line.split() for line in answer.splitlines()]
+
+
+def draw_picture(source: str, seconds: float) -> bytes:
+    """Return dot's drawing of a graph as PNG."""
+    return _run_dot(["-Tpng"], source, seconds)
+
+
+def _run_dot(arguments: list[str], source: str, seconds: float) -> bytes:
+    """Return what dot prints. Raises NoLayout without it, if it fails, or if it takes too long."""
     program = shutil.which("dot")
     if program is None:
         raise NoLayout("drawing.graphviz_missing")
+    command = [program, *arguments]
     try:
-        answer = subprocess.run(
-            [program, "-Tplain", "-y"],
-            input=source,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=True,
-        )
+        return subprocess.run(
+            command, input=source.encode(), capture_output=True, timeout=seconds, check=True
+        ).stdout
     except subprocess.TimeoutExpired:
         raise NoLayout("drawing.graphviz_timed_out") from None
     except (OSError, subprocess.CalledProcessError):
         raise NoLayout("drawing.graphviz_failed") from None
-    return [line.split() for line in answer.stdout.splitlines()]
 
 
 def inches(word: str) -> float:

@@ -47,6 +47,11 @@ class Shared:
     filters: Filters | None = None
     job: Job | None = None
 
+    @property
+    def has_picture(self) -> bool:
+        """Whether a chat can show a picture: only a run covers a lineage."""
+        return self.run is not None and self.checkpoint is None
+
 
 def subject_in(kind: str, target: str) -> Subject | None:
     """Return the subject that these values of an address name; None if they name none."""

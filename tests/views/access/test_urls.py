@@ -33,11 +33,13 @@ READ = {
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
     *("inbox-waiting", "compare", "search", "palette"),
-    *("shares", "share-preview", "share-preview-rows"),
+    *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "stored-data"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
-FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} | {
+FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
+    "share-preview-picture"
+} | {
     "location-refresh",
     "settings-save",
     "search-save",
@@ -70,7 +72,7 @@ LOGIN = {"login", "login-link", "logout"}
 # Health checks for monitoring, without a login.
 PUBLIC = {"health"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
-BY_LINK = {"shared", "shared-rows"}
+BY_LINK = {"shared", "shared-rows", "shared-picture"}
 # Redirects from addresses of earlier versions; see test_moved_urls.py.
 MOVED = {
     *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),

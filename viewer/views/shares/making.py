@@ -19,7 +19,8 @@ from viewer.models import ShareLink
 from viewer.sharing import Shared, find_shared, is_alive, make_link, subject_in
 from viewer.sharing.links import shared_by
 from viewer.sharing.subjects import subject_at
-from viewer.views.shares.pages import shared_page, shared_rows
+from viewer.views.shares.origins import origin_of
+from viewer.views.shares.pages import shared_page, shared_picture, shared_rows
 
 # The newest links that the list shows.
 MAX_LINKS = 500
@@ -40,8 +41,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, "shares/new.html", context, status=422 if form.is_bound else 200)
     assert isinstance(request.user, User)
     link, token = make_link(shared, request.user, days=form.days_chosen, unfurls=form.cleaned_data["unfurls"])
-    scheme = "https" if settings.IS_BEHIND_TLS else request.scheme
-    address = f"{scheme}://{request.get_host()}{reverse('shared', args=[token])}"
+    address = origin_of(request) + reverse("shared", args=[token])
     return render(request, "shares/made.html", {**context, "link": link, "address": address})
 
 
@@ -75,6 +75,15 @@ def preview(request: HttpRequest, what: str) -> HttpResponse:
 def preview_rows(request: HttpRequest, what: str) -> HttpResponse:
     """Return rows of the run in the preview."""
     response = shared_rows(request, _shared(subject_at(what)))
+    if response is None:
+        raise Http404
+    return response
+
+
+@require_GET
+def preview_picture(request: HttpRequest, what: str) -> HttpResponse:
+    """Return the picture that a chat shows."""
+    response = shared_picture(_shared(subject_at(what)))
     if response is None:
         raise Http404
     return response

@@ -19,6 +19,7 @@ from viewer.comparison.detail import detail_of
 from viewer.comparison.sides import compared_checkpoints
 from viewer.comparison.table import row_in, table_of
 from viewer.forms.search import SearchForm
+from viewer.lineage.drawing import NoLayout
 from viewer.models import Checkpoint, Location, ShareLink
 from viewer.presentation.jobs.job_view import shown_job
 from viewer.presentation.run.branches import branches_of
@@ -30,6 +31,7 @@ from viewer.search.filters import Filters
 from viewer.search.results import Results, search
 from viewer.sharing import Shared
 from viewer.sharing.paths import paths_of, without_paths
+from viewer.sharing.picture import lineage_png
 from viewer.views.shares.detail import shared_detail
 
 Kind = ShareLink.Kind
@@ -56,6 +58,18 @@ def shared_rows(request: HttpRequest, shared: Shared) -> HttpResponse | None:
     context = _rows(request, shared, request.GET.get("at", ""))
     context |= {"is_part": True, "refreshes": "to" in request.GET, **STRANGER}
     return _without_paths(render(request, "runs/_rows.html", context), shared)
+
+
+def shared_picture(shared: Shared) -> HttpResponse | None:
+    """Return the picture of a shared run's lineage; None for another kind, or if it cannot be drawn."""
+    if not shared.has_picture or shared.run is None:
+        return None
+    try:
+        response = HttpResponse(lineage_png(shared.run), content_type="image/png")
+    except NoLayout:
+        return None
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 def _without_paths(response: HttpResponse, shared: Shared) -> HttpResponse:

@@ -10,10 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from viewer.sharing import link_for
+from viewer.models import ShareLink
+from viewer.sharing import Shared, link_for
 from viewer.sharing.states import state_of
 from viewer.sharing.visits import is_program, is_view
-from viewer.views.shares.pages import shared_page, shared_rows
+from viewer.views.shares.origins import origin_of
+from viewer.views.shares.pages import shared_page, shared_picture, shared_rows
 
 # Its path is the link's, so that each link is counted once in a browser session.
 VIEWED_COOKIE = f"forkline_viewed_{settings.PORT}"
@@ -45,10 +47,13 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
         return dead_link(request)
     link, shared = found
     if is_program(request):
-        return render(request, "shared/unfurled.html", {"link": link, "shared": shared})
+        return render(
+            request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, found)}
+        )
     maker = link.made_by_id
     is_new = request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and is_view(request)
     more = {"link": link, "socket": f"/ws/shared/{token}/", "state": state_of(link)}
+    more |= _image(request, found)
     response = shared_page(request, shared, more)
     if is_new:
         link.count_view()
@@ -64,6 +69,25 @@ def rows(request: HttpRequest, token: str) -> HttpResponse:
     """Return rows of a shared run."""
     found = link_for(token)
     return (shared_rows(request, found[1]) if found else None) or dead_link(request)
+
+
+@through_link
+def picture(request: HttpRequest, token: str) -> HttpResponse:
+    """Return the picture of a shared run's lineage, if the maker of the link chose that it unfurls."""
+    found = link_for(token)
+    if found is None or not found[0].unfurls:
+        return dead_link(request)
+    return shared_picture(found[1]) or dead_link(request)
+
+
+def _image(request: HttpRequest, found: tuple[ShareLink, Shared]) -> dict[str, str]:
+    """Return the address of the picture, which has to be absolute; empty if there is none."""
+    link, shared = found
+    return (
+        {"picture": f"{origin_of(request)}{request.path}picture.png"}
+        if link.unfurls and shared.has_picture
+        else {}
+    )
 
 
 def dead_link(request: HttpRequest) -> HttpResponse:
