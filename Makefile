@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-new matrix-graphs screenshots clean-demo web development
+.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-new matrix-graphs screens screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -54,6 +54,10 @@ matrix-new: development ## Test the newest CrewAI release and print what changed
 matrix-graphs: development ## Compare forks and resumes with LangGraph itself, on several versions: VERSIONS=… ROWS=…
 	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.compatibility.graphs
+
+screens: setup development ## Take every screen of the demo at three widths, light and dark, into screens/
+	@scripts/system-packages dot browser font
+	@.venv/bin/python -m scripts.screens
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font

@@ -19,6 +19,7 @@ TARGETS = (
     "chaos",
     "fuzz",
     "matrix",
+    "screens",
     "screenshots",
     "clean-demo",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.contents.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import Message, message_of, messages_in
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
@@ -151,9 +151,17 @@ def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:
         count = len(before) if isinstance(before, list) and len(shown(before)) > MAX_LINE else 0
         return Change(name, "same", preview(before), "", count_before=count)
     if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
-        added = tuple(shown(item) for item in after[len(before) :])
+        added = tuple(_appended(item) for item in after[len(before) :])
         return Change(name, "appended", shown(before), shown(after), added, len(before), len(after))
     return Change(name, "changed", shown(before), shown(after))
+
+
+def _appended(item: Any) -> str:
+    """An item that a step added to a list: a message as who said what, anything else as it is."""
+    message = message_of(item)
+    return (
+        _shortened(f"{message.role}: {message.text}", MAX_SHOWN) if message and message.text else shown(item)
+    )
 
 
 def conversations(contents: Contents, before: Contents | None) -> list[Channel]:
