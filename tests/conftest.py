@@ -20,6 +20,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.engine_runs.graphs import WarmGraphs, record_all_threads, warm_graphs
 from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched, shared_python
+from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
 from tests.engine_runs.runs import ROOT_CERTIFICATE, environment
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
@@ -114,6 +115,13 @@ def warm_engine(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -
     with model_server() as model:
         variables = environment(model, folder)
     return shared_python(engine_python, variables, folder, "crewai", main_process())
+
+
+@pytest.fixture(scope="session")
+def prewarmed_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrewarmedJobs]:
+    """Return processes that fork the jobs of projects, as a worker starts them."""
+    with prewarmed_jobs_in(tmp_path_factory.mktemp("prewarmed_jobs")) as jobs:
+        yield jobs
 
 
 @pytest.fixture

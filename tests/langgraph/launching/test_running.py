@@ -16,8 +16,10 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django import Settings
 
 from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
+from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.access.login_links import teammate
 from viewer.importing import import_location, import_run, open_location, stored_contents
@@ -27,7 +29,14 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
-def threads(recorded_threads: Path, graph_python: Path, transactional_db: None, tmp_path: Path) -> Location:
+def threads(
+    recorded_threads: Path,
+    graph_python: Path,
+    prewarmed_jobs: PrewarmedJobs,
+    transactional_db: None,
+    settings: Settings,
+    tmp_path: Path,
+) -> Location:
     """A location with threads that LangGraph wrote, and their confirmed project."""
     folder = Path(shutil.copytree(recorded_threads, tmp_path / "threads"))
     environment = tmp_path / "project.env"
@@ -41,6 +50,8 @@ def threads(recorded_threads: Path, graph_python: Path, transactional_db: None, 
         confirmed_at=timezone.now(),
     )
     location.save()
+    settings.PREWARM = True
+    prewarmed_jobs.serve(location.project, settings.DATA_DIR)
     import_location(location)
     return location
 

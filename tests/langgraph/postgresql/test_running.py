@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 from pytest_django import Settings
 
 from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, WarmGraphs, record
 from tests.engine_runs.prewarmed import WarmPython
+from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.langgraph.launching.test_running import address, command
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
 from viewer.importing import import_location, import_run, open_location
@@ -26,8 +28,10 @@ _numbers = count()
 class Database:
     """A database that LangGraph has written threads to, and its location."""
 
-    def __init__(self, server: Server, name: str, engine: WarmPython, folder: Path, saver: str) -> None:
-        self.server, self.name, self.engine, self.folder = server, name, engine, folder
+    def __init__(
+        self, server: Server, name: str, engine: WarmPython, folder: Path, saver: str, jobs: PrewarmedJobs
+    ) -> None:
+        self.server, self.name, self.engine, self.folder, self.jobs = server, name, engine, folder, jobs
         self.store = f"{saver} {server.connection(name, OWNER)}".strip()
 
     def record(self, graph: str, thread: str, given: Any = None) -> None:
@@ -48,6 +52,7 @@ class Database:
         location = open_location("postgresql:support")
         location.project = Project.objects.get()
         location.save()
+        self.jobs.serve(location.project, Path(settings.DATA_DIR))
         import_location(location)
         import_location(location)
         return location
@@ -69,6 +74,7 @@ def made(
     monkeypatch: pytest.MonkeyPatch,
     graph_python: Path,
     warm_langgraph: WarmGraphs,
+    prewarmed_jobs: PrewarmedJobs,
     transactional_db: None,
     tmp_path: Path,
 ) -> Made:
@@ -78,7 +84,7 @@ def made(
         name = f"running_{next(_numbers)}"
         with server.connected("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        database = Database(server, name, warm_langgraph.engine, tmp_path, saver)
+        database = Database(server, name, warm_langgraph.engine, tmp_path, saver, prewarmed_jobs)
         for graph, thread in threads:
             failing = tmp_path / f"fail-{FAILING.get(thread)}"
             failing.touch()
@@ -89,6 +95,7 @@ def made(
         with server.connected(name) as connection:
             connection.execute(f"GRANT {rights} ON {', '.join(TABLES)} TO {role}")
         settings.POSTGRESQL_LOCATIONS = {"support": server.connection(name, role)}
+        settings.PREWARM = True
         monkeypatch.setenv("PGPASSWORD", PASSWORD)
         environment = tmp_path / "project.env"
         environment.write_text(f"NODES_FILE={tmp_path / NODES}\n")
