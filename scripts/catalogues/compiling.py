@@ -34,7 +34,7 @@ def _compile(source: Path, target: Path) -> None:
     with source.open("rb") as file:
         catalog = read_po(file)
     for message in list(catalog):
-        forms = [message.string] if isinstance(message.string, str) else message.string
+        forms = [message.string] if isinstance(message.string, str) else list(message.string or ())
         if message.id and not (forms and all(forms)):
             catalog.delete(message.id, message.context)
         elif message.id and catalog.locale and catalog.locale.text_direction == "rtl":
