@@ -108,6 +108,13 @@ def test_without_arguments_it_serves_the_checkpoints_of_the_folder(served: str) 
     assert all(browser.open(site + style).status == 200 for style in styles)
 
 
+def test_its_pages_are_in_the_language_of_the_browser(served: str) -> None:
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    browser.addheaders = [("Accept-Language", "ar")]
+
+    assert '<html lang="ar" dir="rtl"' in browser.open(served).read().decode()
+
+
 def test_without_checkpoints_the_command_asks_for_a_location(forkline: Path, project: Project) -> None:
     shutil.rmtree(project.folder / ".checkpoints")
 
