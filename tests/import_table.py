@@ -1,410 +1,125 @@
 """Which package may import which, as ``tests/test_imports.py`` checks."""
 
+# What ``django`` stands for in the table.
 DJANGO = {"django", "channels", "asgiref", "django_htmx", "csp", "sesame"}
 
-# Package or module -> what it may import besides the standard library and itself. The longest match counts.
-IMPORTS: dict[str, set[str]] = {
-    "viewer/redaction": {"ahocorasick_rs", "msgspec", "re2"},
-    "viewer/stores": {
-        "apsw",
-        "msgspec",
-        "psycopg",
-        "viewer.engines",
-        "viewer.messages.message",
-        "viewer.redaction",
-        "viewer.sqlite_pragmas",
-        "zstandard",
-    },
-    "viewer/messages/message.py": {"viewer.messages.catalog"},
-    "viewer/messages/labels.py": DJANGO | {"viewer.engines"},
-    "viewer/messages/catalog": {"viewer.messages.marking"},
-    "viewer/messages/marking.py": set(),
-    "viewer/messages/translation.py": DJANGO | {"viewer.messages.message"},
-    "viewer/lineage": {"viewer.messages.message"},
-    "viewer/lineage/drawing.py": {"viewer.lineage", "viewer.messages.message"},
-    "viewer/lineage/run_graph.py": {"graphviz", "viewer.lineage.drawing", "viewer.lineage.tree"},
-    "viewer/lineage/unit_graph.py": {"graphviz", "viewer.lineage.drawing"},
-    "viewer/projects": {"dotenv", "viewer.engines", "viewer.redaction"},
-    "viewer/engines": {"viewer.messages.message", "viewer.stores.model_calls", "viewer.stores.protocol"},
-    "viewer/engines/crewai": {
-        "msgspec",
-        "viewer.engines",
-        "viewer.messages.marking",
-        "viewer.messages.message",
-        "viewer.redaction",
-        "viewer.stores",
-        "yaml",
-    },
-    "viewer/engines/langgraph": {
-        "apsw",
-        "msgspec",
-        "ormsgpack",
-        "viewer.engines",
-        "viewer.messages.marking",
-        "viewer.messages.message",
-        "viewer.redaction",
-        "viewer.stores",
-    },
-    "viewer/comparison/diff": {"diff_match_patch"},
-    "viewer/comparison": DJANGO
-    | {
-        "viewer.comparison.diff",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.presentation.run",
-        "viewer.prices",
-        "viewer.stores.model_calls",
-    },
-    "viewer/reproduction": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.jobs.execution",
-        "viewer.launching",
-        "viewer.models",
-    },
-    "viewer/presentation/run": DJANGO
-    | {"viewer.annotations", "viewer.engines", "viewer.lineage", "viewer.lineage.drawing", "viewer.models"},
-    "viewer/presentation/export": DJANGO
-    | {
-        "graphviz",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.lineage.drawing",
-        "viewer.models",
-        "viewer.presentation.run",
-    },
-    "viewer/presentation/spans": DJANGO
-    | {"viewer.engines", "viewer.importing", "viewer.models", "viewer.presentation.run", "viewer.prices"},
-    "viewer/presentation/launch": DJANGO
-    | {
-        "viewer.comparison.diff",
-        "viewer.engines",
-        "viewer.forms",
-        "viewer.importing",
-        "viewer.launching",
-        "viewer.lineage",
-        "viewer.models",
-        "viewer.presentation",
-        "viewer.presentation.run",
-        "viewer.redaction",
-    },
-    "viewer/presentation/jobs": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.jobs",
-        "viewer.jobs.limits",
-        "viewer.jobs.queue",
-        "viewer.launching",
-        "viewer.messages.translation",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.presentation",
-    },
-    "viewer/presentation": DJANGO
-    | {"markdown_it", "nh3", "viewer.comparison.diff", "viewer.models", "viewer.presentation.jobs"},
-    "viewer/launching": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.jobs",
-        "viewer.jobs.execution",
-        "viewer.jobs.preflight",
-        "viewer.jobs.queue",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.lineage",
-        "viewer.messages.labels",
-        "viewer.messages.translation",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.redaction",
-    },
-    "viewer/forms": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.launching",
-        "viewer.models",
-        "viewer.presentation.run",
-        "viewer.redaction",
-        "viewer.search",
-        "viewer.sharing.links",
-        "viewer.stores.postgresql.address",
-    },
-    "viewer/jobs/queue": DJANGO
-    | {
-        "viewer.changes",
-        "viewer.data_folder",
-        "viewer.jobs",
-        "viewer.jobs.execution",
-        "viewer.jobs.limits",
-        "viewer.jobs.prewarm",
-        "viewer.models",
-    },
-    "viewer/jobs/queue/tasks.py": {
-        "django_tasks",
-        "django_tasks_db",
-        "viewer.jobs.execution",
-        "viewer.models",
-    },
-    "viewer/jobs/execution": DJANGO
-    | {
-        "psutil",
-        "viewer.data_folder",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.jobs",
-        "viewer.jobs.human_input",
-        "viewer.jobs.limits",
-        "viewer.jobs.preflight",
-        "viewer.jobs.prewarm",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.prices",
-        "viewer.projects",
-        "viewer.redaction",
-    },
-    "viewer/jobs/limits": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.jobs.event_values",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.jobs.storage",
-        "viewer.models",
-    },
-    "viewer/jobs/preflight": DJANGO
-    | {
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.jobs",
-        "viewer.jobs.execution",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.locks",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.redaction",
-    },
-    "viewer/jobs/prewarm": DJANGO
-    | {"psutil", "viewer.engines", "viewer.jobs", "viewer.jobs.execution", "viewer.locks", "viewer.models"},
-    "viewer/jobs/human_input": DJANGO
-    | {
-        "viewer.jobs.event_values",
-        "viewer.jobs.execution",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.jobs.storage",
-        "viewer.models",
-    },
-    "viewer/jobs/request.py": set(),
-    "viewer/jobs/spool.py": set(),
-    "viewer/jobs/event_values.py": set(),
-    "viewer/jobs/storage.py": {
-        "viewer.jobs.local_storage",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.models",
-    },
-    "viewer/jobs/local_storage.py": DJANGO | {"viewer.jobs.request", "viewer.jobs.spool", "viewer.locks"},
-    "viewer/jobs/workers.py": {"viewer.locks"},
-    "viewer/jobs": DJANGO,
-    "viewer/locks": DJANGO,
-    "viewer/changes": DJANGO | {"viewer.sqlite_pragmas"},
-    "viewer/sqlite_pragmas.py": set(),
-    "viewer/runners/forkline_guard": {"forkline_guard"},
-    "viewer/runners/forkline_prewarm": {"forkline_prewarm"},
-    "viewer/runners/prewarm_runner.py": {"forkline_prewarm"},
-    "viewer/runners/forkline_runner": {
-        "forkline_guard",
-        "forkline_runner",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-    },
-    "viewer/runners/forkline_crewai": {
-        "crewai",
-        "forkline_crewai",
-        "forkline_guard",
-        "forkline_runner",
-        "pydantic",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-    },
-    "viewer/runners/crewai_runner.py": {"forkline_crewai", "forkline_runner"},
-    "viewer/runners/forkline_langgraph": {
-        "forkline_guard",
-        "forkline_langgraph",
-        "forkline_runner",
-        "langchain_core",
-        "langgraph",
-        "ormsgpack",
-        "psycopg",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-    },
-    "viewer/runners/langgraph_runner.py": {"forkline_langgraph", "forkline_runner"},
-    "viewer/prices": DJANGO | {"genai_prices", "viewer.models", "viewer.stores.model_calls"},
-    "viewer/retention": DJANGO | {"viewer.data_folder", "viewer.jobs.storage", "viewer.models"},
-    "viewer/pruning": DJANGO
-    | {
-        "viewer.importing",
-        "viewer.messages.message",
-        "viewer.models",
-        "viewer.redaction.marker",
-        "viewer.stores",
-    },
-    "viewer/models": DJANGO | {"viewer.messages.message"},
-    "viewer/annotations": DJANGO | {"viewer.importing", "viewer.models", "viewer.redaction"},
-    "viewer/presentation/run_list": DJANGO | {"viewer.annotations", "viewer.models", "viewer.presentation"},
-    "viewer/importing": DJANGO
-    | {
-        "msgspec",
-        "viewer.changes",
-        "viewer.engines",
-        "viewer.lineage",
-        "viewer.locks",
-        "viewer.messages.message",
-        "viewer.messages.translation",
-        "viewer.models",
-        "viewer.prices",
-        "viewer.projects",
-        "viewer.redaction",
-        "viewer.stores",
-        "zstandard",
-    },
-    "viewer/search": DJANGO
-    | {
-        "viewer.changes",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.locks",
-        "viewer.messages.message",
-        "viewer.models",
-    },
-    "viewer/cli": DJANGO
-    | {
-        "viewer.annotations",
-        "viewer.cli.safe_lines",
-        "viewer.comparison",
-        "viewer.data_folder",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.jobs",
-        "viewer.jobs.execution",
-        "viewer.jobs.human_input",
-        "viewer.jobs.limits",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.launching",
-        "viewer.lineage",
-        "viewer.messages.labels",
-        "viewer.messages.translation",
-        "viewer.models",
-        "viewer.presentation.export",
-        "viewer.presentation.jobs",
-        "viewer.presentation.run.unit_graph",
-        "viewer.projects",
-        "viewer.pruning",
-        "viewer.retention",
-        "viewer.search",
-        "viewer.stores.postgresql.address",
-    },
-    "viewer/cli/safe_lines.py": set(),
-    "viewer/management": DJANGO
-    | {
-        "viewer.access",
-        "viewer.cli",
-        "viewer.data_folder",
-        "viewer.importing",
-        "viewer.jobs.execution",
-        "viewer.jobs.queue",
-        "viewer.messages.translation",
-        "viewer.models",
-        "viewer.search",
-        "viewer.stores.postgresql.address",
-        "viewer.supervision",
-    },
-    "viewer/supervision": DJANGO | {"psutil"},
-    "viewer/live": DJANGO
-    | {
-        "viewer.access",
-        "viewer.changes",
-        "viewer.engines",
-        "viewer.importing",
-        "viewer.jobs",
-        "viewer.models",
-        "viewer.presentation.jobs",
-        "viewer.sharing",
-    },
-    "viewer/consumers.py": DJANGO | {"viewer.access", "viewer.live", "viewer.models"},
-    "viewer/share_consumer.py": DJANGO
-    | {"viewer.consumers", "viewer.live", "viewer.models", "viewer.sharing"},
-    "viewer/data_folder": DJANGO
-    | {"viewer.locks", "viewer.messages.message", "viewer.models", "viewer.sqlite_pragmas"},
-    "viewer/access": DJANGO,
-    "viewer/apps.py": DJANGO,
-    "viewer/routing.py": DJANGO | {"viewer.consumers", "viewer.share_consumer"},
-    "viewer/urls.py": DJANGO | {"viewer.views"},
-    "viewer/templatetags": DJANGO
-    | {
-        "viewer.comparison.diff",
-        "viewer.jobs.human_input",
-        "viewer.jobs.limits",
-        "viewer.messages.labels",
-        "viewer.messages.translation",
-        "viewer.models",
-        "viewer.presentation",
-        "viewer.presentation.jobs",
-        "viewer.presentation.run",
-    },
-    "viewer/sharing": DJANGO
-    | {
-        "graphviz",
-        "viewer.lineage",
-        "viewer.lineage.drawing",
-        "viewer.access",
-        "viewer.comparison",
-        "viewer.importing",
-        "viewer.models",
-        "viewer.search",
-    },
-    "viewer/views": DJANGO
-    | {
-        "viewer.annotations",
-        "viewer.access",
-        "viewer.comparison",
-        "viewer.data_folder",
-        "viewer.engines",
-        "viewer.forms",
-        "viewer.importing",
-        "viewer.jobs.execution",
-        "viewer.jobs.human_input",
-        "viewer.jobs.limits",
-        "viewer.jobs.preflight",
-        "viewer.jobs.prewarm",
-        "viewer.jobs.request",
-        "viewer.jobs.spool",
-        "viewer.launching",
-        "viewer.lineage.drawing",
-        "viewer.live.home_feed",
-        "viewer.messages.translation",
-        "viewer.models",
-        "viewer.presentation",
-        "viewer.presentation.export",
-        "viewer.presentation.jobs",
-        "viewer.presentation.launch",
-        "viewer.presentation.run",
-        "viewer.presentation.spans",
-        "viewer.projects",
-        "viewer.pruning",
-        "viewer.retention",
-        "viewer.reproduction",
-        "viewer.search",
-        "viewer.sharing",
-    },
-}
+# What each package or module may import besides itself and the standard library. The longest match counts.
+TABLE = """
+viewer/redaction: ahocorasick_rs msgspec re2
+viewer/stores: apsw msgspec psycopg viewer.engines viewer.messages.message viewer.redaction
+    viewer.sqlite_pragmas zstandard
+viewer/messages/message.py: viewer.messages.catalog
+viewer/messages/labels.py: django viewer.engines
+viewer/messages/catalog: viewer.messages.marking
+viewer/messages/marking.py:
+viewer/messages/translation.py: django viewer.messages.message
+viewer/lineage: viewer.messages.message
+viewer/lineage/drawing.py: viewer.lineage viewer.messages.message
+viewer/lineage/run_graph.py: graphviz viewer.lineage.drawing viewer.lineage.tree
+viewer/lineage/unit_graph.py: graphviz viewer.lineage.drawing
+viewer/projects: dotenv viewer.engines viewer.redaction
+viewer/engines: viewer.messages.message viewer.stores.model_calls viewer.stores.protocol
+viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.messages.message
+    viewer.redaction viewer.stores yaml
+viewer/engines/langgraph: apsw msgspec ormsgpack viewer.engines viewer.messages.marking
+    viewer.messages.message viewer.redaction viewer.stores
+viewer/comparison/diff: diff_match_patch
+viewer/comparison: django viewer.engines viewer.importing viewer.messages.message viewer.models
+    viewer.presentation.run viewer.prices viewer.stores.model_calls
+viewer/reproduction: viewer.engines viewer.launching viewer.models
+viewer/presentation/run: django viewer.annotations viewer.engines viewer.lineage viewer.models
+viewer/presentation/export: django graphviz viewer.engines viewer.importing viewer.lineage.drawing
+    viewer.models viewer.presentation.run
+viewer/presentation/spans: django viewer.engines viewer.importing viewer.models viewer.presentation.run
+    viewer.prices
+viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.forms viewer.importing
+    viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
+viewer/presentation/jobs: django viewer.engines viewer.jobs viewer.launching viewer.messages.message
+    viewer.messages.translation viewer.models viewer.presentation
+viewer/presentation: django markdown_it nh3 viewer.comparison.diff viewer.models
+viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.lineage viewer.messages.labels
+    viewer.messages.message viewer.messages.translation viewer.models viewer.redaction
+viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.models
+    viewer.presentation.run viewer.redaction viewer.search viewer.sharing.links
+    viewer.stores.postgresql.address
+viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models
+viewer/jobs/queue/tasks.py: django_tasks django_tasks_db viewer.jobs.execution viewer.models
+viewer/jobs/execution: django psutil viewer.data_folder viewer.engines viewer.importing viewer.jobs
+    viewer.messages.message viewer.models viewer.prices viewer.projects viewer.redaction
+viewer/jobs/limits: django viewer.engines viewer.jobs.event_values viewer.jobs.spool viewer.jobs.storage
+    viewer.models
+viewer/jobs/preflight: django viewer.engines viewer.importing viewer.jobs viewer.locks
+    viewer.messages.message viewer.models viewer.redaction
+viewer/jobs/prewarm: django psutil viewer.jobs viewer.locks viewer.models
+viewer/jobs/human_input: django viewer.jobs.event_values viewer.jobs.execution viewer.jobs.spool
+    viewer.jobs.storage viewer.models
+viewer/jobs/request.py:
+viewer/jobs/spool.py:
+viewer/jobs/event_values.py:
+viewer/jobs/storage.py: viewer.jobs.local_storage viewer.jobs.spool viewer.models
+viewer/jobs/local_storage.py: django viewer.jobs.spool viewer.locks
+viewer/jobs/workers.py: viewer.locks
+viewer/jobs:
+viewer/locks: django
+viewer/changes: django viewer.sqlite_pragmas
+viewer/sqlite_pragmas.py:
+viewer/runners/forkline_guard: forkline_guard
+viewer/runners/forkline_prewarm: forkline_prewarm
+viewer/runners/prewarm_runner.py: forkline_prewarm
+viewer/runners/forkline_runner: forkline_guard forkline_runner viewer.jobs.request viewer.jobs.spool
+viewer/runners/forkline_crewai: crewai forkline_crewai forkline_guard forkline_runner pydantic
+    viewer.jobs.request
+viewer/runners/crewai_runner.py: forkline_crewai forkline_runner
+viewer/runners/forkline_langgraph: forkline_guard forkline_langgraph forkline_runner langchain_core
+    langgraph ormsgpack psycopg viewer.jobs.request
+viewer/runners/langgraph_runner.py: forkline_langgraph forkline_runner
+viewer/prices: django genai_prices viewer.models viewer.stores.model_calls
+viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.models
+viewer/pruning: django viewer.importing viewer.messages.message viewer.models viewer.redaction.marker
+    viewer.stores
+viewer/models: django viewer.messages.message
+viewer/annotations: django viewer.importing viewer.models viewer.redaction
+viewer/presentation/run_list: django viewer.annotations viewer.models viewer.presentation
+viewer/importing: django msgspec viewer.changes viewer.engines viewer.lineage viewer.locks
+    viewer.messages.message viewer.messages.translation viewer.models viewer.prices viewer.projects
+    viewer.redaction viewer.stores zstandard
+viewer/search: django viewer.changes viewer.engines viewer.importing viewer.locks viewer.messages.message
+    viewer.models
+viewer/cli: django viewer.annotations viewer.comparison viewer.data_folder viewer.engines viewer.importing
+    viewer.jobs viewer.launching viewer.lineage viewer.messages.labels viewer.messages.translation
+    viewer.models viewer.presentation.export viewer.presentation.jobs viewer.presentation.run.unit_graph
+    viewer.projects viewer.pruning viewer.retention viewer.search viewer.stores.postgresql.address
+viewer/cli/safe_lines.py:
+viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.importing viewer.jobs.execution
+    viewer.jobs.queue viewer.messages.translation viewer.models viewer.search
+    viewer.stores.postgresql.address viewer.supervision
+viewer/supervision: django psutil
+viewer/live: django viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs viewer.models
+    viewer.presentation.jobs viewer.sharing
+viewer/consumers.py: django viewer.access viewer.live viewer.models
+viewer/share_consumer.py: django viewer.consumers viewer.live viewer.models viewer.sharing
+viewer/data_folder: django viewer.locks viewer.messages.message viewer.models viewer.sqlite_pragmas
+viewer/access: django
+viewer/apps.py: django
+viewer/routing.py: django viewer.consumers viewer.share_consumer
+viewer/urls.py: django viewer.views
+viewer/templatetags: django viewer.comparison.diff viewer.jobs.human_input viewer.jobs.limits
+    viewer.messages.labels viewer.messages.translation viewer.models viewer.presentation
+viewer/sharing: django graphviz viewer.access viewer.comparison viewer.importing viewer.lineage
+    viewer.models viewer.search
+viewer/views: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
+    viewer.forms viewer.importing viewer.jobs.execution viewer.jobs.human_input viewer.jobs.limits
+    viewer.jobs.prewarm viewer.launching viewer.lineage.drawing viewer.live.home_feed
+    viewer.messages.translation viewer.models viewer.presentation viewer.projects viewer.pruning
+    viewer.reproduction viewer.retention viewer.search viewer.sharing
+"""
+
+
+def parsed(table: str) -> dict[str, set[str]]:
+    """Return what each package of the table may import. Indented lines continue the line before."""
+    lines = table.replace("\n    ", " ").strip().splitlines()
+    named = {package: set(names.split()) for package, _, names in (line.partition(":") for line in lines)}
+    return {package: names | DJANGO if "django" in names else names for package, names in named.items()}
+
+
+IMPORTS = parsed(TABLE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_table import IMPORTS
+from tests.import_table import DJANGO, IMPORTS
 
 ROOT = Path(__file__).resolve().parent.parent
 STANDARD = frozenset(sys.stdlib_module_names)
@@ -59,6 +59,18 @@ def test_a_package_imports_only_what_the_table_allows(package: str) -> None:
     assert files, f"the table names {package}, which is not there"
     forbidden = {path.relative_to(ROOT).as_posix(): forbidden_imports(path) for path in files}
     assert not {path: modules for path, modules in forbidden.items() if modules}
+
+
+def test_the_table_allows_nothing_that_is_not_imported() -> None:
+    unused = {package: names - DJANGO for package, names in IMPORTS.items()}
+    for path in (ROOT / "viewer").rglob("*.py"):
+        package = package_of(path.relative_to(ROOT).as_posix())
+        modules = imported_modules(path) if package else ()
+        for module in modules:
+            unused[str(package)] -= {
+                name for name in unused[str(package)] if f"{module}.".startswith(f"{name}.")
+            }
+    assert {package: names for package, names in unused.items() if names} == {}
 
 
 def test_the_table_covers_every_file() -> None:
