@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from quality.compatibility import __main__ as command
-from quality.compatibility import document, environments, graphs
+from quality.compatibility import document, environments
 from quality.compatibility.document import DOCUMENT, HEADING, merged, read_table, recorded
 from quality.compatibility.execution import rows_named
+from quality.compatibility.graphs import table as graph_table
+from quality.compatibility.graphs.environments import VERSIONS
 from quality.compatibility.table import NOT_RUN, table
 
 ROWS = [("crew", "resume"), ("crew", "fork \\| edit"), ("flow", "resume")]
@@ -32,10 +34,11 @@ def test_a_written_table_can_be_read() -> None:
 
 
 def test_the_table_of_graphs_can_be_read_and_written_again() -> None:
-    columns = graphs.read_table(graphs.DOCUMENT.read_text())
-    assert set(graphs.VERSIONS) <= set(columns)
-    assert graphs.DOCUMENT.read_text().endswith(f"{graphs.HEADING}\n\n{graphs.table(columns)}")
-    assert graphs.shown("test_one_two[a-b]") == "one two (a-b)"
+    text = graph_table.DOCUMENT.read_text()
+    columns = graph_table.read_table(text)
+    assert set(VERSIONS) <= set(columns)
+    assert text.endswith(f"{graph_table.HEADING}\n\n{graph_table.table(columns)}")
+    assert graph_table.shown("test_one_two[a-b]") == "one two (a-b)"
 
 
 def test_a_document_without_a_table_is_an_error() -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from quality.compatibility.environments import MAX_SECONDS, ROOT
 from quality.compatibility.graphs.environments import VERSIONS, newest, python_of
-from quality.compatibility.graphs.table import HEADING, failed_in, outcomes_in, read_table, table
+from quality.compatibility.graphs.table import DOCUMENT, HEADING, failed_in, outcomes_in, read_table, table
 
 TESTS = ("tests/runners/langgraph", "quality/compatibility/graphs/rows")
-DOCUMENT = ROOT / "docs/matrix-langgraph.md"
 
 
 def main() -> int:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from quality.compatibility.environments import ROOT
 from quality.compatibility.graphs.environments import numbers_of
 
+DOCUMENT = ROOT / "docs/matrix-langgraph.md"
 HEADING = "## Table"
 # What a test may note about itself: the name of its row, and what its cell says if it passes.
 ROW, CELL = "row", "cell"
