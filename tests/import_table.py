@@ -36,7 +36,7 @@ viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.
     viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
 viewer/presentation/jobs: django viewer.engines viewer.jobs viewer.launching viewer.messages.message
     viewer.messages.translation viewer.models viewer.presentation
-viewer/presentation: django markdown_it nh3 viewer.comparison.diff viewer.models
+viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execution viewer.models
 viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.lineage viewer.messages.labels
     viewer.messages.message viewer.messages.translation viewer.models viewer.redaction
 viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.models

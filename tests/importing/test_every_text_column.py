@@ -56,6 +56,7 @@ KEPT = {
     "Run.indexed_fingerprint": DIGEST,
     "Run.inputs": "emptied, and read again from the redacted copies",
     "Sweep.limits": SETTINGS,
+    "Sweep.score": SETTINGS,
 }
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from viewer.comparison.ancestry import duration_of
-from viewer.comparison.scores import best_of, scores_of
+from viewer.comparison.scores import best_of, score_of, score_text, scores_of
 from viewer.comparison.sides import Key, Side
 from viewer.presentation.run.triggers import title_of
 from viewer.prices import current_prices
@@ -31,9 +31,10 @@ def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
         ("engine", _("Engine version"), [side.checkpoint.engine_version for side in sides]),
     ]
     for function, scores in scores_of([side.checkpoint for side in sides]).items():
-        best = best_of(scores)
+        best = best_of([score_of(job) for job in scores])
+        texts = [score_text(job) for job in scores]
         shown = [
-            _("%(score)s, best") % {"score": text} if at == best else text for at, text in enumerate(scores)
+            _("%(score)s, best") % {"score": text} if at in best else text for at, text in enumerate(texts)
         ]
         facts.insert(0, (f"score {function}", _("Score") + f" · {function}", shown))
     return [row(("", name, ""), label, values) for name, label, values in facts if any(values)]

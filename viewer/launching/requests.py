@@ -141,13 +141,17 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest(CheckpointRequest):
-    """Forks of one checkpoint, one for each combination of values. Their branches begin with ``prefix``."""
+    """Forks of one checkpoint, one for each combination of values. Their branches begin with ``prefix``.
+
+    ``score`` is the function that scores the end result of each, as ``module:function``; empty for none.
+    """
 
     prefix: str
     dimensions: Sequence[Dimension]
     again_stale: bool = False
     # The unit that edited states are attributed to; empty if the engine decides.
     as_node: str = ""
+    score: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

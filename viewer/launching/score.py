@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext as _
 
+from viewer.jobs.execution.ending.sweep_score import SCORE_SECONDS
 from viewer.jobs.execution.starting.request import request_for_score
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.launching.enqueue import start_job
@@ -16,8 +17,14 @@ from viewer.models import Checkpoint, Job, Project
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 MAX_CHARACTERS = 200
-# A function that does not end is stopped.
-SECONDS = 300
+
+
+def function_refusals(function: str) -> list[Refusal]:
+    """Why this is not the name of a function."""
+    if FUNCTION.fullmatch(function) and len(function) <= MAX_CHARACTERS:
+        return []
+    message = _("Name the function as module:function.")
+    return [Refusal(Code.SCORE, message, "score-function", _("Score"))]
 
 
 def score(
@@ -32,10 +39,7 @@ def score(
     The same key finds the same job. ``project`` is by default that of the checkpoint's location.
     """
     project = project or checkpoint.location.project
-    refusals = project_refusals(project)
-    if not FUNCTION.fullmatch(function) or len(function) > MAX_CHARACTERS:
-        refusals.append(Refusal(Code.SCORE, _("Name the function as module:function.")))
-    if refusals:
+    if refusals := [*project_refusals(project), *function_refusals(function)]:
         raise LaunchRefused(refusals)
     try:
         return start_job(
@@ -47,7 +51,7 @@ def score(
             [],
             requested_by=requested_by,
             idempotency_key=key or uuid4(),
-            options=LaunchOptions(limits={"seconds": SECONDS}),
+            options=LaunchOptions(limits={"seconds": SCORE_SECONDS}),
         )
     except JobRefused as refused:
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused

@@ -24,6 +24,7 @@ from viewer.launching.preview.launch_preview import source_refusals
 from viewer.launching.preview.redacted_parts import find_redacted_parts
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, branch_refusals, plan_changed
 from viewer.launching.requests import ACCEPT_ALL, SweepRequest
+from viewer.launching.score import function_refusals
 from viewer.launching.start import check_effects, unchecked_options
 from viewer.launching.variations.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -43,7 +44,7 @@ class SweepPreview(CheckedLaunch):
     @property
     def needs_preflight(self) -> bool:
         """Whether a preflight check could matter: no check before it refuses the launch for good."""
-        passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS}
+        passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS, Code.SCORE}
         return self.request.project is not None and all(one.code in passable for one in self.checks)
 
     @property
@@ -80,6 +81,8 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     else:
         preview.variations = list(variations_of(request))
         preview.checks += _variation_refusals(request, preview.variations)
+    if request.score:
+        preview.checks += function_refusals(request.score)
     if request.preflight:
         preview.findings = read_findings(request.preflight, request.answers, request.accepted.losses)
     return preview
@@ -109,6 +112,7 @@ def sweep(request: SweepRequest) -> Sweep:
             request.options,
             cache_warmup=request.cache_warmup,
             requested_by=request.requested_by,
+            score=request.score,
         )
     except JobRefused as refused:
         if earlier := _started(request):
@@ -179,6 +183,7 @@ def start_variations(
     options: LaunchOptions = NO_OPTIONS,
     cache_warmup: str = "",
     requested_by: AbstractBaseUser | None = None,
+    score: str = "",
 ) -> Sweep:
     """The sweep with its queued jobs, enqueued once all of them are committed.
 
@@ -191,6 +196,7 @@ def start_variations(
         "checkpoint": checkpoint,
         "limits": dict(options.limits),
         "requested_by": requested_by,
+        "score": score,
     }
     project = runnable(project)
     with transaction.atomic():

@@ -21,6 +21,8 @@ class Sweep(models.Model):
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
     # As in Job.limits, for all its jobs together.
     limits = models.JSONField(default=dict, blank=True)
+    # The project's function that scores the end result of each branch, as module:function; empty for none.
+    score = models.CharField(max_length=200, blank=True, default="", db_default="")
     created_at = models.DateTimeField(default=timezone.now)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

@@ -1,34 +1,90 @@
-"""The branches of a sweep side by side: their progress and how their results differ."""
+"""The branches of a sweep side by side: their progress, how their results differ, and their scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
 
 from viewer.comparison.diff.words import Piece, difference
+from viewer.comparison.scores import Score, best_of, by_score, score_of, score_text
+from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.models import Job, Sweep
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
+from viewer.presentation.listing import Column
+
+# Of the table of scores. Its rows are sorted by ``in_order``.
+COLUMNS = (
+    Column("branch", _("Branch"), "", starts_high=False, is_number=False),
+    Column("variation", _("Variation"), "", starts_high=False, is_number=False),
+    Column("status", _("Status"), "", starts_high=False, is_number=False),
+    Column("tokens", _("Tokens"), ""),
+    Column("score", _("Score"), ""),
+)
 
 
 @dataclass(slots=True)
 class Compared:
-    """One branch. ``pieces`` are its result, with differences from the baseline marked."""
+    """One branch. ``pieces`` are its result, with differences from the baseline marked.
+
+    ``scoring`` is the job that scores its end result, if any.
+    """
 
     job: Job
     progress: Progress
+    scoring: Job | None = None
     is_base: bool = False
+    is_best: bool = False
     pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def score(self) -> Score | None:
+        return score_of(self.scoring)
+
+    @property
+    def score_text(self) -> str:
+        return score_text(self.scoring)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether neither the branch nor its score is under way."""
+        return self.job.has_ended and (self.scoring is None or self.scoring.has_ended)
 
 
 def compared(group: Sweep, against: str = "") -> list[Compared]:
     """Return the sweep's branches in order, compared with the job ``against`` or the first result."""
     jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
-    found = [Compared(job, _progress(job)) for job in jobs]
+    scoring = scoring_of(jobs) if group.score else {}
+    found = [Compared(job, _progress(job), scoring.get(job.pk)) for job in jobs]
     base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)
     for one in found:
         one.is_base = one is base
         is_other = base is not None and one is not base
         text = one.job.result
         one.pieces = difference(base.job.result, text)[1] if base and is_other else [Piece(text, False)]
+    for at in best_of([one.score for one in found]):
+        found[at].is_best = True
     return found
+
+
+def in_order(branches: Sequence[Compared], sort: str) -> list[Compared]:
+    """The branches in the order of a sorted column, ``-`` for the highest first; unknown values last."""
+    column, is_high = sort.removeprefix("-"), sort.startswith("-")
+    if column == "score":
+        order = by_score([one.score for one in branches], highest_first=is_high)
+        return [branches[at] for at in order]
+    keys: dict[str, Callable[[Compared], Any]] = {
+        "branch": lambda one: one.job.branch.casefold(),
+        "variation": lambda one: one.job.variation.casefold(),
+        "status": lambda one: one.job.status,
+        "tokens": lambda one: one.progress.tokens,
+    }
+    return sorted(branches, key=keys[column], reverse=is_high) if column in keys else list(branches)
+
+
+def winners(branches: Sequence[Compared]) -> list[Compared]:
+    """The branches with the best score, once all have ended; empty before, or if no score is better."""
+    return [one for one in branches if one.is_best] if all(one.has_ended for one in branches) else []
 
 
 def _first_with_result(found: Sequence[Compared]) -> Compared | None:

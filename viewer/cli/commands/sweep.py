@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
@@ -20,9 +21,11 @@ from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.starting import EARLY, is_well
+from viewer.comparison.scores import best_of, score_of, score_text
 from viewer.engines.plan import plain_steps
 from viewer.importing import stored_contents
 from viewer.jobs.execution.ending.cancel import request_cancel
+from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.launching.enqueue import run_here
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest
@@ -49,6 +52,12 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="NODE",
         help=_("Of LangGraph: the node that a varied state is attributed to."),
     )
+    add(
+        "--score",
+        default="",
+        metavar="module:function",
+        help=_("A function of the project that scores the end result of each branch, once."),
+    )
     add("--again-stale", action="store_true", help=_("Run units with stale outputs again."))
     add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache once, for all branches."))
     # The limits are for all forks together.
@@ -67,7 +76,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     """The sweep and its jobs, and their outcomes if they were waited for. Raises CommandError."""
     request = _request(options)
     preview = preview_sweep(request)
-    early = [one for one in preview.refusals if one.code in {*EARLY, Code.VARIATIONS}]
+    early = [one for one in preview.refusals if one.code in {*EARLY, Code.VARIATIONS, Code.SCORE}]
     if early:
         return _refusal(preview, LaunchRefused(early))
     if options["plan"]:
@@ -102,6 +111,7 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
         settings=run_settings_of(options),
         again_stale=options["again_stale"],
         as_node=options["as_node"],
+        score=options["score"],
         cache_warmup=options["cache_warmup"] or "",
         options=launch_options_of(options),
         accepted=accepted_in(options),
@@ -120,6 +130,8 @@ def _wait(jobs: Sequence[Job]) -> None:
         for job in jobs:
             with questions_asked(job.pk):
                 run_here(job)
+        for scoring in scoring_of(jobs).values():
+            run_here(scoring)
     except KeyboardInterrupt:
         for job in jobs:
             request_cancel(job)
@@ -129,20 +141,34 @@ def _wait(jobs: Sequence[Job]) -> None:
 
 
 def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answer:
-    lines = []
+    lines, scoring = [], scoring_of(jobs)
     for job in jobs:
         lines += [f"{status_label(job)}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
-    is_good = all(is_well(job) for job in jobs)
+    best = _best(jobs, scoring)
+    for job in jobs:
+        if one := scoring.get(job.pk):
+            mark = _("%(score)s, best") if job.branch in best else "%(score)s"
+            lines += [f"{_('Score')} {job.branch}: " + mark % {"score": score_text(one)}]
+    is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
     return Answer(_document(started, preview, jobs), lines, status=0 if is_good else 1)
+
+
+def _best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
+    """The branches with the best score."""
+    return [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
 
 
 def _document(
     started: Sweep | None, preview: SweepPreview, jobs: Sequence[Job], error: str = ""
 ) -> dict[str, Any]:
     by_branch = {job.branch: job for job in jobs}
-    branches = [_variation_document(one, by_branch.get(one.branch)) for one in preview.variations]
+    scoring = scoring_of(jobs)
+    branches = [
+        _variation_document(one, job := by_branch.get(one.branch), scoring.get(job.pk) if job else None)
+        for one in preview.variations
+    ]
     return {
         "group": str(started.pk) if started else None,
         "name": preview.request.prefix,
@@ -150,10 +176,11 @@ def _document(
         "error": error,
         "effects": [],
         "branches": branches,
+        "best": _best(jobs, scoring),
     }
 
 
-def _variation_document(variation: Variation, job: Job | None) -> dict[str, Any]:
+def _variation_document(variation: Variation, job: Job | None, scoring: Job | None) -> dict[str, Any]:
     return {
         "variation": variation.label,
         "branch": variation.branch,
@@ -161,6 +188,7 @@ def _variation_document(variation: Variation, job: Job | None) -> dict[str, Any]
         "status": job.status if job else "planned",
         "result": job.result if job else "",
         "error": translate(job.error) if job else "",
+        "score": score_of(scoring),
         "plan": plain_steps(variation.plan.steps),
     }
 

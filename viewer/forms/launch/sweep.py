@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import EditableOutput, OpenQuestion
 from viewer.forms.fields import ValueField, parsed
@@ -123,7 +124,23 @@ class AnswersField(DimensionField):
 
 
 class SweepForm(NodeForm):
-    """What varies."""
+    """What varies, and the function that scores the results."""
+
+    score = forms.CharField(
+        required=False,
+        label=gettext_lazy("Score"),
+        max_length=200,
+        widget=forms.TextInput(
+            attrs={
+                "id": "score-function",
+                "class": "input input-mono",
+                "placeholder": "judge:headline",
+                "spellcheck": "false",
+                "autocapitalize": "none",
+                "aria-describedby": "score-hint",
+            }
+        ),
+    )
 
     def __init__(
         self,
@@ -135,6 +152,11 @@ class SweepForm(NodeForm):
     ) -> None:
         super().__init__(data, entry_points, proposed, as_nodes)
         self.fields |= {field.name: field for field in dimensions}
+
+    @property
+    def score_function(self) -> str:
+        """The typed function; empty for none."""
+        return str(valid_values(self).get("score") or "")
 
     @property
     def dimensions(self) -> list[Dimension]:

@@ -11,8 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.access.permissions import viewer_allowed
 from viewer.jobs.limits.usage import amount, limits_in
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.presentation.comparison import compared
+from viewer.presentation.comparison import COLUMNS, compared, in_order, winners
 from viewer.presentation.launch.sweep_page import SweepPage, sweep_page
+from viewer.presentation.listing import headings, known_sort
 from viewer.reproduction.jobs import command_of, reproduction_of
 from viewer.views.launch.forks import context_of, get_checkpoint
 from viewer.views.launch.launch_requests import (
@@ -49,10 +50,13 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
     group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
     branches = compared(group, request.GET.get("against", ""))
-    is_under_way = any(not one.job.has_ended for one in branches)
+    is_under_way = not all(one.has_ended for one in branches)
+    sort = known_sort(request.GET.get("sort", ""), COLUMNS, "-score" if group.score else "")
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
-    context = {"group": group, "branches": branches, "is_under_way": is_under_way, "limits": limits}
+    context = {"group": group, "branches": in_order(branches, sort), "is_under_way": is_under_way}
+    context |= {"limits": limits, "winners": winners(branches)}
+    context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)

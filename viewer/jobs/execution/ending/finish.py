@@ -2,12 +2,13 @@
 
 import logging
 
-from django.db import connection
+from django.db import connection, transaction
 
 from viewer.importing import import_location, import_one, import_run, import_scratch, is_indexed
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.ending.clean_up import clean_up
 from viewer.jobs.execution.ending.completion import mark_complete
+from viewer.jobs.execution.ending.sweep_score import queue_score
 from viewer.jobs.execution.following.event_rows import log_tail
 from viewer.jobs.execution.following.followed_job import FollowedJob
 from viewer.jobs.execution.following.outcome import Outcome, outcome_of, with_failed_writes
@@ -35,13 +36,12 @@ def finish(state: FollowedJob) -> None:
         # Before the job ends, because open pages reload at its end.
         mark_complete(state.job)
     price_job(state.job)
-    state.job.end(
-        outcome.status,
-        result=state.redact(outcome.result),
-        error=outcome.error and redacted_message(outcome.error, state.redact),
-        traceback=state.redact(outcome.traceback),
-        log_end=log_tail(state.job, state.redact),
-    )
+    texts = {"traceback": state.redact(outcome.traceback), "log_end": log_tail(state.job, state.redact)}
+    error = outcome.error and redacted_message(outcome.error, state.redact)
+    # Together, so that a job that ends twice is not scored twice.
+    with transaction.atomic():
+        if state.job.end(outcome.status, result=state.redact(outcome.result), error=error, **texts):
+            queue_score(state.job)
     redact_answers(state.job, state.redact)
     clean_up(state.job, state.redact)
 
