@@ -14,6 +14,8 @@ from viewer.comparison.sides import Key, Side
 from viewer.presentation.run.triggers import title_of
 from viewer.prices import current_prices
 
+# What the keys of scores begin with, before the function.
+SCORE = "score "
 R = TypeVar("R")
 MakeRow = Callable[[Key, str, Sequence[Any]], R]
 
@@ -36,7 +38,7 @@ def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
         shown = [
             _("%(score)s, best") % {"score": text} if at in best else text for at, text in enumerate(texts)
         ]
-        facts.insert(0, (f"score {function}", _("Score") + f" · {function}", shown))
+        facts.insert(0, (f"{SCORE}{function}", _("Score") + f" · {function}", shown))
     return [row(("", name, ""), label, values) for name, label, values in facts if any(values)]
 
 

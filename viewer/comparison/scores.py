@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
 
+from viewer.comparison.sides import Side
 from viewer.models import Checkpoint, Job
 
 Score = float | bool | str
@@ -47,6 +48,18 @@ def score_in(job: Job) -> Score:
     except ValueError:
         return job.result
     return score
+
+
+def sides_by_score(sides: Sequence[Side], sort: str) -> list[Side]:
+    """The baseline, then the other sides by the scores of the function ``sort``; ``-``: highest first.
+
+    As they are if no function of this name scored one of them.
+    """
+    jobs = scores_of([side.checkpoint for side in sides]).get(sort.removeprefix("-"))
+    if jobs is None:
+        return list(sides)
+    order = by_score([score_of(job) for job in jobs[1:]], highest_first=sort.startswith("-"))
+    return [sides[0], *(sides[at + 1] for at in order)]
 
 
 def best_of(scores: Sequence[Score | None]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from viewer.comparison.diff.structure import same_json
-from viewer.comparison.facts import facts_of
+from viewer.comparison.facts import SCORE, facts_of
 from viewer.comparison.labels import SECTIONS, summary
 from viewer.comparison.sides import Key, Side
 from viewer.engines.comparable import Section
@@ -30,12 +30,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One value of all sides, the baseline first. ``key`` names it in the address."""
+    """One value of all sides, the baseline first. ``key`` names it in the address.
+
+    ``score`` is the function that the values of a score are from.
+    """
 
     key: str
     section: str
     name: str
     cells: tuple[Cell, ...]
+    score: str = ""
 
     @property
     def differs(self) -> bool:
@@ -93,4 +97,5 @@ def _row(key: Key, name: str, values: Sequence[Any]) -> Row:
         is_same = value is base or (value is not MISSING and base is not MISSING and same_json(value, base))
         cells.append(Cell(value, "" if value is MISSING else summary(section, value), is_same))
     digest = hashlib.sha256("\0".join(key).encode(errors="replace")).hexdigest()[:12]
-    return Row(f"{section or 'overview'}-{digest}", section, name, tuple(cells))
+    score = key[1].removeprefix(SCORE) if not section and key[1].startswith(SCORE) else ""
+    return Row(f"{section or 'overview'}-{digest}", section, name, tuple(cells), score)

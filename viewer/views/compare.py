@@ -1,6 +1,7 @@
 """Two or more checkpoints side by side."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.access.permissions import viewer_allowed
 from viewer.comparison.candidates import candidates_for
 from viewer.comparison.detail import detail_of
+from viewer.comparison.scores import sides_by_score
 from viewer.comparison.sides import Compared, Side, compared
 from viewer.comparison.sweeps import members_of, unfinished_members
 from viewer.comparison.table import row_in, table_of
@@ -31,8 +33,14 @@ def show(request: HttpRequest) -> HttpResponse:
     sweep = _sweep(request.GET.get("sweep", ""))
     members = members_of(sweep) if sweep else {}
     found = compared([*request.GET.getlist("a")[:1], *members, *request.GET.getlist("b")])
-    context: dict[str, Any] = {"compared": found, "shows_same": request.GET.get("show") == "all"}
-    context |= {"sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
+    sort = request.GET.get("sort", "")
+    found = replace(found, sides=sides_by_score(found.sides, sort))
+    context: dict[str, Any] = {
+        "sort": sort,
+        "compared": found,
+        "shows_same": request.GET.get("show") == "all",
+    }
+    context |= {"sort": sort, "sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
     is_adding = request.GET.get("add") == "1"
     if len(found.sides) > 1 and not is_adding:
         context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]

@@ -113,6 +113,31 @@ def test_the_members_of_a_sweep_are_compared_with_the_branch_that_it_forked(
     assert f"?sweep={sweep.pk}" in reader.get(sweep.get_absolute_url()).content.decode()
 
 
+def test_sides_sort_by_a_score_after_the_baseline(reader: Client, crew_run: Run) -> None:
+    rows = list(crew_run.checkpoints.order_by("row")[:4])
+    for row, score in zip(rows, ("9", "1", "3", "2"), strict=True):
+        Job.objects.create(
+            kind=Job.Kind.SCORE,
+            location=crew_run.location,
+            checkpoint=row,
+            request={"function": "judge:length"},
+            result=score,
+            status=Job.Status.SUCCEEDED,
+        )
+
+    def scores(**query: str) -> list[str]:
+        html = page(reader, *map(reference_to, rows), **query)
+        found = re.search(r"judge:length</a>(.*?)</tr>", html, re.DOTALL)
+        assert found
+        return re.findall(r"<td>\s*(?:<ins>)?(\d)", found[1])
+
+    assert scores() == ["9", "1", "3", "2"]
+    assert scores(sort="-judge:length") == ["9", "3", "2", "1"]
+    assert scores(sort="judge:length") == ["9", "1", "2", "3"]
+    html = page(reader, *map(reference_to, rows), sort="-judge:length")
+    assert "Lowest first" in html and "9, best" in html
+
+
 def test_another_side_can_be_added(reader: Client, crew_run: Run) -> None:
     html = page(reader, *ends(crew_run), add="1")
     assert "Add to the comparison:" in html
