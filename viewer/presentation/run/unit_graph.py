@@ -1,6 +1,6 @@
 """The graph of a run's units: as the project's code defines it, or inferred from which ran after which."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +93,17 @@ class UnitGraph:
 
 @dataclass(frozen=True, slots=True)
 class PlainGraph:
-    """The units by their status, which is empty if they did not run, and the edges."""
+    """The units and edges, without a layout. ``statuses`` has units that contain others as well."""
 
-    units: Mapping[str, str]
+    names: tuple[str, ...]
     edges: tuple[UnitEdge, ...]
+    statuses: Mapping[str, str]
     is_inferred: bool
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The units by their status, which is empty if they did not run."""
+        return {name: self.statuses.get(name, "") for name in self.names}
 
 
 def unit_graph_of(
@@ -105,7 +111,7 @@ def unit_graph_of(
 ) -> UnitGraph | None:
     """Return the drawn graph as of a checkpoint; None if no unit is known. Raises NoLayout."""
     graph = plain_graph_of(run, checkpoint, compiled)
-    return _drawn(list(graph.units), graph.edges, graph.units, graph.is_inferred) if graph else None
+    return _drawn(graph) if graph else None
 
 
 def plain_graph_of(
@@ -123,20 +129,19 @@ def plain_graph_of(
     names = list(dict.fromkeys([*names, *(name for edge in edges for name in (edge.first, edge.second))]))
     if not names:
         return None
-    return PlainGraph({name: statuses.get(name, "") for name in names}, tuple(edges), is_inferred)
+    return PlainGraph(tuple(names), tuple(edges), statuses, is_inferred)
 
 
-def _drawn(
-    names: list[str], edges: Sequence[UnitEdge], statuses: Mapping[str, str], is_inferred: bool
-) -> UnitGraph:
+def _drawn(graph: PlainGraph) -> UnitGraph:
+    names, statuses = graph.names, graph.statuses
     numbers = {name: number for number, name in enumerate(names)}
     shown = [_shown(name) for name in names]
-    by_numbers = {(numbers[edge.first], numbers[edge.second]): edge for edge in edges}
+    by_numbers = {(numbers[edge.first], numbers[edge.second]): edge for edge in graph.edges}
     drawing = draw_units(names, shown, list(by_numbers))
     units = tuple(_unit(box, names[box.number], shown[box.number], statuses) for box in drawing.boxes)
     lines = tuple(ShownEdge(by_numbers[one.first, one.second], one.path) for one in drawing.paths)
     frames = tuple(ShownFrame(frame, statuses.get(frame.group, "")) for frame in drawing.frames)
-    return UnitGraph(drawing, units, lines, frames, is_inferred)
+    return UnitGraph(drawing, units, lines, frames, graph.is_inferred)
 
 
 def _unit(box: Box, name: str, shown: str, statuses: Mapping[str, str]) -> ShownUnit:
