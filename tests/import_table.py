@@ -28,7 +28,8 @@ viewer/comparison: django viewer.engines viewer.importing viewer.messages.messag
     viewer.presentation.run viewer.prices viewer.stores.model_calls
 viewer/reproduction: viewer.engines viewer.launching viewer.models
 viewer/presentation/run: django viewer.annotations viewer.engines viewer.lineage viewer.models
-viewer/presentation/export: django graphviz viewer.engines viewer.importing viewer.lineage.drawing
+viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
+    viewer.lineage.drawing
     viewer.models viewer.presentation.run
 viewer/presentation/spans: django viewer.engines viewer.importing viewer.models viewer.presentation.run
     viewer.prices

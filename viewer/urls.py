@@ -83,6 +83,8 @@ compare_urls = [
     # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
     # viewer/comparison/references.py says what names a checkpoint.
     path("compare/", compare.show, name="compare"),
+    # With the same ?a= and b=, and ?format=<a name of COMPARISON_FORMATS>
+    path("compare/export/", compare.export, name="compare-export"),
     path("compare/score/", compare.score, name="compare-score"),
 ]
 

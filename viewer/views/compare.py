@@ -7,10 +7,11 @@ from uuid import UUID, uuid4, uuid5
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -24,6 +25,7 @@ from viewer.comparison.table import row_in, table_of
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score as start_score
 from viewer.models import Job, Sweep
+from viewer.presentation.export.comparisons import COMPARISON_FORMATS, comparison_file_name
 
 
 @viewer_allowed
@@ -32,15 +34,10 @@ def show(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only the comparison to htmx. Its address is its whole state."""
     sweep = _sweep(request.GET.get("sweep", ""))
     members = members_of(sweep) if sweep else {}
-    found = compared([*request.GET.getlist("a")[:1], *members, *request.GET.getlist("b")])
-    sort = request.GET.get("sort", "")
-    found = replace(found, sides=sides_by_score(found.sides, sort))
-    context: dict[str, Any] = {
-        "sort": sort,
-        "compared": found,
-        "shows_same": request.GET.get("show") == "all",
-    }
-    context |= {"sort": sort, "sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
+    found = _compared(request.GET, members)
+    context: dict[str, Any] = {"compared": found, "shows_same": request.GET.get("show") == "all"}
+    context |= {"export_formats": COMPARISON_FORMATS, "sort": request.GET.get("sort", "")}
+    context |= {"sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
     is_adding = request.GET.get("add") == "1"
     if len(found.sides) > 1 and not is_adding:
         context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]
@@ -51,6 +48,7 @@ def show(request: HttpRequest) -> HttpResponse:
         context["differs"] = any(one.differs and one.section for group in groups for one in group.rows)
         context |= {"key": uuid4(), "function": _function(found)}
         target = _query(QueryDict(), found.sides)
+        context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
         context["same_count"] = sum(len(group.same) for group in groups)
@@ -60,6 +58,31 @@ def show(request: HttpRequest) -> HttpResponse:
     response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+@viewer_allowed
+@require_GET
+def export(request: HttpRequest) -> HttpResponse:
+    """Return a comparison in a format as a download, which a browser never displays here."""
+    wanted = COMPARISON_FORMATS.get(request.GET.get("format", "html"))
+    sweep = _sweep(request.GET.get("sweep", ""))
+    found = _compared(request.GET, members_of(sweep) if sweep else {})
+    if wanted is None:
+        raise Http404
+    if len(found.sides) < 2:
+        # There is nothing to compare yet: the page offers what to choose.
+        return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
+    response = HttpResponse(wanted.write(found), content_type=f"{wanted.media_type}; charset=utf-8")
+    name = comparison_file_name(found, wanted)
+    response["Content-Disposition"] = content_disposition_header(True, name)
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _compared(query: QueryDict, members: Mapping[str, str]) -> Compared:
+    """The sides that an address names, in its order."""
+    found = compared([*query.getlist("a")[:1], *members, *query.getlist("b")])
+    return replace(found, sides=sides_by_score(found.sides, query.get("sort", "")))
 
 
 def _sweep(text: str) -> Sweep | None:

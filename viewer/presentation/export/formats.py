@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
@@ -15,17 +15,18 @@ from viewer.models import Run
 from viewer.presentation.export.document import run_document
 from viewer.presentation.export.pictures import lineage_dot, lineage_svg
 
+T = TypeVar("T")
 _BACKTICKS = re.compile(r"`+")
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Format(Generic[T]):
     """A format: its label, the ending of its file, its media type, and what writes it."""
 
     label: str | Promise
     ending: str
     media_type: str
-    write: Callable[[Run], str]
+    write: Callable[[T], str]
 
 
 def as_json(run: Run) -> str:
@@ -45,15 +46,17 @@ def as_markdown(run: Run) -> str:
     """The facts, inputs and outputs of a run. Texts are in code blocks, so that they stay as they are."""
     document = run_document(run)
     facts = document["run"]
-    lines = [f"# {_line(facts['name'])}", ""]
+    lines = [f"# {plain_line(facts['name'])}", ""]
     lines += [
-        f"- {name.replace('_', ' ')}: {_line(value)}" for name, value in facts.items() if _is_shown(value)
+        f"- {name.replace('_', ' ')}: {plain_line(value)}"
+        for name, value in facts.items()
+        if _is_shown(value)
     ]
     for branch in document["branches"]:
-        lines += ["", f"## {_line(branch['name'])}", "", f"{_line(branch['progress'])}"]
+        lines += ["", f"## {plain_line(branch['name'])}", "", f"{plain_line(branch['progress'])}"]
         for section in ("inputs", "state", "outputs", "messages"):
             for part in branch.get(section, ()):
-                lines += ["", f"### {section}: {_line(part['name'])}", "", _block(part["value"])]
+                lines += ["", f"### {section}: {plain_line(part['name'])}", "", code_block(part["value"])]
     lines += [
         "",
         "## Checkpoints",
@@ -63,7 +66,7 @@ def as_markdown(run: Run) -> str:
     ]
     for row in document["checkpoints"]:
         cells = (row["id"], row["branch"], row["parent"] or "", row["label"], row["tokens"])
-        lines.append("| " + " | ".join(_line(cell).replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(plain_line(cell).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -71,20 +74,20 @@ def _is_shown(value: Any) -> bool:
     return value not in (None, "", [], 0) and not isinstance(value, list)
 
 
-def _line(value: Any) -> str:
+def plain_line(value: Any) -> str:
     """A value on one line, in which Markdown and HTML mean nothing."""
     text = " ".join(str(value).split())
     return re.sub(r"([\\`*_\[\]<>#&~!])", r"\\\1", text)
 
 
-def _block(value: Any) -> str:
+def code_block(value: Any) -> str:
     """A value as a code block whose fence it cannot end."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
     return f"{fence}\n{text}\n{fence}"
 
 
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, Format[Run]] = {
     "html": Format(_("HTML page"), "html", "text/html", as_html),
     "markdown": Format(_("Markdown"), "md", "text/markdown", as_markdown),
     "json": Format(_("JSON"), "json", "application/json", as_json),
@@ -93,7 +96,7 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def file_name(run: Run, wanted: Format) -> str:
+def file_name(run: Run, wanted: Format[Run]) -> str:
     """A name for the file that any system accepts."""
     name = re.sub(r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80] or "run"
     return f"{name}.{wanted.ending}"

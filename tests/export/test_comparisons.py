@@ -1,0 +1,70 @@
+"""Exports of a comparison: complete, redacted, and harmless wherever they are opened."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.real_stores import copy_of
+from viewer.access.login_links import teammate
+from viewer.comparison.references import Reference
+from viewer.importing import import_location, open_location
+from viewer.models import Run
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "</pre><script>alert(1)</script>```"
+
+
+@pytest.fixture
+def run(tmp_path: Path, settings: Any) -> Run:
+    """A run with two branches, of which one has a hostile output."""
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    folder = copy_of("1.15.30/json", tmp_path)
+    for path in folder.glob("exp-a/*.json"):
+        body = json.loads(path.read_text())
+        for task in body["entities"][0]["tasks"]:
+            if task["output"]:
+                task["output"]["raw"] = HOSTILE
+        path.write_text(json.dumps(body))
+    location = open_location(str(folder))
+    import_location(location)
+    return location.runs.get()
+
+
+def exported(run: Run, name: str) -> Any:
+    browser = Client()
+    browser.force_login(teammate("reader"))
+    sides = [str(Reference(run.uid, branch=branch)) for branch in ("main", "exp-a")]
+    return browser.get(reverse("compare-export"), {"a": sides[0], "b": sides[1], "format": name})
+
+
+def test_json_holds_the_values_of_all_sides(run: Run) -> None:
+    response = exported(run, "json")
+    document = json.loads(response.content)
+    assert [side["branch"] for side in document["sides"]] == ["main", "exp-a"]
+    assert document["common_ancestor"] and document["rows_left_out"] == 0
+    outputs = [row for row in document["rows"] if row["section"] == "outputs"]
+    assert any(row["values"][1].get("value") == HOSTILE and row["differs"] for row in outputs)
+    assert {row["section"] for row in document["rows"]} >= {"overview", "inputs", "settings"}
+
+
+@pytest.mark.parametrize("name", ["html", "markdown", "json"])
+def test_a_file_loads_nothing_and_hostile_texts_stay_texts(run: Run, name: str) -> None:
+    response = exported(run, name)
+    text = response.content.decode()
+    assert response["Content-Disposition"].startswith("attachment;")
+    for forbidden in ("src=", "<link", "@import", "url(", "sk-", "Bearer ", str(run.location.path)):
+        assert forbidden not in text
+    if name == "html":
+        assert "<script" not in text and "&lt;script&gt;" in text and "exp-a" in text
+    if name == "markdown":
+        assert f"````\n{HOSTILE}\n````" in text
+
+
+def test_an_unknown_format_is_not_found_and_one_side_asks_for_another(run: Run, client: Client) -> None:
+    assert exported(run, "svg").status_code == 404
+    client.force_login(teammate("reader"))
+    assert client.get(reverse("compare-export"), {"a": str(run.uid)}).status_code == 302
