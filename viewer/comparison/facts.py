@@ -61,7 +61,7 @@ def _cost(side: Side) -> str:
 
 def _moment(side: Side) -> str:
     at = side.checkpoint.created_at
-    return date_format(localtime(at), "j M Y, H:i:s") if at else ""
+    return date_format(localtime(at), _("j M Y") + ", H:i:s") if at else ""
 
 
 def _number(value: int) -> str:

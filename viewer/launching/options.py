@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from viewer.models import Job
 
@@ -35,4 +36,4 @@ def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions
 def short_time(moment: datetime) -> str:
     """The moment in the server's time zone: the time if it is today, else the date and time."""
     local = timezone.localtime(moment)
-    return date_format(local, "H:i" if local.date() == timezone.localdate() else "j M Y, H:i")
+    return date_format(local, "H:i" if local.date() == timezone.localdate() else gettext("j M Y") + ", H:i")

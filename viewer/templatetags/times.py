@@ -7,17 +7,18 @@ from django.utils import timezone
 from django.utils.dateformat import format as formatted
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 register = template.Library()
 
-# The formats that static/js/times.js knows.
+# The formats that static/js/times.js knows: of the day, with or without its year, and of the time.
 FORMATS = {
-    "full": "j M Y, H:i:s T",
-    "minute": "j M Y, H:i T",
-    "recent": "j M, H:i:s T",
-    "day": "j M Y",
-    "clock": "H:i:s",
-    "time": "H:i",
+    "full": ("year", "H:i:s T"),
+    "minute": ("year", "H:i T"),
+    "recent": ("day", "H:i:s T"),
+    "day": ("year", ""),
+    "clock": ("", "H:i:s"),
+    "time": ("", "H:i"),
 }
 
 
@@ -27,9 +28,8 @@ def moment(at: datetime | None, name: str) -> SafeString | str:
     if at is None:
         return ""
     here = timezone.localtime(at)
-    return format_html(
-        '<time datetime="{}" data-time="{}">{}</time>', here.isoformat(), name, formatted(here, FORMATS[name])
-    )
+    text = formatted(here, _format(*FORMATS[name]))
+    return format_html('<time datetime="{}" data-time="{}">{}</time>', here.isoformat(), name, text)
 
 
 @register.filter
@@ -38,4 +38,11 @@ def short_moment(at: datetime) -> str:
     here, now = timezone.localtime(at), timezone.localtime()
     if here.date() == now.date():
         return formatted(here, "H:i")
-    return formatted(here, "j M, H:i" if here.year == now.year else "j M Y")
+    return formatted(here, _format("day", "H:i") if here.year == now.year else _format("year"))
+
+
+def _format(day: str, time: str = "") -> str:
+    """Return a format of Django's in the order of the active language."""
+    # Day, short month and year, in the letters of the template filter "date".
+    days = {"year": gettext("j M Y"), "day": gettext("j M")}
+    return ", ".join(filter(None, [days.get(day, ""), time]))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.utils.dateformat import format as formatted
 from django.utils.timezone import localtime
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 
 from viewer.annotations import RunAnnotations
 from viewer.models import Annotation, Checkpoint, Job
@@ -129,4 +129,4 @@ def _moment(at: datetime) -> Moment:
 @lru_cache(maxsize=1000)
 def _day_text(day: date, language: str | None) -> str:
     """Return the date in the active language."""
-    return formatted(day, "j M Y")
+    return formatted(day, gettext("j M Y"))
