@@ -3,8 +3,7 @@
 from pathlib import Path
 
 # By the name of their catalogue's folder. A page names its language, so only complete catalogues are listed.
-COMPLETE: tuple[str, ...] = ("ar", "ko")
-COMPLETE: tuple[str, ...] = ("ar", "pt_BR")
+COMPLETE: tuple[str, ...] = ("ar", "ko", "pt_BR")
 # Each in the language itself.
 NAMES = {"ar": "العربية", "ko": "한국어", "pt_BR": "Português (Brasil)"}
 
