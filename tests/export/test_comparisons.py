@@ -41,11 +41,14 @@ def exported(run: Run, name: str) -> Any:
     return browser.get(reverse("compare-export"), {"a": sides[0], "b": sides[1], "format": name})
 
 
-def test_json_holds_the_values_of_all_sides(run: Run) -> None:
+def test_json_holds_the_values_of_all_sides_and_times_in_utc(run: Run, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Seoul"
     response = exported(run, "json")
     document = json.loads(response.content)
     assert [side["branch"] for side in document["sides"]] == ["main", "exp-a"]
     assert document["common_ancestor"] and document["rows_left_out"] == 0
+    (created,) = [row for row in document["rows"] if row["name"] == "Created"]
+    assert created["values"][0]["value"].split(", ")[1] == document["sides"][0]["created"][11:19]
     outputs = [row for row in document["rows"] if row["section"] == "outputs"]
     assert any(row["values"][1].get("value") == HOSTILE and row["differs"] for row in outputs)
     assert {row["section"] for row in document["rows"]} >= {"overview", "inputs", "settings"}

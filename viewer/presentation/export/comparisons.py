@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -32,7 +33,8 @@ class Exported:
 
 def exported(compared: Compared) -> Exported:
     """What is exported of a comparison: the rows in their order, up to the maximum of characters."""
-    groups = table_of(compared.sides, shows_same=True)
+    with timezone.override(UTC):
+        groups = table_of(compared.sides, shows_same=True)
     rows = [row for group in groups for row in group.rows]
     full, left = list[Row](), MAX_CHARACTERS
     for row in rows:
