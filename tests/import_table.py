@@ -97,12 +97,11 @@ viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.imp
 viewer/supervision: django psutil
 viewer/live: django viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs viewer.models
     viewer.presentation.jobs viewer.sharing
-viewer/consumers.py: django viewer.access viewer.live viewer.models
-viewer/share_consumer.py: django viewer.consumers viewer.live viewer.models viewer.sharing
+viewer/consumers: django viewer.access viewer.live viewer.models viewer.sharing
 viewer/data_folder: django viewer.locks viewer.messages.message viewer.models viewer.sqlite_pragmas
 viewer/access: django
 viewer/apps.py: django
-viewer/routing.py: django viewer.consumers viewer.share_consumer
+viewer/routing.py: django viewer.consumers
 viewer/urls.py: django viewer.views
 viewer/templatetags: django viewer.comparison.diff viewer.jobs.human_input viewer.jobs.limits
     viewer.messages.labels viewer.messages.translation viewer.models viewer.presentation

@@ -2,15 +2,15 @@
 
 from django.urls import path, re_path
 
-from viewer import consumers, share_consumer
+from viewer.consumers import home, job, location, rows, share
 
 websocket_urlpatterns = [
-    path("ws/locations/<uuid:uid>/", consumers.LocationConsumer.as_asgi()),
-    path("ws/home/", consumers.HomeConsumer.as_asgi()),
+    path("ws/locations/<uuid:uid>/", location.LocationConsumer.as_asgi()),
+    path("ws/home/", home.HomeConsumer.as_asgi()),
     # ?after=<seq> sends the events after that one.
-    path("ws/jobs/<uuid:pk>/", consumers.JobConsumer.as_asgi()),
+    path("ws/jobs/<uuid:pk>/", job.JobConsumer.as_asgi()),
     # Without a login: the token opens the object of its link only.
-    path("ws/shared/<str:token>/", share_consumer.ShareConsumer.as_asgi()),
+    path("ws/shared/<str:token>/", share.ShareConsumer.as_asgi()),
     # Without it, an unknown URL is logged as an error.
-    re_path(r"", consumers.NoSuchSocket.as_asgi()),
+    re_path(r"", rows.NoSuchSocket.as_asgi()),
 ]

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.live.conftest import event
 from tests.live.test_job_socket import SEQ
-from viewer.consumers import MAX_WAITING, JobConsumer
+from viewer.consumers.job import MAX_WAITING, JobConsumer
 from viewer.live import broadcast
 from viewer.live.close_codes import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
 from viewer.live.job_feed import JobFeed, next_message

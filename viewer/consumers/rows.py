@@ -1,7 +1,5 @@
-"""WebSocket consumers: send a page the current state, then each change. A login is required."""
+"""What all sockets have in common: they follow rows, and end with the login or permission of their user."""
 
-import asyncio
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -11,15 +9,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import HttpRequest
 from django.utils.translation import get_language_from_request, override
 
-from viewer.access.addresses import number_in
 from viewer.access.permissions import can_run
-from viewer.live import admission, broadcast, home_feed, job_feed, location_feed, tail, watch
-from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
-from viewer.models import Job, Location
+from viewer.live import admission, tail
+from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED
 from viewer.models.reader_settings import chosen_language
-
-# Messages that wait for a page. One that is slower reconnects, and receives what it lacks.
-MAX_WAITING = 100
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):
@@ -139,114 +132,3 @@ class FeedConsumer(RowsConsumer):
         await super().disconnect(code)
         if self.group:
             await tail.leave(self.group, self.channel_name)
-
-
-class LocationConsumer(FeedConsumer):
-    """Notify a page of changes to its location, which is polled while the page is open."""
-
-    location: Location | None = None
-    is_watching = False
-
-    async def is_there(self) -> bool:
-        found = await Location.objects.filter(uid=self.address["uid"]).afirst()
-        # A location removed meanwhile is still needed to stop watching it.
-        self.location = self.location or found
-        return found is not None
-
-    async def begin(self) -> None:
-        assert self.location
-        uid = self.address["uid"]
-        self.feed = location_feed.feed_for(uid, self.asked("shown").split(","), can_run=self.can_run)
-        watch.begin(self.location)
-        self.is_watching = True
-        await self.join(tail.location_group(uid))
-
-    async def disconnect(self, code: int) -> None:
-        if self.location and self.is_watching:
-            self.is_watching = False
-            watch.end(self.location)
-        await super().disconnect(code)
-
-    def next_message(self) -> str | None:
-        return location_feed.next_message(self.feed)
-
-
-class HomeConsumer(FeedConsumer):
-    """Notify the home page of changes anywhere. All locations are polled, in turn, while it is open."""
-
-    is_watching = False
-
-    async def is_there(self) -> bool:
-        return True
-
-    async def begin(self) -> None:
-        self.feed = home_feed.HomeFeed()
-        watch.begin_all()
-        self.is_watching = True
-        await self.join(tail.HOME)
-
-    async def disconnect(self, code: int) -> None:
-        if self.is_watching:
-            self.is_watching = False
-            watch.end_all()
-        await super().disconnect(code)
-
-    def next_message(self) -> str | None:
-        return home_feed.next_message(self.feed)
-
-
-class JobConsumer(RowsConsumer):
-    """Send a job's events after the last one that the page knows, then new ones."""
-
-    polling: asyncio.Event | None = None
-    sending: asyncio.Task[None] | None = None
-
-    async def is_there(self) -> bool:
-        return await Job.objects.filter(pk=self.address["pk"]).aexists()
-
-    async def begin(self) -> None:
-        self.waiting: asyncio.Queue[str | int] = asyncio.Queue(MAX_WAITING)
-        self.polling = asyncio.Event()
-        feed = job_feed.JobFeed(
-            pk=self.address["pk"],
-            after=number_in(self.asked("after")) or 0,
-            whole=self.asked("show") == "page",
-            can_run=self.can_run,
-        )
-        # Admission is checked while the tail polls, also before the broadcast has begun.
-        await tail.join(tail.job_group(feed.pk), self.polling)
-        self.watch_admission()
-        await broadcast.join(self, feed, self.language)
-        self.sending = asyncio.create_task(self.send_waiting())
-
-    def put(self, message: str) -> None:
-        """Send a message after the waiting ones. Close the socket if too many wait."""
-        if self.waiting.full():
-            self.put_end(TRY_AGAIN_LATER)
-        else:
-            self.waiting.put_nowait(message)
-
-    def put_end(self, code: int) -> None:
-        """Close the socket after the waiting messages; at once if there are too many."""
-        if self.waiting.full():
-            while not self.waiting.empty():
-                self.waiting.get_nowait()
-        self.waiting.put_nowait(code)
-
-    async def send_waiting(self) -> None:
-        """Send the waiting messages until one of them is the end, or the page has gone."""
-        with suppress(OSError):
-            while not self.has_ended:
-                message = await self.waiting.get()
-                if isinstance(message, int):
-                    await self.end(message)
-                elif not self.has_ended:
-                    await self.send(text_data=message)
-
-    async def disconnect(self, code: int) -> None:
-        await super().disconnect(code)
-        await broadcast.leave(self)
-        if self.polling:
-            await tail.leave(tail.job_group(self.address["pk"]), self.polling)
-        if self.sending:
-            self.sending.cancel()

@@ -6,7 +6,7 @@ from channels.db import database_sync_to_async
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from viewer.consumers import FeedConsumer
+from viewer.consumers.rows import FeedConsumer
 from viewer.live import tail, watch
 from viewer.live.close_codes import NOT_THERE
 from viewer.models import Location, ShareLink

@@ -1,0 +1,1 @@
+"""WebSocket consumers: send a page the current state, then each change."""
