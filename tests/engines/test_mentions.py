@@ -42,6 +42,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/cli/commands/info.py": (1, OPTION),
     "viewer/cli/prompt.py": (1, OPTION),
     "viewer/consumers/job.py": (2, ASYNCIO),
+    "viewer/consumers/share.py": (2, ASYNCIO),
     "viewer/engines/__init__.py": (2, REGISTRY),
     "viewer/jobs/execution/starting/request.py": (1, STORED),
     "viewer/jobs/limits/usage.py": (1, STORED),

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
+from viewer.access.login_links import teammate
 from viewer.importing import import_location, open_location, redact_stored
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.messages.message import plain_text
@@ -22,6 +23,7 @@ from viewer.models import (
     Project,
     Question,
     Run,
+    ShareLink,
     Sweep,
 )
 
@@ -55,6 +57,8 @@ KEPT = {
     "Question.kind": "a code of ours",
     "Run.indexed_fingerprint": DIGEST,
     "Run.inputs": "emptied, and read again from the redacted copies",
+    "ShareLink.locations": "keys of rows",
+    "ShareLink.token_hash": DIGEST,
     "Sweep.limits": SETTINGS,
     "Sweep.score": SETTINGS,
 }
@@ -115,6 +119,15 @@ def location(tmp_path: Path, project: Project) -> Location:
     JobEvent.objects.create(job=job, seq=1, kind="text", at=now)
     Question.objects.create(job=job, number=1, kind="text_input")
     PreflightCheck.objects.create(project=project, status="failed", error=plain_text("no"), ended_at=now)
+    ShareLink.objects.create(
+        token_hash="1",
+        kind="run",
+        target=str(run.uid),
+        title="news",
+        locations=[location.pk],
+        made_by=teammate("maker", "run"),
+        expires_at=now,
+    )
     return location
 
 

@@ -50,8 +50,8 @@ def _logged(name: str, step: Callable[[], bool]) -> bool:
     """What ``step`` returns. Logs a failure: the next change tries again."""
     try:
         return step()
-    except (DatabaseError, OSError):
-        # Such as a full disk.
-        logger.warning("%s failed", name, exc_info=True)
+    except (DatabaseError, OSError) as error:
+        # Such as a full disk, or a data folder that is gone. Its message says all that a person can use.
+        logger.warning("%s failed: %s", name, error)
         connection.close()
         return False

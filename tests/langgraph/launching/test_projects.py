@@ -17,7 +17,7 @@ from viewer.models import Location
 from viewer.projects.environment_file import read_values, secrets_at
 from viewer.projects.proposing import propose_project
 
-SUPPORT = Path(__file__).resolve().parents[2] / "demo/support"
+SUPPORT = Path(__file__).resolve().parents[3] / "demo/support"
 
 
 def test_the_graphs_of_its_configuration_are_entry_points() -> None:

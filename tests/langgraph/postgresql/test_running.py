@@ -237,4 +237,6 @@ def test_the_password_is_in_no_file_and_no_row(
     job = Job.objects.get()
     assert PASSWORD not in json.dumps([job.request, job.result, job.log_end, list(job.events.values("data"))])
     for folder, _folders, files in os.walk(settings.DATA_DIR):
-        assert not any(PASSWORD.encode() in (Path(folder) / name).read_bytes() for name in files)
+        paths = [Path(folder) / name for name in files]
+        # The sockets of prewarmed processes hold nothing.
+        assert not any(PASSWORD.encode() in path.read_bytes() for path in paths if path.is_file())

@@ -27,6 +27,7 @@ named = inspect.signature(graph.stream).parameters
 late = {"durability": "exit"} if "durability" in named else {}
 late = late or ({"checkpoint_during": False} if "checkpoint_during" in named else {})
 graph.invoke({"topic": "cats"}, {"configurable": {"thread_id": sys.argv[2]}}, **late)
+connection.close()
 """
 
 

@@ -8,7 +8,7 @@ from django.db import models, transaction
 from django.utils.crypto import salted_hmac
 
 from viewer.messages.message import UserMessage, redacted_message
-from viewer.models import Annotation, Checkpoint, CheckpointBody, Location, Problem, Project, Run
+from viewer.models import Annotation, Checkpoint, CheckpointBody, Location, Problem, Project, Run, ShareLink
 from viewer.projects.environment_file import secrets_at
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
@@ -22,10 +22,14 @@ logger = logging.getLogger(__name__)
 
 # Rows of one transaction: bounds the memory, and the time that other writers wait.
 BATCH = 200
-_WRITTEN_BY_PEOPLE = ("name", "label_text", "note")
+# Columns of sentences. All others hold ids and names, which stay different from each other.
+_PROSE: dict[type[models.Model], tuple[str, ...]] = {
+    Annotation: ("name", "label_text", "note"),
+    ShareLink: ("title",),
+}
 # The columns that hold texts of checkpoints, or of people about them.
 _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
-    Annotation: ("run_key", "branch", "checkpoint_id", *_WRITTEN_BY_PEOPLE),
+    Annotation: ("run_key", "branch", "checkpoint_id", *_PROSE[Annotation]),
     Checkpoint: (
         "source_key",
         "checkpoint_id",
@@ -41,6 +45,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     ),
     CheckpointBody: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
+    ShareLink: ("target", *_PROSE[ShareLink]),
     Run: (
         "key",
         "entity",
@@ -114,6 +119,12 @@ def _redact_bodies(location: Location, known: KnownSecrets) -> None:
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
     if model is Annotation:
         return Annotation.objects.filter(location_uid=location.uid)
+    if model is ShareLink:
+        # SQLite cannot look into a list of keys.
+        links = ShareLink.objects.only("locations")
+        # A search names no location: it covers all.
+        pks = [one.pk for one in links if location.pk in (one.locations or [location.pk])]
+        return ShareLink.objects.filter(pk__in=pks)
     if model is CheckpointBody:
         return CheckpointBody.objects.filter(checkpoint__location=location)
     return model._default_manager.filter(location=location)
@@ -141,12 +152,11 @@ def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
         return hidden if hidden != text else None
     if not text or not known.is_in(text.encode("utf-8", "replace")):
         return None
-    if isinstance(row, Annotation) and name in _WRITTEN_BY_PEOPLE:
+    if name in _PROSE.get(type(row), ()):
         shown = redact_text(text, known)
     elif name == "source_key":
         shown = redacted_key(text, known)
     else:
-        # Ids stay different from each other.
         shown = redacted_name(text, known)
     return shown[: getattr(row._meta.get_field(name), "max_length", None)]
 

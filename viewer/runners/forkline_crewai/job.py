@@ -62,7 +62,14 @@ def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 def report_start(reporter: Reporter) -> str:
     """Report the versions. Return the engine's. Raises Refused if it is missing or too old."""
-    return engine_version.report_start(reporter, "crewai", MIN_ENGINE, label="crewai")
+    return engine_version.report_start(
+        reporter,
+        ["crewai"],
+        MIN_ENGINE,
+        label="crewai",
+        missing="crewai.not_installed",
+        too_old="crewai.version_too_old",
+    )
 
 
 def _run_from_the_start(request: Request, reporter: Reporter) -> str:

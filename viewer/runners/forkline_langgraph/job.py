@@ -273,7 +273,14 @@ def refuse_other_location(request: Request) -> None:
 
 def report_start(reporter: Reporter) -> str:
     """Report the versions. Return the engine's. Raises Refused if it, or its SQLite saver, is missing."""
-    return engine_version.report_start(reporter, ENGINE, MIN_ENGINE, label="LangGraph", needs=[SAVER])
+    return engine_version.report_start(
+        reporter,
+        [ENGINE, SAVER],
+        MIN_ENGINE,
+        label="LangGraph",
+        missing="langgraph.not_installed",
+        too_old="langgraph.version_too_old",
+    )
 
 
 def _isolate() -> None:

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 
 def report_start(
-    reporter: Reporter, engine: str, oldest: str, *, label: str, needs: Sequence[str] = ()
+    reporter: Reporter, packages: Sequence[str], oldest: str, *, label: str, missing: str, too_old: str
 ) -> str:
-    """Report the versions, and return that of the engine. ``needs`` are other packages that a run needs.
+    """Report the versions, and return that of the engine, which is the first of the packages.
 
-    Raises Refused if one of the packages is missing, or the engine is older than ``oldest``.
+    Raises Refused with the code ``missing`` or ``too_old`` if a package is missing, or the engine is older
+    than ``oldest``.
     """
     try:
-        version, *_ = [importlib.metadata.version(package) for package in (engine, *needs)]
+        version, *_ = [importlib.metadata.version(package) for package in packages]
     except importlib.metadata.PackageNotFoundError as error:
-        raise Refused(f"{engine}.not_installed", package=error.name, python=sys.executable) from error
+        raise Refused(missing, package=error.name, python=sys.executable) from error
     if project.is_older(version, oldest):
-        raise Refused(f"{engine}.version_too_old", version=version, oldest=oldest, python=sys.executable)
+        raise Refused(too_old, version=version, oldest=oldest, python=sys.executable)
     reporter.write(
         "started",
         pid=os.getpid(),
