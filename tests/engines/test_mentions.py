@@ -41,6 +41,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/cli/arguments/options.py": (1, OPTION),
     "viewer/cli/commands/info.py": (1, OPTION),
     "viewer/cli/prompt.py": (1, OPTION),
+    "templates/export/_style.html": (1, "a property of CSS"),
     "viewer/consumers/job.py": (2, ASYNCIO),
     "viewer/consumers/share.py": (2, ASYNCIO),
     "viewer/engines/__init__.py": (2, REGISTRY),
