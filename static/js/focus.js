@@ -41,6 +41,8 @@ document.addEventListener("htmx:beforeRequest", ({ detail }) => {
 });
 document.addEventListener("htmx:beforeSwap", ({ detail }) => remember(detail.target));
 document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => remember(detail.target));
+// At once, so that no key comes between.
+document.addEventListener("htmx:afterSwap", restore);
 for (const done of ["htmx:afterSettle", "htmx:oobAfterSwap", "htmx:afterRequest", "htmx:wsAfterMessage"]) {
   document.addEventListener(done, () => requestAnimationFrame(restore));
 }
