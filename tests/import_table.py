@@ -1,6 +1,6 @@
 """Which package may import which, as ``tests/test_imports.py`` checks."""
 
-# What ``django`` stands for in the table.
+# The packages that ``django`` includes in the table.
 DJANGO = {"django", "channels", "asgiref", "django_htmx", "csp", "sesame"}
 
 # What each package or module may import besides itself and the standard library. The longest match counts.

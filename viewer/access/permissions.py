@@ -33,7 +33,7 @@ def can_run(user: User | AnonymousUser) -> bool:
 
 
 def can_share(user: User | AnonymousUser) -> bool:
-    """Whether the user may make share links: whoever may run may, unless the setting SHARING is off."""
+    """Whether the user can create share links, which requires the setting SHARING and the right to run."""
     return settings.SHARING and can_run(user)
 
 

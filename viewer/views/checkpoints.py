@@ -103,14 +103,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
-    kind = kind_of(engine, checkpoint.entity)
-    # A called run continues only within its caller.
-    can_edit = run.parent_id is None or engine.editable(contents).state is not None
-    context["is_runnable"] = kind.is_runnable and can_edit
-    context["is_resumable"] = not kind.resumes_last_only or checkpoint.is_last
-    context["published"] = published_as(checkpoint)
-    context["annotations"] = annotated_parts(run, checkpoint)
-    context["called_runs"] = run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk")
+    context |= _surroundings(run, checkpoint, engine, contents)
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "raw" and body:
@@ -119,6 +112,22 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     if context["tab"] == "events":
         context |= event_page(request, contents.events)
     return context
+
+
+def _surroundings(
+    run: Run, checkpoint: Checkpoint, engine: Engine[Any], contents: Contents
+) -> dict[str, Any]:
+    """What can be done with a checkpoint, and what belongs to it, whichever tab is selected."""
+    kind = kind_of(engine, checkpoint.entity)
+    # A called run continues only within its caller.
+    can_edit = run.parent_id is None or engine.editable(contents).state is not None
+    return {
+        "is_runnable": kind.is_runnable and can_edit,
+        "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
+        "published": published_as(checkpoint),
+        "annotations": annotated_parts(run, checkpoint),
+        "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
+    }
 
 
 def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotation]]:

@@ -97,18 +97,23 @@ def made(
         settings.POSTGRESQL_LOCATIONS = {"support": server.connection(name, role)}
         settings.PREWARM = True
         monkeypatch.setenv("PGPASSWORD", PASSWORD)
-        environment = tmp_path / "project.env"
-        environment.write_text(f"NODES_FILE={tmp_path / NODES}\n")
-        Project.objects.create(
-            folder=str(PROJECT),
-            interpreter=str(graph_python),
-            environment_file=str(environment),
-            entry_points=["graphs:fan", "graphs:approval"],
-            confirmed_at=timezone.now(),
-        )
+        confirm_project(graph_python, tmp_path)
         return database
 
     return make
+
+
+def confirm_project(python: Path, folder: Path) -> None:
+    """Confirm the project of the graphs, whose nodes are recorded in this folder."""
+    environment = folder / "project.env"
+    environment.write_text(f"NODES_FILE={folder / NODES}\n")
+    Project.objects.create(
+        folder=str(PROJECT),
+        interpreter=str(python),
+        environment_file=str(environment),
+        entry_points=["graphs:fan", "graphs:approval"],
+        confirmed_at=timezone.now(),
+    )
 
 
 def rows(location: Location, thread: str) -> list[Checkpoint]:

@@ -32,6 +32,13 @@ def add_edit_arguments(parser: CommandParser) -> None:
         help=_("A finished task's output. TASK is its id, or its number from 1."),
     )
     parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of the state."))
+    _add_graph_arguments(parser)
+    parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
+    parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
+
+
+def _add_graph_arguments(parser: CommandParser) -> None:
+    """Add the edits that only a graph has."""
     parser.add_argument(
         "--message",
         action="append",
@@ -63,8 +70,6 @@ def add_edit_arguments(parser: CommandParser) -> None:
         metavar="JSON|ID=JSON",
         help=_("Of LangGraph: the answer to an interrupt, by its id if several wait."),
     )
-    parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
-    parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
 
 
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:

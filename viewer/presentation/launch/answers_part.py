@@ -104,7 +104,7 @@ class AnswerView:
 
     @property
     def all_choices(self) -> str:
-        """Every option that needs no fields on a line of its own, as a sweep's form has them."""
+        """Every option without fields, one per line, as a sweep's form expects them."""
         values = [one.option.value for one in self.complete]
         lines = [_line(value) for value in values]
         # A text that begins with a bracket is one list of all values.

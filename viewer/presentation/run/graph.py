@@ -54,7 +54,7 @@ class Node:
 
     @property
     def mark(self) -> Dot:
-        """The dot that stands for the status, as in the list."""
+        """The dot that shows the status, as in the list."""
         return Dot(str(self.checkpoint.pk), *MARK, self.colour, self.shape, self.running)
 
 

@@ -1,7 +1,7 @@
 """The page of each kind of shared object, the same in the preview and through the link.
 
-Whoever sees it may be anybody. It shows one object without links to anything else, and takes from its
-address only which part of that object is shown.
+Anyone with the link can view it. It shows one object without links to anything else, and its address
+selects only which part of that object is shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
 
 
 def _search_page(request: HttpRequest, shared: Shared) -> Page:
-    """Return the results of now. Whoever has a login may see every location, so its maker may."""
+    """Return the current results. Every user can view every location, and so can the maker of the link."""
     assert shared.filters
     before = request.GET.get("before", "")
     position = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None

@@ -1,5 +1,6 @@
 """What a checkpoint's channels say of its super-step: which nodes ran, and which come next."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,16 @@ class Attempt:
         if ERROR in self.indexes:
             return "failed"
         return "waiting" if INTERRUPT in self.indexes else "scheduled"
+
+
+def attempts_in(writes: Iterable[tuple[str, str, int]]) -> list[Attempt]:
+    """Return the tasks of one checkpoint. ``writes`` are the task, path and index of each row."""
+    indexes: dict[str, set[int]] = defaultdict(set)
+    paths: dict[str, str] = {}
+    for task, path, index in writes:
+        indexes[task].add(index)
+        paths[task] = paths.get(task) or path
+    return [Attempt(task, paths[task], frozenset(found)) for task, found in indexes.items()]
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -70,8 +81,8 @@ def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
 def is_last(checkpoint: Mapping[str, Any]) -> bool:
     """Whether nothing runs after a checkpoint that triggers no node, as far as its channels say.
 
-    In the first versions a node triggers the next one by a channel of its own name. If no node has ever read
-    it, only the graph knows whether one would.
+    In the first versions, each node triggers the next through a channel named after itself. If no node has
+    ever read that channel, only the graph knows whether one would.
     """
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     versions = mapping(checkpoint.get("channel_versions"))

@@ -4,7 +4,7 @@ Imported only in a reader process, since its tables are read from databases.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,7 +14,7 @@ import msgspec
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.format.decoding import decoded_value, opaque
 from viewer.engines.langgraph.format.naming import hints
-from viewer.engines.langgraph.format.super_steps import Attempt, mapping
+from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping
 from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
 from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
 from viewer.engines.langgraph.threads.rows import (
@@ -140,7 +140,7 @@ class LangGraphStore:
 
     def _details(self, thread: str, head: str) -> IndexedRun:
         writes = self._tables.head_writes(thread, head)
-        attempts = _grouped((task, "", index) for task, index in writes)
+        attempts = attempts_in((task, "", index) for task, index in writes)
         listed = self._listed(thread, head)
         return replace(listed, status=status_of(attempts))
 
@@ -184,7 +184,7 @@ class LangGraphStore:
         found: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
         for namespace, checkpoint_id, task, path, index in self._tables.tasks(thread):
             found[namespace, checkpoint_id].append((task, path, index))
-        return {at: _grouped(writes) for at, writes in found.items()}
+        return {at: attempts_in(writes) for at, writes in found.items()}
 
     def _hints(self, thread: str) -> dict[str, str]:
         """Nodes by the id of a task, as far as small values name them, if there are no paths of tasks."""
@@ -296,13 +296,3 @@ class LangGraphStore:
 def entry_of(snapshot: Snapshot) -> Entry:
     """The entry by which the body of an indexed checkpoint is read."""
     return Entry(snapshot.key, snapshot.fingerprint, snapshot.size)
-
-
-def _grouped(writes: Iterable[tuple[str, str, int]]) -> list[Attempt]:
-    """The tasks of one checkpoint."""
-    indexes: dict[str, set[int]] = defaultdict(set)
-    paths: dict[str, str] = {}
-    for task, path, index in writes:
-        indexes[task].add(index)
-        paths[task] = paths.get(task) or path
-    return [Attempt(task, paths[task], frozenset(found)) for task, found in indexes.items()]
