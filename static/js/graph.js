@@ -45,6 +45,8 @@ function within(middle, length, start, total) {
   return Math.min(Math.max(middle - length / 2, start), start + total - length);
 }
 
+// Dividing and multiplying pixels by a scale may lose a fraction of one.
+const isWhole = () => view.width > whole.width - 0.5 && view.height > whole.height - 0.5;
 const middle = () => [view.x + view.width / 2, view.y + view.height / 2];
 
 function showWhole() {
@@ -93,7 +95,7 @@ function drawView() {
   const shown = map.querySelector(".map-view");
   if (!shown) return;
   for (const [key, value] of Object.entries(view)) shown.setAttribute(key, value);
-  map.toggleAttribute("hidden", view.width >= whole.width && view.height >= whole.height);
+  map.toggleAttribute("hidden", isWhole());
 }
 
 function followMap(event) {
@@ -179,7 +181,7 @@ document.addEventListener("htmx:afterSettle", ({ detail }) => {
   show(...at, used);
   drawMap();
 });
-new ResizeObserver(() => show(...middle(), scale())).observe(root);
+new ResizeObserver(() => isWhole() ? showWhole() : show(...middle(), scale())).observe(root);
 
 root.querySelector(".graph-tools").hidden = false;
 start();

@@ -19,15 +19,17 @@ lock = threading.Lock()
 def leave(status):
     with lock:
         os._exit(status)
-interrupts.listen(lambda: leave(130), lambda: leave(143))
-print("ready", flush=True)
-end = time.monotonic() + 30
-while time.monotonic() < end:
-    try:
+def work():
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
         with lock:
             sum(range(1000))
-    except KeyboardInterrupt:
-        pass
+try:
+    interrupts.listen(lambda: leave(130), lambda: leave(143))
+    print("ready", flush=True)
+    work()
+except KeyboardInterrupt:
+    work()
 """
 
 

@@ -26,11 +26,11 @@ def listen(interrupted: Callable[[], object], terminated: Callable[[], object]) 
     sent: set[int] = set()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        is_first = not sent
-        sent.add(number)
+        # Another signal may interrupt this handler and raise: what was written by then is not lost.
         with suppress(BlockingIOError):
             os.write(write, INTERRUPT if number == signal.SIGINT else TERMINATE)
-        if is_first:
+        if not sent:
+            sent.add(number)
             raise KeyboardInterrupt
 
     def wait() -> None:
