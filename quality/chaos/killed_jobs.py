@@ -50,7 +50,7 @@ class Found:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    os.environ["TINY_CHILD"] = "pauses.py"
+    os.environ["FAKE_RUNNER"] = "pauses.py"
     with own_data("tests.jobs.worker_settings") as folder:
         found = tried(folder)
     print("| jobs | kills | succeeded | interrupted | otherwise | started | twice | left over | recovery |")

@@ -39,7 +39,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/cli/arguments/dimensions.py": (3, OPTION),
     "viewer/cli/arguments/edits.py": (4, OPTION),
     "viewer/cli/arguments/options.py": (1, OPTION),
-    "viewer/cli/commands/info.py": (1, OPTION),
+    "viewer/cli/commands/checkpoints/info.py": (1, OPTION),
     "viewer/cli/prompt.py": (1, OPTION),
     "templates/export/_style.html": (1, "a property of CSS"),
     "viewer/consumers/job.py": (2, ASYNCIO),

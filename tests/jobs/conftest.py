@@ -17,7 +17,7 @@ from viewer.jobs.execution.starting.environment import MARKER
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 ROOT = Path(__file__).resolve().parents[2]
-CHILDREN = Path(__file__).resolve().parent / "fake_runners"
+FAKE_RUNNERS = Path(__file__).resolve().parent / "fake_runners"
 WORKER = [sys.executable, "manage.py", "worker"]
 
 MakeJob = Callable[..., Job]
@@ -69,7 +69,7 @@ def make_job(location: Location, project: Project, settings: Settings) -> Iterat
     made: set[str] = set()
 
     def make(child: str = "succeeds.py") -> Job:
-        settings.JOB_RUNNERS = {"crewai": CHILDREN / child}
+        settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / child}
         job = Job.objects.create(kind=Job.Kind.FORK, location=location, project=project, branch="what-if")
         made.add(str(job.pk))
         return job
@@ -94,7 +94,7 @@ def start_worker(transactional_db: None) -> Iterator[StartWorker]:
         environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
-            "TINY_CHILD": child,
+            "FAKE_RUNNER": child,
         }
         workers.append(subprocess.Popen(WORKER, cwd=ROOT, env=environment))
         return workers[-1]

@@ -42,7 +42,7 @@ def test_forwarded_headers_are_not_trusted(server: WebServer) -> None:
 
 
 def test_static_files_are_served(server: WebServer) -> None:
-    assert server.get("/static/css/base.css").status == 200
+    assert server.get("/static/css/design/base.css").status == 200
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -67,7 +67,7 @@ def test_the_link_logs_in_once_and_opens_the_location(served: tuple["subprocess.
 
 def test_styles_and_scripts_are_served_without_debug(served: tuple["subprocess.Popen[str]", str]) -> None:
     site = served[1].split("/login")[0]
-    for path in ("css/base.css", "css/jobs.css", "js/live.js", "django_htmx/htmx-2.min.js"):
+    for path in ("css/design/base.css", "css/jobs/jobs.css", "js/live.js", "django_htmx/htmx-2.min.js"):
         with urllib.request.urlopen(f"{site}/static/{path}") as response:
             assert response.status == 200
             assert response.read()

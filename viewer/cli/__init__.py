@@ -1,15 +1,17 @@
-"""The subcommands of ``manage.py checkpoints``, one module each in ``commands``."""
+"""The subcommands of ``manage.py checkpoints``, one module each in a folder of ``commands``."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from viewer.cli.output import Subcommand
 
-# Each module has HELP, add_arguments(parser) and answer(options).
-NAMES = (
-    *("list", "info", "note", "diff", "search", "fork", "resume", "publish", "sweep", "run", "answer"),
-    *("score", "export", "prune", "clean", "backup", "restore", "doctor"),
-)
+# The names by folder. Each module has HELP, add_arguments(parser) and answer(options).
+COMMANDS = {
+    "checkpoints": ("list", "info", "note", "diff", "search", "export"),
+    "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "score"),
+    "maintenance": ("prune", "clean", "backup", "restore", "doctor"),
+}
+FOLDERS = {name: folder for folder, names in COMMANDS.items() for name in names}
 # Former names that still work.
 ALIASES = {"vary": "sweep"}
 
@@ -19,16 +21,14 @@ class Subcommands(Mapping[str, Subcommand]):
 
     def __getitem__(self, name: str) -> Subcommand:
         name = ALIASES.get(name, name)
-        if name not in NAMES:
-            raise KeyError(name)
-        module: Subcommand = import_module(f"viewer.cli.commands.{name}")
+        module: Subcommand = import_module(f"viewer.cli.commands.{FOLDERS[name]}.{name}")
         return module
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
+        return iter(FOLDERS)
 
     def __len__(self) -> int:
-        return len(NAMES)
+        return len(FOLDERS)
 
 
 SUBCOMMANDS = Subcommands()

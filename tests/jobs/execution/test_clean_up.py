@@ -23,7 +23,7 @@ def files_in(folder: Path) -> dict[str, str]:
 
 
 def test_the_checkpoint_copy_of_a_killed_runner_is_deleted(make_job: MakeJob) -> None:
-    job = make_job("leaves_a_copy.py")
+    job = make_job("checkpoints/leaves_a_copy.py")
     ensure_finished(job)
     assert job.status == "interrupted"
     assert files_in(job.folder) == {"log.txt": "[redacted]\n"}

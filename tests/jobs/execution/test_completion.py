@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import CHILDREN, status
+from tests.jobs.conftest import FAKE_RUNNERS, status
 from viewer.importing import import_location
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for_run
@@ -19,7 +19,7 @@ from viewer.models import Location, Project
 def test_the_last_checkpoint_of_a_succeeded_flow_is_complete(
     end: str, last: str, location: Location, project: Project, settings: Settings
 ) -> None:
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_flow.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "checkpoints/writes_a_flow.py"}
     Path(project.folder, "end").write_text(end)
     folder = LocationTarget(path=location.path, store_kind="json")
     request = request_for_run(folder, "flow", "ArticleFlow", "press:ArticleFlow", {})

@@ -29,7 +29,7 @@ WORDS = {
 
 
 def ended(make_job: MakeJob, why: dict[str, Any]) -> Job:
-    job = make_job("fills_the_disk.py")
+    job = make_job("checkpoints/fills_the_disk.py")
     assert job.project
     Path(job.project.folder, "why.json").write_text(json.dumps(why))
     ensure_finished(job)

@@ -26,7 +26,7 @@ run_here(Job.objects.get(pk=uuid.UUID(sys.argv[1])))
 
 def waiting_for(job: Job, child: str) -> "subprocess.Popen[bytes]":
     """Run ``checkpoints fork --wait`` on a queued job in another process, which executes it."""
-    own = {"DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings", "TINY_CHILD": child}
+    own = {"DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings", "FAKE_RUNNER": child}
     return subprocess.Popen([sys.executable, "-c", WAIT, str(job.pk)], cwd=ROOT, env={**os.environ, **own})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import CHILDREN, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for_run
 from viewer.jobs.execution.starting.start import JobRefused
@@ -19,7 +19,7 @@ from viewer.models import Job, Location, Project
 
 @pytest.fixture
 def job(location: Location, project: Project, settings: Settings) -> Job:
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "writes_a_run.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "checkpoints/writes_a_run.py"}
     target = LocationTarget(path=location.path, store_kind="json")
     request = request_for_run(target, "crew", "press", "press_crew:make_crew", {"year": 2026})
     key = uuid.uuid4()
@@ -35,7 +35,7 @@ def run_name(job: Job) -> str | None:
 def test_a_new_run_is_linked_although_its_worker_was_killed(
     job: Job, start_worker: StartWorker, project: Project
 ) -> None:
-    first = start_worker("writes_a_run.py")
+    first = start_worker("checkpoints/writes_a_run.py")
     wait_until(lambda: status(job) == "running")
     assert (job.kind, job.branch, run_name(job)) == (Job.Kind.RUN, "main", None)
     os.kill(first.pid, signal.SIGKILL)
@@ -43,7 +43,7 @@ def test_a_new_run_is_linked_although_its_worker_was_killed(
     # No process follows the job while the checkpoint is written.
     Path(project.folder, "write").touch()
     wait_until(lambda: any(Path(job.location.path).rglob("*.json")))
-    start_worker("writes_a_run.py")
+    start_worker("checkpoints/writes_a_run.py")
     wait_until(lambda: run_name(job) == "press")
     assert status(job) == "running"
     Path(project.folder, "go").touch()

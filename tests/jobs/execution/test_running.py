@@ -35,7 +35,7 @@ def test_a_successful_runner_records_every_event_once_and_its_result(make_job: M
 
 
 def test_a_failing_runner_records_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("raises.py"))
+    job = ensured_finished(make_job("errors/raises.py"))
     assert job.status == "failed"
     assert str(job.error).startswith("the tool has no file")
     assert "RuntimeError" in job.traceback
@@ -55,14 +55,14 @@ def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_jo
 
 
 def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("dies_at_once.py"))
+    job = ensured_finished(make_job("errors/dies_at_once.py"))
     assert job.status == "failed"
     assert "exited with status 1" in str(job.error)
     assert "No module named 'crewai'" in job.log_end
 
 
 def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("noise.py"))
+    job = ensured_finished(make_job("output/noise.py"))
     assert (job.status, job.result) == ("succeeded", "in spite of the ? noise")
     kinds = list(job.events.values_list("kind", flat=True))
     assert kinds == ["started", "text", "text", "ended"]
@@ -71,7 +71,7 @@ def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
 
 
 def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("prints_without_end.py"))
+    job = ensured_finished(make_job("output/prints_without_end.py"))
     assert (job.status, job.result) == ("succeeded", "printed")
     log = (job.folder / "log.txt").read_text()
     assert len(log) < 2 * MAX_LOG_BYTES

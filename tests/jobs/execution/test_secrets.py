@@ -14,7 +14,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.file_bytes import bytes_of
-from tests.jobs.conftest import CHILDREN, MakeJob, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.access.login_links import teammate
 from viewer.jobs.execution.following.follow import ensure_finished
@@ -58,7 +58,7 @@ def in_database() -> list[str]:
 def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     make_job: MakeJob, client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = make_job("reports_keys.py")
+    job = make_job("output/reports_keys.py")
     client.force_login(teammate("reader"))
 
     def follow() -> None:
@@ -90,7 +90,7 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
 def test_no_key_in_a_preflight_report_is_stored(
     location: Location, project: Project, settings: Settings
 ) -> None:
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "reports_keys.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "output/reports_keys.py"}
     run = Run.objects.create(location=location, key="r", entity="crew", name="news")
     checkpoint = Checkpoint.objects.create(
         location=location, run=run, source_key="main/a.json", checkpoint_id="a", branch="main", entity="crew"

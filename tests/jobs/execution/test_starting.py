@@ -115,7 +115,7 @@ def test_ctrl_c_cancels_what_runs_here(make_job: MakeJob) -> None:
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
-        "TINY_CHILD": "interruptible.py",
+        "FAKE_RUNNER": "interruptible.py",
     }
     terminal = subprocess.Popen([sys.executable, "-c", RUN_HERE, str(job.pk)], cwd=ROOT, env=environment)
     wait_until(lambda: job.events.filter(kind="task_started").exists())
@@ -129,7 +129,7 @@ def test_with_a_worker_the_job_is_waited_for(
 ) -> None:
     start_worker("succeeds.py")
     wait_until(worker_is_up)
-    job = make_job("raises.py")
+    job = make_job("errors/raises.py")
     run_here(job)
     # The worker's child succeeds; this process's would have failed.
     assert job.status == "succeeded"

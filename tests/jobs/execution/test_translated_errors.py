@@ -53,7 +53,7 @@ def test_a_refusal_by_the_runner_is_translated_with_its_values(
     reader: Client, make_job: MakeJob, project: Project
 ) -> None:
     (Path(project.folder) / "why.txt").write_text("50 %s <off>")
-    job = make_job("refuses.py")
+    job = make_job("errors/refuses.py")
     assert "Das Modell &#x27;100%(x)s&#x27; geht hier nicht: 50 %s &lt;off&gt;" in shown(reader, job, "de")
     assert "The model &#x27;100%(x)s&#x27; cannot be used here" in shown(reader, job, "en")
     job.refresh_from_db()
@@ -64,7 +64,7 @@ def test_a_warning_of_the_runner_is_translated_with_its_values(
     reader: Client, make_job: MakeJob, project: Project
 ) -> None:
     (Path(project.folder) / "why.txt").write_text("50 %s <off>")
-    job = make_job("refuses.py")
+    job = make_job("errors/refuses.py")
     assert "Nicht vorgewärmt: 50 %s &lt;off&gt;" in shown(reader, job, "de")
     assert "The prompt cache was not warmed up: OSError: 50 %s &lt;off&gt;" in shown(reader, job, "en")
 
@@ -106,7 +106,7 @@ def test_a_key_in_a_value_is_redacted_in_every_language(
     reader: Client, make_job: MakeJob, project: Project
 ) -> None:
     (Path(project.folder) / "why.txt").write_text(f"no such key: {KEY}")
-    job = make_job("refuses.py")
+    job = make_job("errors/refuses.py")
     assert KEY not in shown(reader, job, "de") and KEY not in shown(reader, job, "en")
     job.refresh_from_db()
     assert KEY not in f"{job.error} {[event.data for event in job.events.all()]}"

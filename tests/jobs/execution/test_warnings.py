@@ -12,7 +12,7 @@ CANARY = "sk-canary0123456789abcdefghij"
 
 
 def test_the_terminal_prints_each_warning_once_with_the_error(make_job: MakeJob) -> None:
-    answer = outcome_of(make_job("warns.py"), [], waits=True)
+    answer = outcome_of(make_job("errors/warns.py"), [], waits=True)
 
     assert answer.status == 1
     assert answer.lines.count("Warning: The tool Archive is missing.") == 1
@@ -21,7 +21,7 @@ def test_the_terminal_prints_each_warning_once_with_the_error(make_job: MakeJob)
 
 
 def test_the_page_of_a_failed_job_shows_the_warnings(make_job: MakeJob, admin_user: User) -> None:
-    job = make_job("warns.py")
+    job = make_job("errors/warns.py")
     outcome_of(job, [], waits=True)
     client = Client()
     client.force_login(admin_user)
@@ -32,7 +32,7 @@ def test_the_page_of_a_failed_job_shows_the_warnings(make_job: MakeJob, admin_us
 
 
 def test_a_warning_contains_no_secret(make_job: MakeJob) -> None:
-    job = make_job("warns.py")
+    job = make_job("errors/warns.py")
     outcome_of(job, [], waits=True)
 
     assert len(warnings_of(job)) == 2

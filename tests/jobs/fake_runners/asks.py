@@ -1,11 +1,7 @@
 """Asks a question until the answer is not ``again``, and finishes with the last answer."""
 
-import sys
-from pathlib import Path
-
 import tiny
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
 from forkline_runner.questions import Questions
 from forkline_runner.reporting import Reporter
 

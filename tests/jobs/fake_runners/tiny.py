@@ -11,9 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "jobs" / "spool.py"
+VIEWER = Path(__file__).resolve().parents[3] / "viewer"
+SPOOL = VIEWER / "jobs" / "spool.py"
 FOLDER = Path(sys.argv[1])
 CANARY = "sk-canary0123456789abcdefghij"
+# Fake runners that import forkline_runner import this module first.
+sys.path.append(str(VIEWER / "runners"))
 
 
 def load_spool() -> Any:

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import CHILDREN, marks, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
 from viewer.jobs.execution.starting.start import start_runner
 from viewer.jobs.preflight import run, runner
 from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
@@ -25,7 +25,7 @@ KEY = "sk-canary0123456789abcdefghij"
 @pytest.fixture(autouse=True)
 def tiny_runner(project: Project, settings: Settings) -> None:
     """A tiny runner makes the checks, with a key in the project's environment."""
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "checks.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "checks.py"}
     file = Path(project.folder) / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")
     project.environment_file = str(file)
@@ -188,7 +188,7 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
 def test_a_check_whose_runner_fails_says_why(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "exits.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "exits.py"}
     check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert check.status == PreflightCheck.Status.FAILED
     assert "exited with status 3" in str(check.error)

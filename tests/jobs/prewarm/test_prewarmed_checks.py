@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pytest_django import Settings
 
-from tests.jobs.conftest import CHILDREN, marks, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
 from tests.jobs.prewarm.conftest import Warm, only
 from viewer.jobs.preflight import run
 from viewer.jobs.preflight.checks import preflight_new_run
@@ -23,7 +23,7 @@ def checked(project: Project, entry_point: str) -> PreflightCheck:
 def test_a_check_runs_in_a_fork_and_the_prewarmed_process_keeps_waiting(
     prewarmed: Warm, project: Project, settings: Settings
 ) -> None:
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "checks.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "checks.py"}
     settings.PREFLIGHT_SECONDS = 1
     file = Path(project.folder) / "keys.env"
     file.write_text(f"OPENAI_API_KEY={KEY}\n")

@@ -14,7 +14,7 @@ def test_the_theme_decides_which_style_sheet_a_page_links(reader: Client) -> Non
     reader.post(reverse("settings-save"), {"theme": "dark", "notifies": "1"})
     assert 'media="screen"' in page() and "data-notifies" in page()
     reader.post(reverse("settings-save"), {"theme": "light"})
-    assert "css/dark.css" not in page() and "data-notifies" not in page()
+    assert "css/design/dark.css" not in page() and "data-notifies" not in page()
 
 
 def test_an_unknown_theme_is_that_of_the_system(reader: Client) -> None:

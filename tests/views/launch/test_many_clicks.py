@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
-from tests.jobs.conftest import CHILDREN, marks
+from tests.jobs.conftest import FAKE_RUNNERS, marks
 from tests.views.forking import CREW, checked, checked_new_run, filled, page, stored
 from viewer.jobs.queue.tasks import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Sweep
@@ -30,7 +30,7 @@ AT_ONCE = 16
 @pytest.fixture
 def checkpoint(transactional_db: None, location: Location, settings: Settings) -> Iterator[Checkpoint]:
     """Return a crew's checkpoint in a project whose jobs run a tiny runner."""
-    settings.JOB_RUNNERS = {"crewai": CHILDREN / "succeeds.py"}
+    settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "succeeds.py"}
     assert location.project
     location.project.interpreter = sys.executable
     location.project.save()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-CSS = Path(__file__).resolve().parents[3] / "static/css"
+CSS = Path(__file__).resolve().parents[3] / "static/css/design"
 LIGHT_TEXT, DARK_TEXT = ((CSS / name).read_text() for name in ("variables.css", "dark.css"))
 SURFACES = ("page", "panel", "raised", "hover", "selected")
 ON_SURFACES = ("ink", "ink-soft", "good", "bad", "again", "warn", "accent-ink")

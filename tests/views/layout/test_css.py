@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 CSS = Path(__file__).resolve().parents[3] / "static" / "css"
-SHEETS = sorted(path for path in CSS.glob("*.css") if path.name not in {"variables.css", "dark.css"})
+SHEETS = sorted(path for path in CSS.rglob("*.css") if path.name not in {"variables.css", "dark.css"})
 VARIABLE = re.compile(r"--([a-z]+)(?:-[a-z0-9]+)?: (\d+)px;")
 DECLARATION = re.compile(r"(?<![\w-])([a-z][a-z-]*)\s*:\s*([^;{}]*px[^;{}]*)[;}]")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -25,7 +25,7 @@ GROUPS = [(beginning, group) for group, beginnings in PROPERTIES.items() for beg
 def variables() -> dict[str, set[str]]:
     """Return the pixel values that have a variable, by group."""
     found: dict[str, set[str]] = {group: set() for group in PROPERTIES}
-    for group, value in VARIABLE.findall((CSS / "variables.css").read_text()):
+    for group, value in VARIABLE.findall((CSS / "design" / "variables.css").read_text()):
         found.setdefault(group, set()).add(value)
     return found
 

@@ -1,5 +1,9 @@
 """Warns twice of the same and once of something else, then fails."""
 
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

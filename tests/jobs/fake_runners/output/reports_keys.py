@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
 from forkline_runner.messages import message, plain_text
 from forkline_runner.questions import Questions
 from forkline_runner.reporting import Reporter

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "viewer" / "runners"))
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import Reporter
 

@@ -1,7 +1,10 @@
 """Prints until its log was cut, then its last line."""
 
+import sys
 import time
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

@@ -1,7 +1,10 @@
 """Prints noise, and leaves invalid lines and an incomplete line in its spool."""
 
 import os
+import sys
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

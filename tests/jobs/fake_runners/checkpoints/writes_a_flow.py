@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-STORE = Path(__file__).resolve().parents[2] / "recorded_stores" / "1.14.7" / "flow"
+STORE = Path(__file__).resolve().parents[3] / "recorded_stores" / "1.14.7" / "flow"
 
 spool = tiny.begin()
 for source in sorted(STORE.rglob("*.json")):

@@ -1,8 +1,10 @@
 """Succeeds with five checkpoints, four of which could not be written; ``why.json`` says why."""
 
 import json
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

@@ -1,7 +1,10 @@
 """Fails as a crew does whose tool raises, with a key in the error."""
 
+import sys
 import traceback
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()

@@ -1,8 +1,10 @@
 """A new run: writes a checkpoint when the file ``write`` exists, and ends when ``go`` does."""
 
 import json
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 spool = tiny.begin()
