@@ -8,8 +8,10 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import django
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
@@ -18,6 +20,8 @@ from scripts.served_demo import ServedDemo, served_demo, started_demo
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "screens"
+# The address of each screen by its name, with fields of the rows below in braces.
+ADDRESSES = Path(__file__).with_name("screens.toml")
 SIZES: dict[str, ViewportSize] = {
     "wide": {"width": 1440, "height": 900},
     "medium": {"width": 820, "height": 1000},
@@ -51,44 +55,24 @@ def screens(demo: ServedDemo) -> dict[str, str]:
     os.environ["DATA_DIR"] = str(demo.data_folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
     django.setup()
-    from django.urls import reverse
+    rows = shown_rows()
+    return {name: address.format_map(rows) for name, address in tomllib.loads(ADDRESSES.read_text()).items()}
 
+
+def shown_rows() -> dict[str, Any]:
+    """Return the rows that addresses name."""
     from viewer.models import Checkpoint, Job
 
     article = Checkpoint.objects.filter(location__path__endswith="/article", trigger="task_completed")
     forked = article.select_related("run__location").get(branch="shorter-draft", units_done=4)
-    start = article.get(branch="main", units_done=3)
-    thread = Checkpoint.objects.filter(location__engine="langgraph").order_by("-run__branch_count", "-row")[0]
-    run, job = forked.run.get_absolute_url(), Job.objects.order_by("created_at")[0]
-    branches = [f"{forked.run.uid}/{one.checkpoint_id}" for one in (start, forked)]
+    threads = Checkpoint.objects.filter(location__engine="langgraph").select_related("run")
     return {
-        "home": reverse("home"),
-        "locations": reverse("locations"),
-        "location": forked.location.get_absolute_url(),
-        "run": f"{run}?at={forked.checkpoint_id}&tab=tasks",
-        "graph": f"{run}?view=graph",
-        "timeline": reverse("run-timeline", args=[forked.run.uid], query={"branch": "main"}),
-        "checkpoint": forked.get_absolute_url(),
-        "checkpoint-json": f"{forked.get_absolute_url()}&tab=raw",
-        "thread": thread.get_absolute_url(),
-        "thread-graph": f"{thread.run.get_absolute_url()}?view=graph",
-        "thread-messages": f"{thread.get_absolute_url()}&tab=messages",
-        "compare": reverse("compare", query={"a": branches[0], "b": branches[1]}),
-        "search": reverse("search", query={"q": "fork"}),
-        "jobs": reverse("jobs"),
-        "job": job.get_absolute_url(),
-        "job-timeline": reverse("job-timeline", args=[job.pk]),
-        "inbox": reverse("inbox"),
-        "fork": reverse("fork", args=[start.pk]),
-        "fork-thread": reverse("fork", args=[thread.pk]),
-        "new-run": reverse("new-run", args=[forked.location.uid]),
-        "sweep": reverse("new-sweep", args=[start.pk]),
-        "project": reverse("project", args=[forked.location.uid]),
-        "prune": reverse("prune", args=[forked.location.uid]),
-        "note": reverse("annotation", args=[forked.run.uid]),
-        "stored-data": reverse("stored-data"),
-        "settings": reverse("settings"),
-        "shares": reverse("shares"),
+        "forked": forked,
+        "start": article.get(branch="main", units_done=3),
+        "thread": threads.order_by("-run__branch_count", "-row")[0],
+        "run": forked.run,
+        "location": forked.location,
+        "job": Job.objects.order_by("created_at")[0],
     }
 
 

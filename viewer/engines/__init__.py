@@ -1,4 +1,4 @@
-"""The engines whose checkpoints Forkline reads, each behind the protocol of viewer/engines/protocol.py.
+"""The engines whose checkpoints Forkline reads, each behind the protocol of viewer/engines/protocol.
 
 An engine is a package with two modules, so that a reader process imports no more than it needs:
 

@@ -1,0 +1,94 @@
+"""What the checkpoints of an engine say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from viewer.engines.comparable import Part
+from viewer.engines.plan import Unit
+from viewer.engines.protocol.contents import C
+from viewer.engines.reproduction import Reproduction
+from viewer.engines.search_texts import SearchText
+from viewer.engines.spans import Sources, Span
+from viewer.stores.model_calls import ModelCall
+
+
+class CheckpointReader(Protocol[C]):
+    """Reads the contents of checkpoints, and why they were written."""
+
+    def contents_of(self, body: Mapping[str, Any]) -> C:
+        """The contents of a decoded stored copy. Raises nothing, whatever the copy holds."""
+
+    def units_of(self, contents: C) -> list[Unit]:
+        """The units of work, in the engine's order."""
+
+    def calling_units(self, namespace: str) -> tuple[str, ...]:
+        """The units that called the run of a namespace, the outermost first; none for a separate run."""
+
+    def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
+        """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
+
+    def script(self, what: Reproduction) -> str:
+        """A Python script that does this again with the engine's own interface."""
+
+    def model_calls(self, contents: C) -> Sequence[ModelCall]:
+        """The model calls of the checkpoint and its ancestors; none if they are stored with its copy."""
+
+    @property
+    def compares_steps(self) -> bool:
+        """Whether what units wrote is only in the checkpoints of their steps."""
+
+    def comparable(self, contents: C, steps: Sequence[C] = ()) -> Iterator[Part]:
+        """What a comparison shows, aligned with the parts of another checkpoint.
+
+        ``steps`` are the contents of its ancestors, oldest first, if ``compares_steps``.
+        """
+
+    def run_inputs(self, contents: C) -> Mapping[str, Any]:
+        """What distinguishes the run of its first checkpoint from others of its name: inputs by name.
+
+        A prompt has an empty name.
+        """
+
+    def info(self, contents: C) -> dict[str, Any]:
+        """The contents as plain values, for the terminal's JSON."""
+
+    def info_lines(self, contents: C) -> Iterator[str]:
+        """The contents as lines of the terminal."""
+
+    def search_texts(self, contents: C) -> Iterator[SearchText]:
+        """The texts that the search finds, the same ones for the same contents."""
+
+    # Where its time went
+
+    @property
+    def has_all_spans_in_head(self) -> bool:
+        """Whether the newest checkpoint of a branch records the spans of the whole branch."""
+
+    def spans(self, sources: Sources) -> list[Span]:
+        """The spans that these checkpoints of a branch record, or that its newest one alone does.
+
+        Raises nothing, whatever they hold.
+        """
+
+    # What made it write a checkpoint
+
+    @property
+    def trigger_labels(self) -> Mapping[str, str]:
+        """English labels of triggers."""
+
+    @property
+    def failure_suffixes(self) -> Sequence[str]:
+        """How the triggers that are failures end."""
+
+    @property
+    def waiting_suffixes(self) -> Sequence[str]:
+        """How the triggers end after which a person has to answer."""
+
+    def is_start(self, trigger: str) -> bool:
+        """Whether a checkpoint was written as something started."""
+
+    def is_end(self, trigger: str) -> bool:
+        """Whether a checkpoint was written at the end of the whole run."""
+
+    def numbered_label(self, kind: str, trigger: str) -> str:
+        """A label with ``done``, ``next`` and ``total`` for a trigger about one unit, or empty."""

@@ -1,0 +1,51 @@
+"""What an engine decodes from a stored copy."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from viewer.engines.contents import Agent, Failure
+
+
+class Contents(Protocol):
+    """What a stored copy holds, as its engine decodes it. The engine's templates may read more of it."""
+
+    @property
+    def engine(self) -> str:
+        """The name of its engine."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its root entity's kind; ``unknown`` if it has none."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def engine_version(self) -> str: ...
+    @property
+    def is_of_newer_version(self) -> bool:
+        """Whether a newer version of the engine wrote it than all known ones."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]: ...
+    @property
+    def agents(self) -> Sequence[Agent]: ...
+    @property
+    def events(self) -> Sequence[Any]: ...
+    @property
+    def failure(self) -> Failure | None:
+        """The last failure that it records, if any."""
+
+    @property
+    def checkpoint_events(self) -> Sequence[str]:
+        """The events at which it writes checkpoints; none if that is not stored."""
+
+    @property
+    def unknown(self) -> Sequence[str]:
+        """The parts that no known version of the engine writes."""
+
+
+C = TypeVar("C", bound=Contents)
+# For protocols whose functions only take contents.
+C_contra = TypeVar("C_contra", bound=Contents, contravariant=True)

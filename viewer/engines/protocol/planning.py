@@ -1,0 +1,63 @@
+"""What can be edited before a run, and what the run then does."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from viewer.engines.editable import Editable, MessageEdit, StoredValue
+from viewer.engines.outlook import Outlook
+from viewer.engines.plan import Edits, Step
+from viewer.engines.protocol.contents import C_contra
+from viewer.engines.schema import Schema
+from viewer.messages.message import UserMessage
+
+
+class RunPlanner(Protocol[C_contra]):
+    """Plans a fork, a resume or a new run from a checkpoint and the edits of a person."""
+
+    def schema(self, contents: C_contra | None, report: Mapping[str, Any]) -> Schema:
+        """What a run is made of, from the report of a preflight check, else from a checkpoint.
+
+        The report is empty if there is none (see viewer/jobs/preflight/checks.py).
+        """
+
+    def editable(self, contents: C_contra) -> Editable:
+        """What a person may change. Each value has the type that it has in the checkpoint."""
+
+    def edited_messages(self, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
+        """What is written to an entry with messages: all of them, or only what changes if ``by_id``.
+
+        ``by_id`` is for a reducer that replaces and removes messages by their ids. Raises EditRefused.
+        """
+
+    def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
+        """What the source of an entry point says about the steps that follow; None if it says nothing."""
+
+    def plan(
+        self, contents: C_contra, edits: Edits, source: Any = None, *, is_fork: bool = True
+    ) -> list[Step]:
+        """The steps of a fork or resume with these edits; ``source`` is from ``read_source``.
+
+        Raises EditRefused.
+        """
+
+    def outlook(self, contents: C_contra, source: Any = None) -> Outlook:
+        """What the plan leaves open."""
+
+    def missing_prompt(self, contents: C_contra, edits: Edits) -> UserMessage | None:
+        """Why it cannot run before a person types a prompt; None if it can."""
+
+    def cost(self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]) -> tuple[int, int]:
+        """The model calls and tokens that these steps used before. ``latest`` is the run's furthest."""
+
+    def values_read(self, contents: C_contra, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
+        """The values that a run reads from the checkpoint and no edit replaces."""
+
+    def missing_code(self, contents: C_contra) -> UserMessage | None:
+        """What a run without the project's code would lack; None if nothing is."""
+
+    def former_values(self, contents: C_contra, edits: Edits) -> UserMessage | None:
+        """Who keeps an input's former value without the project's code; None if nobody does."""
+
+    def kickoff_inputs(self, contents: C_contra, kind: str) -> Mapping[str, Any]:
+        """What a run was started with, from its first checkpoint."""
