@@ -21,6 +21,7 @@ from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import read_packed
+from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.protocol import Entry, Limits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
@@ -106,9 +107,9 @@ def test_a_folder_that_is_removed_during_the_listing_prunes_nothing(
     import_location(location)
     real = JsonFolder.entries
 
-    def deleted_first(folder: JsonFolder) -> Iterator[Entry | ReadProblem]:
+    def deleted_first(folder: JsonFolder, seen: KnownFolders | None) -> Iterator[Entry | ReadProblem]:
         shutil.rmtree(location.path)
-        yield from real(folder)
+        yield from real(folder, seen)
 
     monkeypatch.setattr(JsonFolder, "entries", deleted_first)
     assert import_location(location).read_error
@@ -122,8 +123,8 @@ def test_the_next_import_reads_what_was_unavailable(
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
     real = JsonFolder.entries
 
-    def vanishes(folder: JsonFolder) -> Iterator[Entry | ReadProblem]:
-        yield from list(real(folder))
+    def vanishes(folder: JsonFolder, seen: KnownFolders | None) -> Iterator[Entry | ReadProblem]:
+        yield from list(real(folder, seen))
         if path.exists():
             path.rename(tmp_path / "away")
 

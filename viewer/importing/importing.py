@@ -11,6 +11,7 @@ from viewer.importing.describing import describe_stored
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.limits import address_of
+from viewer.importing.polling import update_polled
 from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_newest, update_one
 from viewer.messages.message import UserMessage
@@ -31,7 +32,7 @@ def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
     """Bring the rows of a location up to date. What has not changed is not read again.
 
     Unless it is to ``wait``, it does nothing while another process imports the location, or after a person
-    has cancelled that.
+    has cancelled that. It is then one of many polls, and lists a large folder only now and then.
     """
     try:
         with import_lock(location, wait=wait) as is_ours:
@@ -39,7 +40,7 @@ def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
                 return ImportSummary()
             if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: _update(location, reader))
+            summary = _with_reader(location, lambda reader: _update(location, reader, is_poll=not wait))
             summary.is_news |= price_runs(location)
             if not summary.is_cancelled:
                 location.end_import()
@@ -70,10 +71,10 @@ def import_added(location: Location) -> ImportSummary:
     return summary
 
 
-def _update(location: Location, reader: LocationReader) -> ImportSummary:
+def _update(location: Location, reader: LocationReader, *, is_poll: bool) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)
-    summary = update_all(location, reader)
+    summary = update_polled(location, reader) if is_poll else update_all(location, reader)
     summary.is_news |= describe_stored(location)
     return summary
 

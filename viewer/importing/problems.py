@@ -89,6 +89,10 @@ class Problems:
             return None
         return Checkpoint.State.WRITING if kind == Problem.Kind.WRITING else Checkpoint.State.BROKEN
 
+    def retried_keys(self) -> set[str]:
+        """The keys of problems whose entries the next import reads again."""
+        return {key for key, known in self._after.items() if known.kind in _RETRIED_KINDS}
+
     def save(self) -> bool:
         """Store what changed. Returns whether a page would show a difference."""
         gone = [known.pk for key, known in self._before.items() if key not in self._after]

@@ -1,6 +1,7 @@
 """Compare a location with its rows, read what is due, and store it in slices."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.db import transaction
@@ -15,6 +16,7 @@ from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.packing import Packed
+from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.protocol import Entry, ReadProblem
 
 # Results are stored after this many, or this many bytes of them: that bounds the memory of an import.
@@ -47,6 +49,10 @@ class ImportSummary:
     is_news: bool = False
     # Whether a person cancelled it, and more remains to be imported.
     is_cancelled: bool = False
+    # The real keys of what the next import has to read again; None if only a listing can tell.
+    read_again: list[str] | None = None
+    # How long it took to list the location and to compare it with its rows.
+    listing_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,11 +64,14 @@ class _Listing:
     problems: list[ReadProblem] = field(default_factory=list)
 
 
-def update_all(location: Location, reader: LocationReader) -> ImportSummary:
-    """Update all rows of an open location. Only with the import lock. Raises LocationUnreadable."""
-    known = known_rows(location)
-    problems = Problems(location)
-    listing = _compare(reader.entries(), known, problems)
+def update_all(location: Location, reader: LocationReader, seen: KnownFolders | None = None) -> ImportSummary:
+    """Update all rows of an open location. Records in ``seen`` what its folders hold.
+
+    Only with the import lock. Raises LocationUnreadable.
+    """
+    began, known, problems = time.monotonic(), known_rows(location), Problems(location)
+    listing = _compare(reader.entries(seen), known, problems)
+    listing_seconds = time.monotonic() - began
     progress = ImportProgress(location, len(listing.entries), len(listing.due))
     with only_new_garbage(len(listing.due)):
         summary = _read_and_store(location, reader, listing.due, known, problems, progress)
@@ -84,6 +93,7 @@ def update_all(location: Location, reader: LocationReader) -> ImportSummary:
         summary.is_news |= problems.save()
     summary.pruned, summary.problems = len(pruned), len(problems)
     summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
+    summary.read_again, summary.listing_seconds = _read_again(listing, problems), listing_seconds
     return summary
 
 
@@ -105,22 +115,42 @@ def update_newest(location: Location, reader: LocationReader, limit: int) -> Imp
 
 def update_one(location: Location, reader: LocationReader, key: str) -> ImportSummary:
     """Update the row of one key of an open location. Only with the import lock. Raises LocationUnreadable."""
-    found = reader.entry(key)
-    # The key of the row is redacted.
-    key = found.key if found else key
-    known = known_rows(location, {key})
-    problems = Problems(location, {key})
-    listing = _compare([found] if found else [], known, problems)
+    return update_some(location, reader, [key])
+
+
+def update_some(location: Location, reader: LocationReader, keys: Sequence[str]) -> ImportSummary:
+    """Update the rows of some keys, as the store knows them. Keys without an entry are left out.
+
+    Only with the import lock. Raises LocationUnreadable.
+    """
+    found = [item for key in keys if (item := reader.entry(key))]
+    # The keys of rows are redacted.
+    stored_keys = {*keys, *(item.key for item in found)}
+    known, problems = known_rows(location, stored_keys), Problems(location, stored_keys)
+    listing = _compare(found, known, problems)
     summary = _read_and_store(location, reader, listing.due, known, problems)
     for problem in listing.problems:
-        if problem.kind == "unavailable":
-            problems.add(problem)
-            summary.unavailable.append(problem.key)
+        problems.add(problem)
+    summary.unavailable += _unavailable(listing.problems)
+    restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
     with transaction.atomic():
+        mark_states(location, restored, Checkpoint.State.PRESENT)
         summary.is_news |= problems.save()
     summary.problems = len(problems)
-    summary.is_news |= bool(summary.added or summary.changed)
+    summary.is_news |= bool(restored or summary.added or summary.changed)
+    summary.read_again = _read_again(listing, problems)
     return summary
+
+
+def _read_again(listing: _Listing, problems: Problems) -> list[str] | None:
+    """The real keys of entries that are still being written, or could not be read this time.
+
+    None if a problem hides entries, or has no entry.
+    """
+    keys = problems.retried_keys()
+    found = [entry.real_key for entry in listing.entries if entry.key in keys]
+    is_hidden = any(problem.hides != "nothing" for problem in listing.problems)
+    return None if is_hidden or len(found) < len(keys) else found
 
 
 def _compare(

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nlargest
@@ -18,6 +18,7 @@ from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
 from viewer.stores.errors import LocationUnreadable, Unavailable
+from viewer.stores.polling.known_folders import KnownFolders, folder_fingerprint
 from viewer.stores.protocol import Entry, Limits, RawCheckpoint, ReadProblem, StoreFormat
 from viewer.stores.safe_open import open_file, open_folder
 from viewer.stores.snapshots import too_large
@@ -46,6 +47,7 @@ class JsonFolder:
     def __init__(self, folder: Path | int, limits: Limits, formats: Sequence[StoreFormat]) -> None:
         self.formats, self.limits = formats, limits
         self._folder = folder
+        self._seen: KnownFolders | None = None
         # Open descriptors by the folder's key. The key of the location itself is "".
         self._open: dict[str, int] = {}
 
@@ -57,12 +59,16 @@ class JsonFolder:
     ) -> None:
         self._close_folders()
 
-    def entries(self) -> Iterator[Entry | ReadProblem]:
-        """Each file once. Raises LocationUnreadable if the folder itself cannot be listed."""
+    def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
+        """Each file once. Records in ``seen`` what each folder holds.
+
+        Raises LocationUnreadable if the folder itself cannot be listed.
+        """
         try:
             os.scandir(self._root()).close()
         except OSError as error:
             raise _cannot_list(error) from None
+        self._seen = seen
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
@@ -101,6 +107,8 @@ class JsonFolder:
     ) -> Iterator[Entry | ReadProblem]:
         """The files of one folder. Folders below it are added to ``pending``."""
         try:
+            # Before the names are read: what is added meanwhile is seen by the next poll.
+            fingerprint = self.fingerprint(folder.rstrip("/"))
             with os.scandir(self._descriptor(folder.rstrip("/"))) as found:
                 files = list(found)
         except FileNotFoundError:
@@ -109,6 +117,8 @@ class JsonFolder:
             reason = _cannot_list(error).message
             yield _unavailable_problem(folder.rstrip("/") or ".", reason, "below" if folder else "anything")
             return
+        if self._seen is not None:
+            self._seen.add(folder.rstrip("/"), fingerprint, _names_and_inodes(files))
         for file in files:
             key = folder + file.name
             try:
@@ -123,6 +133,18 @@ class JsonFolder:
                 continue
             except OSError as error:
                 yield _unavailable_problem(key, unavailable(error).message)
+
+    def fingerprint(self, key: str) -> str:
+        """The fingerprint of a folder, as ``polling`` compares it. Raises OSError, also for a link."""
+        return folder_fingerprint(os.fstat(self._descriptor(key)))
+
+    def names(self, key: str) -> list[tuple[str, int]]:
+        """The names and inodes of the files and folders in a folder. Raises OSError, also for a link.
+
+        Names of folders end with a slash. Other names than those of JSON files are left out.
+        """
+        with os.scandir(self._descriptor(key)) as found:
+            return list(_names_and_inodes(found))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The file with this relative path; None if there is none, or if the path leads outside."""
@@ -205,6 +227,14 @@ class JsonFolder:
     def _close_folders(self, but: str | None = None) -> None:
         for key in [key for key in self._open if key != but]:
             os.close(self._open.pop(key))
+
+
+def _names_and_inodes(found: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int]]:
+    for one in found:
+        if one.is_dir(follow_symlinks=False):
+            yield f"{one.name}/", one.inode()
+        elif one.name.endswith(".json"):
+            yield one.name, one.inode()
 
 
 def _descend(root: int, parts: list[str]) -> int:

@@ -20,6 +20,8 @@ from viewer.redaction.marker import MARKER
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
+from viewer.stores.polling.added_files import added_files
+from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, RunIndex, RunList, StoreKind
 from viewer.stores.reader.pool import Readers, readers_on
@@ -89,14 +91,15 @@ class LocationReader:
                 marks.append("-")
         return " ".join([*marks, self._address.limits.mark])
 
-    def entries(self) -> Iterator[Entry | ReadProblem]:
-        """Every entry, with redacted keys. Raises LocationUnreadable, possibly after the last one.
+    def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
+        """Every entry, with redacted keys. Records in ``seen`` what folders hold.
 
-        Entries are missing only if this does not raise: a location that was moved away looks empty.
+        Raises LocationUnreadable, possibly after the last one. Entries are missing only if this does not
+        raise: a location that was moved away looks empty.
         """
         if self.kind == "json":
             with self._folder() as folder:
-                yield from (with_redacted_key(item, self._known) for item in folder.entries())
+                yield from (with_redacted_key(item, self._known) for item in folder.entries(seen))
         else:
             yield from (with_redacted_key(item, self._known) for item in self._ask(List()))
         if self.identity is None:
@@ -128,6 +131,11 @@ class LocationReader:
         else:
             item = next(iter(self._ask(Find(key))), None)
         return with_redacted_key(item, self._known) if item else None
+
+    def added(self, known: KnownFolders) -> list[str] | None:
+        """The real keys of files that were added since, or None, as ``added_files`` returns them."""
+        with self._folder() as folder:
+            return added_files(folder, known)
 
     def check(self) -> None:
         """Raise LocationUnreadable if the location cannot be listed."""

@@ -1,0 +1,78 @@
+"""Import what was added to a folder since this process last listed it, without listing all of it again."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from viewer.importing.limits import limits
+from viewer.importing.updating import ImportSummary, update_all, update_some
+from viewer.models import Location
+from viewer.stores.location_reader import LocationReader
+from viewer.stores.polling.known_folders import KnownFolders
+
+# A smaller folder is listed by each poll, which takes some milliseconds.
+MIN_FILES = 500
+# A poll that finds more new files than these lists the folder, and shows progress.
+MAX_ADDED = 400
+# The share of time that may be spent on complete listings, and the most seconds between two of them. Only
+# they find bytes that were overwritten in place.
+LISTING_SHARE, MAX_LISTING_INTERVAL = 0.02, 300.0
+# Folders that one process remembers. Each file takes 8 bytes.
+MAX_REMEMBERED = 100
+
+
+@dataclass(slots=True)
+class _Listed:
+    """A location as this process last listed it."""
+
+    folders: KnownFolders
+    # What else decides on the rows of a location.
+    context: Sequence[str]
+    # The real keys of entries that have to be read again.
+    read_again: Sequence[str]
+    # When it has to be listed again, on the monotonic clock.
+    due_at: float
+
+
+_listed: OrderedDict[UUID, _Listed] = OrderedDict()
+
+
+def update_polled(location: Location, reader: LocationReader) -> ImportSummary:
+    """Update the rows of an open location as a repeated poll does. What it last listed is remembered.
+
+    Only with the import lock. Raises LocationUnreadable.
+    """
+    # Whatever fails from here on leads to a complete listing.
+    listed = _listed.pop(location.uid, None)
+    if reader.kind == "json" and listed and _is_current(listed, location):
+        keys = reader.added(listed.folders)
+        if keys is not None and len(keys) <= MAX_ADDED:
+            summary = update_some(location, reader, sorted({*keys, *listed.read_again}))
+            _remember(location, listed, summary)
+            return summary
+    folders, context = KnownFolders(), _context(location)
+    summary = update_all(location, reader, folders)
+    if len(folders) >= MIN_FILES and not summary.is_cancelled:
+        interval = min(summary.listing_seconds / LISTING_SHARE, MAX_LISTING_INTERVAL)
+        _remember(location, _Listed(folders, context, (), time.monotonic() + interval), summary)
+    return summary
+
+
+def _is_current(listed: _Listed, location: Location) -> bool:
+    is_due = time.monotonic() >= listed.due_at
+    return not is_due and not location.import_state and listed.context == _context(location)
+
+
+def _context(location: Location) -> Sequence[str]:
+    return location.identity, location.engine, location.secrets_digest, limits().mark
+
+
+def _remember(location: Location, listed: _Listed, summary: ImportSummary) -> None:
+    if summary.read_again is None:
+        return
+    listed.read_again = summary.read_again
+    _listed[location.uid] = listed
+    while len(_listed) > MAX_REMEMBERED:
+        _listed.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Finding what was added to a folder since it was listed, without listing it again."""
