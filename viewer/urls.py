@@ -7,6 +7,7 @@ from viewer.views import (
     checkpoints,
     compare,
     exports,
+    history,
     home,
     inbox,
     jobs,
@@ -67,6 +68,8 @@ run_urls = [
 checkpoint_urls = [
     path("checkpoints/<int:pk>/", checkpoints.show, name="checkpoint"),
     path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
+    # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
+    path("checkpoints/<int:pk>/history/", history.show, name="checkpoint-history"),
     path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
     path("checkpoints/<int:pk>/fork/", forks.fork, name="fork"),
     path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),

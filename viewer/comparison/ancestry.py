@@ -25,6 +25,28 @@ def line_of(checkpoint: Checkpoint) -> Line:
     return list(found.only("pk", "branch", "created_at", "row", "parent_id").order_by("row"))
 
 
+def nearest_ancestors(checkpoint: Checkpoint, count: int) -> Line:
+    """The checkpoint and its nearest ancestors, newest first, without their copies."""
+    table = Checkpoint._meta.db_table
+    # The depth ends the search where parents go round in a circle.
+    statement = f"""
+        WITH RECURSIVE line(id, parent_id, depth) AS (
+            SELECT id, parent_id, 1 FROM {table} WHERE id = %s
+            UNION ALL SELECT above.id, above.parent_id, line.depth + 1
+            FROM {table} above JOIN line ON above.id = line.parent_id WHERE line.depth < %s
+        ) SELECT id FROM line
+    """  # noqa: S608
+    found = Checkpoint.objects.filter(pk__in=RawSQL(statement, [checkpoint.pk, count]))  # noqa: S611
+    rows = {row.pk: row for row in found.only("pk", "parent_id", "size")}
+    line: Line = []
+    at: int | None = checkpoint.pk
+    while at in rows:
+        row = rows.pop(at)
+        line.append(row)
+        at = row.parent_id
+    return line
+
+
 def common_ancestor(lines: Sequence[Line]) -> int | None:
     """The key of the newest checkpoint in all lines; None if they share none."""
     shared = set.intersection(*({one.pk for one in line} for line in lines)) if lines else set()

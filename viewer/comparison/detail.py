@@ -35,22 +35,25 @@ class Detail:
     columns: tuple[Column, ...]
 
 
-def detail_of(row: Row) -> Detail:
-    """The values of a row, compared with the baseline. Equal to it, they are not repeated."""
+def detail_of(row: Row, *, max_shown: int = MAX_SHOWN, clock: Clock | None = None) -> Detail:
+    """The values of a row, compared with the baseline. Equal to it, they are not repeated.
+
+    ``max_shown`` is in characters of all sides together; ``clock`` may be shared with other rows.
+    """
     values = [cell.value for cell in row.cells]
     is_text = all(isinstance(value, str) or value is MISSING for value in values)
     unit = "words" if is_text else "lines"
-    max_pieces = MAX_SHOWN // len(values)
-    sides = _pieces(values, row.cells, is_text)
+    max_pieces = max_shown // len(values)
+    sides = _pieces(values, row.cells, is_text, clock or Clock(SECONDS))
     columns = tuple(
         Column(cell, *_shown(pieces, unit, max_pieces)) for cell, pieces in zip(row.cells, sides, strict=True)
     )
     return Detail(row, unit, columns)
 
 
-def _pieces(values: Sequence[Any], cells: Sequence[Cell], is_text: bool) -> list[Pieces]:
+def _pieces(values: Sequence[Any], cells: Sequence[Cell], is_text: bool, clock: Clock) -> list[Pieces]:
     """The pieces of each value; none for one that is the same as the baseline or missing."""
-    base, clock = values[0], Clock(SECONDS)
+    base = values[0]
     own: list[Pieces] = []
     others: list[Pieces] = []
     for value, cell in zip(values[1:], cells[1:], strict=True):

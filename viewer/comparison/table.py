@@ -1,6 +1,5 @@
 """The table of a comparison: what differs between its sides, and what is the same."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from viewer.comparison.diff.structure import same_json
 from viewer.comparison.facts import SCORE, facts_of
 from viewer.comparison.labels import SECTIONS, summary
 from viewer.comparison.sides import Key, Side
-from viewer.engines.comparable import Section
+from viewer.engines.comparable import Section, part_id
 from viewer.engines.editable import MISSING
 
 
@@ -57,7 +56,7 @@ class Group:
 
 def table_of(sides: Sequence[Side], *, shows_same: bool) -> list[Group]:
     """The rows by section. Equal rows are among those shown only if asked for."""
-    rows = [*facts_of(sides, _row), *_rows_of_parts(sides)]
+    rows = [*facts_of(sides, row_of), *_rows_of_parts(sides)]
     groups = []
     for section, label in {"": gettext("Overview"), **SECTIONS}.items():
         own = [row for row in rows if row.section == section]
@@ -86,16 +85,16 @@ def _rows_of_parts(sides: Sequence[Side]) -> list[Row]:
         parts = [side.parts.get(key) for side in sides]
         first = next(part for part in parts if part)
         name = " · ".join(filter(None, [first.name, gettext(first.trait) if first.trait else ""]))
-        rows.append(_row(key, name, [part.value if part else MISSING for part in parts]))
+        rows.append(row_of(key, name, [part.value if part else MISSING for part in parts]))
     return rows
 
 
-def _row(key: Key, name: str, values: Sequence[Any]) -> Row:
+def row_of(key: Key, name: str, values: Sequence[Any]) -> Row:
+    """The row of these values, the baseline first; MISSING where a side lacks it."""
     section, base = key[0], values[0]
     cells = []
     for value in values:
         is_same = value is base or (value is not MISSING and base is not MISSING and same_json(value, base))
         cells.append(Cell(value, "" if value is MISSING else summary(section, value), is_same))
-    digest = hashlib.sha256("\0".join(key).encode(errors="replace")).hexdigest()[:12]
     score = key[1].removeprefix(SCORE) if not section and key[1].startswith(SCORE) else ""
-    return Row(f"{section or 'overview'}-{digest}", section, name, tuple(cells), score)
+    return Row(part_id(*key), section, name, tuple(cells), score)

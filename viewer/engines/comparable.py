@@ -1,5 +1,6 @@
 """What a comparison shows of a checkpoint, in the same shape for every engine."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +31,17 @@ class Part:
     name: str
     value: Any
     trait: str = ""
+
+    @property
+    def id(self) -> str:
+        """What names it in an address."""
+        return part_id(self.section, self.key, self.trait)
+
+
+def part_id(section: str, key: str, trait: str = "") -> str:
+    """What names the part with these in an address."""
+    digest = hashlib.sha256("\0".join((section, key, trait)).encode(errors="replace")).hexdigest()[:12]
+    return f"{section or 'overview'}-{digest}"
 
 
 def parts_of(section: Section, values: Mapping[str, Any]) -> list[Part]:

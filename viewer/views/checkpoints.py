@@ -86,6 +86,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
         "first_tab": next(iter(tabs)),
         "tabs": tabs,
         "is_open": bool(request.GET.get("at")),
+        "opened_part": request.GET.get("part", ""),
         "reads_markdown": request.GET.get("as") == "markdown",
     }
     if checkpoint is None:

@@ -199,6 +199,9 @@ class Counter:
         yield from parts_of(Section.STATE, contents.state)
         yield from parts_of(Section.OUTPUTS, contents.counts)
 
+    def followed_parts(self, contents: Contents) -> Iterator[Part]:
+        yield from self.comparable(contents)
+
     def info(self, contents: Contents) -> dict[str, Any]:
         return {"counts": dict(contents.counts), "limit": contents.limit, "state": dict(contents.state)}
 

@@ -35,6 +35,7 @@ READ = {
     *("inbox-waiting", "compare", "search", "palette"),
     *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
+    "checkpoint-history",
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
@@ -167,7 +168,7 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
     before = rows()
     for name, address in addresses.items():
         answer = client.get(address)
-        is_redirect = name in {"run-again", "run-jump", "checkpoint", "compare-export"}
+        is_redirect = name in {"run-again", "run-jump", "checkpoint", "compare-export", "checkpoint-history"}
         shown = {405} if name in SENT else {302} if is_redirect else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
         assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name

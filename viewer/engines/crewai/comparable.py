@@ -15,16 +15,31 @@ def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[P
     """Its inputs, agents, state, outputs, the last conversation of each task, and the calls of each tool."""
     yield from parts_of(Section.INPUTS, contents.inputs)
     yield from _settings(contents)
+    yield from followed_parts(contents)
+    yield from _conversations(contents)
+    yield from _calls(contents.events)
+
+
+def followed_parts(contents: Contents) -> Iterator[Part]:
+    """The state of a flow, and the outputs of finished tasks and methods."""
     yield from parts_of(Section.STATE, contents.flow_state or {})
-    for task in contents.tasks:
+    for task, key in keyed_tasks(contents):
         if task.done:
             value = task.output if task.output_json is None else task.output_json
-            yield Part(Section.OUTPUTS, _key(task), task.title, value)
+            yield Part(Section.OUTPUTS, key, task.title, value)
     for method in contents.methods:
         if method.done:
             yield Part(Section.OUTPUTS, method.name, method.name, method.output)
-    yield from _conversations(contents)
-    yield from _calls(contents.events)
+
+
+def keyed_tasks(contents: Contents) -> list[tuple[Task, str]]:
+    """Each task with the key of its output. A key that several tasks have gets a number."""
+    found, counts = [], defaultdict[str, int](int)
+    for task in contents.tasks:
+        key = _key(task)
+        counts[key] += 1
+        found.append((task, key if counts[key] == 1 else f"{key} ({counts[key]})"))
+    return found
 
 
 def model_calls(contents: Contents) -> Sequence[ModelCall]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from viewer.engines.crewai import preflight, triggers
-from viewer.engines.crewai.comparable import comparable, model_calls
+from viewer.engines.crewai.comparable import comparable, followed_parts, model_calls
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
@@ -52,6 +52,7 @@ class CrewAI:
     tab_context = staticmethod(tab_context)
     compares_steps = False
     comparable = staticmethod(comparable)
+    followed_parts = staticmethod(followed_parts)
     script = staticmethod(script)
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = True

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from viewer.engines.comparable import Section, part_id
 from viewer.engines.contents import Tab
+from viewer.engines.crewai.comparable import keyed_tasks
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.changes import changes_since
 from viewer.messages.marking import gettext_noop as _
@@ -16,8 +18,19 @@ ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
-    """Return a tab's context in addition to ``contents``: each task, and what its branch did with it."""
+    """Return a tab's context in addition to ``contents``: each task, and what its branch did with it.
+
+    Each output and each value of the state comes with the id of its part.
+    """
+    if tab == "state":
+        state = contents.flow_state or {}
+        return {"state": [(name, value, part_id(Section.STATE, name)) for name, value in state.items()]}
     if tab != "tasks":
         return {}
     changes = changes_since(origin, contents) if origin else {}
-    return {"tasks": [(task, changes.get(task.id)) for task in contents.tasks]}
+    return {
+        "tasks": [
+            (task, changes.get(task.id), part_id(Section.OUTPUTS, key)) for task, key in keyed_tasks(contents)
+        ],
+        "methods": [(method, part_id(Section.OUTPUTS, method.name)) for method in contents.methods],
+    }

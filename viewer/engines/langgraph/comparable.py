@@ -46,6 +46,14 @@ def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[P
     yield from _calls([message for messages in conversations.values() for message in messages])
 
 
+def followed_parts(contents: Contents) -> Iterator[Part]:
+    """The values of its channels. A conversation is shown as who said what."""
+    for name, value in contents.channels.items():
+        messages = messages_in(value)
+        shown = [_plain(message) for message in messages] if messages else readable(value)
+        yield Part(Section.STATE, name, name, shown)
+
+
 def model_calls(contents: Contents) -> Sequence[ModelCall]:
     """The calls that the messages of its state record."""
     return list(calls_in(contents.checkpoint).values())

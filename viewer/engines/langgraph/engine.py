@@ -4,7 +4,7 @@ from pathlib import Path
 
 from viewer.engines.checkpoint_events import GroupTraits
 from viewer.engines.langgraph import preflight, triggers
-from viewer.engines.langgraph.comparable import comparable, model_calls
+from viewer.engines.langgraph.comparable import comparable, followed_parts, model_calls
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.info import info, info_lines
@@ -46,6 +46,7 @@ class LangGraph:
     tab_context = staticmethod(tab_context)
     compares_steps = True
     comparable = staticmethod(comparable)
+    followed_parts = staticmethod(followed_parts)
     script = staticmethod(script)
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = False

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from viewer.engines.comparable import Section, part_id
 from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.contents.conversation import Message, message_of, messages_in
@@ -50,6 +51,11 @@ class Change:
     added: tuple[str, ...] = ()
     count_before: int = 0
     count_after: int = 0
+
+    @property
+    def part(self) -> str:
+        """The id of the channel's part."""
+        return part_id(Section.STATE, self.channel)
 
 
 @dataclass(frozen=True, slots=True)

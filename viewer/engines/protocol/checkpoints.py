@@ -43,6 +43,12 @@ class CheckpointReader(Protocol[C]):
         ``steps`` are the contents of its ancestors, oldest first, if ``compares_steps``.
         """
 
+    def followed_parts(self, contents: C) -> Iterator[Part]:
+        """The outputs and the values of the state, whose history along the ancestors a page shows.
+
+        The same output or value has the same section and key in all checkpoints of a run.
+        """
+
     def run_inputs(self, contents: C) -> Mapping[str, Any]:
         """What distinguishes the run of its first checkpoint from others of its name: inputs by name.
 
