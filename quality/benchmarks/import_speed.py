@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -17,6 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
+
+from quality.temporary_data_folder import run_apart
 
 if TYPE_CHECKING:
     from viewer.models import Location
@@ -64,15 +65,10 @@ class Round(NamedTuple):
 def main() -> None:
     """Measure in a separate process with a temporary data folder."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        environment = {
-            **os.environ,
-            "DATA_DIR": f"{folder}/data",
-            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        }
         corpus = Path(folder) / "checkpoints"
         write_corpus(corpus)
         code = "import sys; from quality.benchmarks.import_speed import measure; measure(sys.argv[1])"
-        subprocess.run([sys.executable, "-c", code, str(corpus)], cwd=ROOT, env=environment, check=True)
+        run_apart(code, folder, str(corpus))
 
 
 def write_corpus(folder: Path) -> None:

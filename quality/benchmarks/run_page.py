@@ -1,13 +1,12 @@
 """Measures the response time of the page of a long run."""
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+
+from quality.temporary_data_folder import run_apart
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -22,13 +21,7 @@ GOAL_TIMES = 2
 def main() -> None:
     """Measure in a separate process with a temporary data folder."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        environment = {
-            **os.environ,
-            "DATA_DIR": folder,
-            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        }
-        child = [sys.executable, "-c", "from quality.benchmarks.run_page import measure; measure()"]
-        subprocess.run(child, cwd=ROOT, env=environment, check=True)
+        run_apart("from quality.benchmarks.run_page import measure; measure()", folder)
 
 
 def measure() -> None:

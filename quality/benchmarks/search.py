@@ -1,10 +1,7 @@
 """Measures indexing and search over 100,000 checkpoints: time to the first results, and database growth."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+
+from quality.temporary_data_folder import run_apart
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -43,13 +42,7 @@ SEARCHES = {
 def main() -> None:
     """Measure in a separate process with a temporary data folder."""
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        environment = {
-            **os.environ,
-            "DATA_DIR": folder,
-            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        }
-        child = [sys.executable, "-c", "from quality.benchmarks.search import measure; measure()"]
-        subprocess.run(child, cwd=ROOT, env=environment, check=True)
+        run_apart("from quality.benchmarks.search import measure; measure()", folder)
 
 
 def measure() -> None:

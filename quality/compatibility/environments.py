@@ -22,11 +22,11 @@ BESIDE = "pysqlite3>=0.6.1,<0.7"
 MAX_SECONDS = 1800
 
 
-def newest() -> str:
+def newest(package: str = "crewai") -> str:
     """Return the newest version on the registry. Raise CalledProcessError if it does not respond."""
-    command = [sys.executable, "-m", "pip", "index", "versions", "crewai", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    found = re.match(r"crewai \((\S+)\)", said)
+    found = re.match(rf"{package} \((\S+)\)", said)
     assert found, said[:200]
     return found[1]
 

@@ -9,9 +9,10 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from tests.imported import imported_location
 from tests.views.conftest import client, crew_location, crew_run, imported, reader, runner
 from viewer.annotations import Subject, annotate, annotation_of
-from viewer.importing import import_location, open_location, remove_location
+from viewer.importing import import_location, remove_location
 from viewer.models import Annotation, Location, Run
 
 __all__ = ["client", "crew_location", "crew_run", "imported", "reader", "runner"]
@@ -39,8 +40,7 @@ def test_annotations_survive_pruning_and_removing_the_location(crew_location: Lo
     annotate(Subject(run, checkpoint_id=checkpoint.checkpoint_id), None, note="Best **draft**.")
     path = Path(crew_location.path)
     remove_location(crew_location)
-    again = open_location(path)
-    import_location(again)
+    again = imported_location(path)
     (Path(path) / checkpoint.source_key).unlink()
     import_location(again)
     run = again.runs.get()

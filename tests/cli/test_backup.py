@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.environments import environment_with
 from tests.jobs.conftest import wait_until
 from tests.real_stores import copy_of
-from tests.set_up.test_data_folder import OWN, ROOT, made, manage, refused
+from tests.set_up.test_data_folder import ROOT, made, manage, refused
 from viewer.data_folder.copies import KEPT
 from viewer.data_folder.versions import version_number
 from viewer.messages.message import message_from
@@ -187,7 +188,7 @@ def test_an_incomplete_copy_is_refused_and_changes_nothing(data: Path, copy: Pat
 
 @pytest.fixture
 def worker(data: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    environment = {**os.environ, **OWN, "DATA_DIR": str(data)}
+    environment = environment_with(data)
     worker = subprocess.Popen([sys.executable, "manage.py", "worker"], cwd=ROOT, env=environment)
     wait_until(lambda: (data / "worker.lock").exists() and (data / "worker.lock").read_text())
     yield worker

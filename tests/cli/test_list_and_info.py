@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from tests.environments import environment_with
 from tests.real_stores import STORES, copy_of, hashes_below
 
 pytestmark = pytest.mark.django_db
@@ -229,11 +230,7 @@ def test_control_characters_of_a_checkpoint_are_not_printed(
 
 
 def test_an_empty_data_folder_is_initialised_and_errors_go_to_stderr(tmp_path: Path) -> None:
-    variables = {
-        **os.environ,
-        "DATA_DIR": str(tmp_path / "data"),
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-    }
+    variables = environment_with(tmp_path / "data")
     store = copy_of("1.15.30/agent", tmp_path)
 
     def manage(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,5 @@
 """Output that cannot be written ends a command with one line, or none, and never with a traceback."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environments import environment_with
 from tests.real_stores import copy_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -17,8 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def environment(empty_data_folder: Path, tmp_path: Path) -> dict[str, str]:
     """Return the environment of a command with its own data folder."""
     shutil.copytree(empty_data_folder, tmp_path / "data")
-    own = {"DATA_DIR": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
-    return {**os.environ, **own}
+    return environment_with(tmp_path / "data")
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
 from viewer.comparison.references import Reference
-from viewer.importing import import_location, open_location
 from viewer.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -29,8 +29,7 @@ def run(tmp_path: Path, settings: Any) -> Run:
             if task["output"]:
                 task["output"]["raw"] = HOSTILE
         path.write_text(json.dumps(body))
-    location = open_location(str(folder))
-    import_location(location)
+    location = imported_location(folder)
     return location.runs.get()
 
 

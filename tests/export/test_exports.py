@@ -12,9 +12,9 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, open_location
 from viewer.models import Location, Run
 from viewer.presentation.export.formats import FORMATS
 
@@ -25,9 +25,7 @@ HOSTILE = "</pre><script>alert(1)</script>```"
 @pytest.fixture
 def location(tmp_path: Path, settings: Any) -> Location:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = open_location(str(copy_of("1.15.30/json", tmp_path)))
-    import_location(location)
-    return location
+    return imported_location(copy_of("1.15.30/json", tmp_path))
 
 
 @pytest.fixture
@@ -76,8 +74,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, browser: Client
             if task["output"]:
                 task["output"]["raw"] = HOSTILE
         path.write_text(json.dumps(body))
-    location = open_location(str(folder))
-    import_location(location)
+    location = imported_location(folder)
     text = exported(browser, location.runs.get(), name)
     if name in ("html", "svg"):
         assert "<script" not in text
@@ -96,8 +93,7 @@ def test_an_unknown_format_is_not_found(browser: Client, location: Location) -> 
 
 def test_a_thread_is_exported_too(tmp_path: Path, settings: Any, browser: Client) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = open_location(str(copy_of("langgraph/lg12.db", tmp_path)))
-    import_location(location)
+    location = imported_location(copy_of("langgraph/lg12.db", tmp_path))
     run = location.runs.get(key="fan-forked")
     document = json.loads(exported(browser, run, "json"))
     assert len(document["checkpoints"]) == run.checkpoints.count() > 0

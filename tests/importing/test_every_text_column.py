@@ -7,9 +7,10 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
+from tests.imported import imported_location
 from tests.real_stores import write_checkpoint
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, open_location, redact_stored
+from viewer.importing import redact_stored
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.messages.message import plain_text
 from viewer.models import (
@@ -106,8 +107,7 @@ def location(tmp_path: Path, project: Project) -> Location:
     folder = tmp_path / "checkpoints"
     for number in range(2):
         write_checkpoint(folder, f"20260101T00000{number}_0000000{number}")
-    location = open_location(folder)
-    import_location(location)
+    location = imported_location(folder)
     run = location.runs.get()
     now = timezone.now()
     Annotation.objects.create(location_uid=location.uid, run_key=run.key, label_text=",tea,")

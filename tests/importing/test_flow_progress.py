@@ -11,6 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import F
 from django.utils import timezone
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.jobs.execution.ending.completion import mark_complete
@@ -49,8 +50,7 @@ def flow(done: Sequence[str], begun: Sequence[str] = (), *ends: str, inner: str 
 
 def progress(folder: Path) -> list[str]:
     """The progress of each checkpoint after an import, oldest first."""
-    location = open_location(folder)
-    import_location(location)
+    location = imported_location(folder)
     return shown(location)
 
 

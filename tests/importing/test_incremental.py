@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.imported import imported_location
 from tests.opened_files import opened_files
 from tests.real_stores import copy_of, one_checkpoint, write_checkpoint
 from viewer.importing import import_location, import_one, open_location, stored_body
@@ -166,8 +167,7 @@ def test_a_problem_disappears_with_its_file(flow: Location) -> None:
 
 def test_limits_are_taken_from_the_settings(tmp_path: Path, settings: Settings) -> None:
     settings.CHECKPOINT_MAX_BYTES = 11_000
-    location = open_location(copy_of("1.15.30/flow", tmp_path))
-    import_location(location)
+    location = imported_location(copy_of("1.15.30/flow", tmp_path))
     assert location.checkpoints.count() == 1
     assert "11,000" in str(location.problems.get().reason)
 

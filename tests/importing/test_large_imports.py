@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.imported import imported_location
 from tests.real_stores import STORES
 from viewer.importing import (
     background,
@@ -67,8 +68,7 @@ def test_the_others_follow_in_the_background(large: Location) -> None:
 def test_rows_are_the_same_as_those_of_one_import(large: Location, tmp_path: Path) -> None:
     import_added(large)
     background.import_requested()
-    other = open_location(shutil.copytree(large.path, tmp_path / "other"))
-    import_location(other)
+    other = imported_location(shutil.copytree(large.path, tmp_path / "other"))
     columns = ("source_key", "row", "lane", "parent_link", "parent__source_key", "is_branch_head")
     rows = [set(Checkpoint.objects.filter(location=one).values_list(*columns)) for one in (large, other)]
     assert rows[0] == rows[1]

@@ -14,6 +14,7 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.importing import import_location, open_location
@@ -89,8 +90,7 @@ def no_more_descriptors() -> Iterator[None]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("store", ["1.15.30/flow", "1.14.1/cp.db"])
 def test_without_descriptors_nothing_becomes_broken_or_pruned(store: str, tmp_path: Path) -> None:
-    location = open_location(copy_of(store, tmp_path))
-    import_location(location)
+    location = imported_location(copy_of(store, tmp_path))
     with no_more_descriptors():
         summary = import_location(location)
     assert summary.read_error and "Too many open files" in str(summary.read_error)
@@ -103,8 +103,7 @@ def test_without_descriptors_nothing_becomes_broken_or_pruned(store: str, tmp_pa
 def test_a_folder_that_is_removed_during_the_listing_prunes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    location = open_location(copy_of("1.15.30/flow", tmp_path))
-    import_location(location)
+    location = imported_location(copy_of("1.15.30/flow", tmp_path))
     real = JsonFolder.entries
 
     def deleted_first(folder: JsonFolder, seen: KnownFolders | None) -> Iterator[Entry | ReadProblem]:
@@ -145,8 +144,7 @@ def test_the_next_import_reads_what_was_unavailable(
 
 @pytest.mark.django_db
 def test_files_that_an_earlier_version_called_broken_are_read_again(tmp_path: Path) -> None:
-    location = open_location(copy_of("1.15.30/flow", tmp_path))
-    import_location(location)
+    location = imported_location(copy_of("1.15.30/flow", tmp_path))
     # As earlier versions stored it.
     row = location.checkpoints.first()
     assert row

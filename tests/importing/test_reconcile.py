@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from tests.imported import imported_location
 from tests.real_stores import STORES, copy_of, write_checkpoint
 from viewer.importing import import_location, import_one, open_location
 from viewer.models import Location
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.django_db
 def test_a_late_parent_merges_two_runs(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", None, entities=agent("one"))
     write_checkpoint(tmp_path, "20260101T000002_cccccccc", "20260101T000001_bbbbbbbb", entities=agent("two"))
-    location = open_location(tmp_path)
-    import_location(location)
+    location = imported_location(tmp_path)
     assert location.runs.count() == 2
     first = location.runs.get(key="one")
     write_checkpoint(tmp_path, "20260101T000001_bbbbbbbb", "20260101T000000_aaaaaaaa", entities=agent("two"))
@@ -36,8 +36,7 @@ def agent(run_key: str) -> list[dict[str, Any]]:
 
 def test_importing_one_by_one_equals_importing_all(tmp_path: Path) -> None:
     source = copy_of("1.15.30/json", tmp_path / "source")
-    whole = open_location(source)
-    import_location(whole)
+    whole = imported_location(source)
     target = tmp_path / "target"
     target.mkdir()
     location = open_location(target)

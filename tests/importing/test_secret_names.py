@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.core import serializers
 
+from tests.imported import imported_location
 from tests.real_stores import one_checkpoint, write_checkpoint
 from viewer.importing import import_location, open_location, unredacted_source
 from viewer.models import Checkpoint, Location, Problem, Run
@@ -57,8 +58,7 @@ def test_ids_of_rows_are_redacted(tmp_path: Path) -> None:
         )
         database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", rows)
     database.close()
-    location = open_location(path)
-    import_location(location)
+    location = imported_location(path)
     assert location.checkpoints.filter(branch__startswith="fork/[redacted] (").count() == 1
     assert location.checkpoints.count() == 2 and not location.problems.exists()
     assert "CANARY" not in stored()
@@ -68,8 +68,7 @@ def test_branches_that_differ_only_in_a_secret_stay_different(tmp_path: Path) ->
     folder = tmp_path / "location"
     for number, branch in enumerate((f"fork/{KEY}", f"fork/{KEY}2")):
         write_checkpoint(folder, f"20260101T00000{number}_0000000{number}", branch=branch)
-    location = open_location(folder)
-    import_location(location)
+    location = imported_location(folder)
     branches = set(location.checkpoints.values_list("branch", flat=True))
     assert len(branches) == 2 and all(branch.startswith("fork/[redacted] (") for branch in branches)
     for checkpoint in location.checkpoints.all():

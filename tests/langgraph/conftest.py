@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from tests.imported import imported_location
 from tests.views.conftest import CompactClient
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, import_run, open_location
+from viewer.importing import import_run
 from viewer.models import Location, Run
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_stores" / "langgraph"
@@ -33,9 +34,7 @@ def threads(db: None, tmp_path: Path) -> Callable[[str], Location]:
     """Return a function that adds a copy of a recorded database as a location."""
 
     def added(version: str) -> Location:
-        location = open_location(copied(version, tmp_path))
-        import_location(location)
-        return location
+        return imported_location(copied(version, tmp_path))
 
     return added
 

@@ -12,6 +12,7 @@ import ormsgpack
 import pytest
 from django.test import Client
 
+from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import TABLES, Database, extension, packed
 from viewer.importing import NotReadable, UnknownLocation, body_of, import_location, open_location
@@ -45,9 +46,7 @@ def database(tmp_path: Path) -> Database:
 
 
 def location_of(database: Database) -> Location:
-    location = open_location(database.path)
-    import_location(location)
-    return location
+    return imported_location(database.path)
 
 
 def pages(client: Client, location: Location) -> str:

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
+from tests.imported import imported_location
 from tests.langgraph.conftest import copied, opened
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
-from viewer.importing import import_location, open_location
 from viewer.models import Location
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -26,8 +26,7 @@ def open_page(browser: Browser, live_server: LiveServer, transactional_db: None)
 @pytest.fixture
 def addresses(transactional_db: None, tmp_path: Path) -> dict[str, str]:
     """The addresses of a location, of its threads, and of every tab of one."""
-    location = open_location(copied("lg12", tmp_path))
-    import_location(location)
+    location = imported_location(copied("lg12", tmp_path))
     threads = {
         thread: opened(location, thread).get_absolute_url()
         for thread in ("fan-failed", "fan-forked", "appr-done")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
 from viewer.importing import body_of, import_location, open_location
@@ -78,8 +79,7 @@ def test_the_writer_is_never_told_that_the_database_is_locked(
 def test_an_interrupt_without_a_new_checkpoint_changes_the_status(tmp_path: Path, reader: Client) -> None:
     database = Database(tmp_path / "threads.db")
     database.add(0, packed({"value": 0}))
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     assert opened(location, "t").status == "completed"
     revision = Location.objects.get().revision
     database.write(0, -3, "__interrupt__", b"\xc0")
@@ -96,8 +96,7 @@ def test_a_deleted_thread_disappears(tmp_path: Path) -> None:
     database = Database(tmp_path / "threads.db")
     database.add(0, packed({"value": 0}))
     database.add(1, packed({"value": 0}), thread_id="other")
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     assert location.runs.count() == 2
     with sqlite3.connect(database.path) as connection:
         connection.execute("DELETE FROM checkpoints WHERE thread_id = 'other'")

@@ -6,9 +6,10 @@ import ormsgpack
 import pytest
 from django.test import Client
 
+from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
-from viewer.importing import import_location, import_run, open_location
+from viewer.importing import import_location, import_run
 from viewer.importing.importing import redact_stored
 from viewer.models import Checkpoint, Location, Project, Run
 
@@ -32,8 +33,7 @@ def test_no_page_row_or_download_holds_a_key(tmp_path: Path, reader: Client) -> 
     at = {"thread_id": f"thread {KEY}", "task_id": f"task {KEY}", "task_path": f"~__pregel_pull, {KEY}"}
     database.write(0, 0, "value", ormsgpack.packb({"password": PASSWORD, "key": KEY}), **at)
     database.write(0, -3, "__interrupt__", ormsgpack.packb(f"Use {KEY}?"), **{**at, "task_id": "other"})
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     (listed,) = location.runs.all()
     run = opened(location, listed.key)
     (row,) = run.checkpoints.all()
@@ -56,8 +56,7 @@ def test_a_secret_that_becomes_known_later_disappears_from_the_index(tmp_path: P
     for number in range(2):
         database.add(number, packed({"value": VALUE}), thread_id=VALUE)
     database.write(0, 0, "value", b"\x01", thread_id=VALUE, task_path=f"~__pregel_pull, {VALUE}")
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     opened(location, VALUE)
     (tmp_path / ".env").write_text(f"SERVICE_TOKEN='{VALUE}'\n")
     location.project = Project.objects.create(
@@ -81,8 +80,7 @@ def test_every_run_remains_when_another_process_learns_of_secrets(tmp_path: Path
     database = Database(tmp_path / "threads.db")
     for thread in ("first", "second"):
         database.add(0, packed({"value": VALUE}), thread_id=thread)
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     runs = {run.key: run for run in location.runs.all()}
     elsewhere = Location.objects.get(pk=location.pk)
     (tmp_path / ".env").write_text(f"SERVICE_TOKEN='{VALUE}'\n")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.imported import imported_location
 from tests.langgraph.databases import Database, extension, packed
-from viewer.importing import import_location, import_run, open_location
+from viewer.importing import import_location, import_run
 from viewer.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -38,8 +39,7 @@ def thread(tmp_path: Path) -> Run:
         3, packed({"messages": [answer("a", 10, 5), answer("c", 30, 5, "x")]}), parent_checkpoint_id=fork
     )
     assert parent
-    location = open_location(database.path)
-    import_location(location)
+    location = imported_location(database.path)
     return location.runs.get()
 
 

@@ -1,11 +1,11 @@
 """The web server as a program, for tests in a browser."""
 
-import os
 import socket
 import subprocess
 import sys
 
 from scripts.served_demo import free_port
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 
 
@@ -17,11 +17,7 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environment = {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-            "PORT": str(self.port),
-        }
+        environment = environment_with(PORT=str(self.port))
         command = [sys.executable, "-m", "checkpoint_site.server"]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
 

@@ -1,6 +1,5 @@
 """Open sockets close when their session, their user or the right expires or is revoked."""
 
-import os
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
 from viewer.access.login_links import teammate
@@ -79,7 +79,7 @@ def revoke_right_elsewhere() -> None:
 
 def elsewhere(*command: str) -> None:
     """Run a command of manage.py in another process, on this test's database."""
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    environment = environment_with()
     subprocess.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT,

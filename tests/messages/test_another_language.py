@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils.translation import override
 from pytest_django import Settings
 
+from tests.imported import imported_location
 from tests.messages.catalogue import write_catalogue
-from viewer.importing import import_location, open_location
+from viewer.importing import import_location
 from viewer.messages.message import plain_text
 from viewer.models import Location, Problem
 
@@ -39,9 +40,7 @@ def location(tmp_path: Path, settings: Settings) -> Location:
     folder.mkdir()
     (folder / "half.json").write_text('{"entities"')
     (folder / "large.json").write_text("{" + " " * 1_100)
-    location = open_location(folder)
-    import_location(location)
-    return location
+    return imported_location(folder)
 
 
 def shown(reader: Client, location: Location, language: str) -> str:

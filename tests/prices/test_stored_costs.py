@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.importing import import_location, open_location
+from viewer.importing import import_location
 from viewer.models import Job, JobEvent, Location, Run
 from viewer.prices import price_job
 
@@ -14,9 +15,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def imported(tmp_path: Path, settings: Any) -> Location:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = open_location(str(copy_of("1.15.30/json", tmp_path)))
-    import_location(location)
-    return location
+    return imported_location(copy_of("1.15.30/json", tmp_path))
 
 
 def test_a_run_shows_its_tokens_cost_model_and_time(imported: Location) -> None:
@@ -52,8 +51,7 @@ def test_a_run_of_an_unknown_model_has_no_price(tmp_path: Path, settings: Any) -
     folder = copy_of("1.15.30/json", tmp_path)
     for path in folder.rglob("*.json"):
         path.write_text(path.read_text().replace("gpt-4o-mini", "my-own-model"))
-    location = open_location(str(folder))
-    import_location(location)
+    location = imported_location(folder)
     run = location.runs.get()
     assert run.cost is None and run.unpriced_calls == run.usage[0][1] > 0 and run.tokens > 0
 

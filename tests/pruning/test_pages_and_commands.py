@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from tests.pruning.conftest import imported
+from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
 from viewer.models import Location
@@ -57,7 +57,7 @@ def test_without_rules_nothing_can_be_confirmed(folder: Location) -> None:
 
 def test_threads_are_refused_with_the_reason(tmp_path: Path, settings: Any) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = imported(copy_of("langgraph/lg12.db", tmp_path))
+    location = imported_location(copy_of("langgraph/lg12.db", tmp_path))
     html = browser("run").get(reverse("prune", args=[location.uid]), {"days": "0"}).content.decode()
     assert "checkpoint saver" in html and 'name="digest"' not in html
 

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, open_location
 from viewer.jobs.storage import storage_of
 from viewer.models import Checkpoint, CheckpointBody, Job, JobEvent, Location
 from viewer.retention.removing import old_data, remove
@@ -27,9 +27,7 @@ KINDS = ("started", "text", "model_completed", "ended")
 @pytest.fixture
 def location(tmp_path: Path, settings: Any) -> Location:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = open_location(str(copy_of("1.15.30/json", tmp_path)))
-    import_location(location)
-    return location
+    return imported_location(copy_of("1.15.30/json", tmp_path))
 
 
 def ended(location: Location, days: int, status: Job.Status, *kinds: str) -> Job:

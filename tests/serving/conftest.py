@@ -1,7 +1,6 @@
 """Starts the web server in its own process."""
 
 import http.client
-import os
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import psutil
 import pytest
 
 from scripts.served_demo import free_port
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 
 SERVER = [sys.executable, "-m", "checkpoint_site.server"]
@@ -44,8 +44,7 @@ def answers(port: int) -> bool:
 @pytest.fixture
 def server(transactional_db: None) -> Iterator[WebServer]:
     port = free_port()
-    settings = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings", "PORT": str(port)}
-    process = subprocess.Popen(SERVER, cwd=ROOT, env={**os.environ, **settings})
+    process = subprocess.Popen(SERVER, cwd=ROOT, env=environment_with(PORT=str(port)))
     wait_until(lambda: answers(port))
     yield WebServer(port, process)
     process.kill()

@@ -1,7 +1,6 @@
 """An unusable data folder is reported in one line with advice, and never damaged further."""
 
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -15,6 +14,7 @@ from django.conf import settings as django_settings
 from django.db import OperationalError, connection
 
 from checkpoint_site import settings
+from tests.environments import environment_with
 from tests.real_stores import copy_of
 from viewer.data_folder import failure_text, rename_former
 from viewer.data_folder.copies import KEPT
@@ -22,12 +22,11 @@ from viewer.data_folder.inspection import APPLICATION_ID
 from viewer.data_folder.versions import version_number, version_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OWN = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
 
 
 def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.CompletedProcess[str]":
     """Run a command on this data folder, after the shell command ``setup``."""
-    environment = {**os.environ, **OWN, "DATA_DIR": str(folder)}
+    environment = environment_with(folder)
     call = ["bash", "-c", f'{setup or ":"}; exec "$@"', "bash", sys.executable, "manage.py", *arguments]
     return subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
@@ -208,7 +207,7 @@ def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
         "[path.unlink() for path in settings.DATA_DIR.glob('forkline*')];"
         "from viewer.models import Location; Location.objects.count()"
     )
-    environment = {**os.environ, **OWN, "DATA_DIR": str(data)}
+    environment = environment_with(data)
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True)
     assert b"OperationalError: unable to open database file" in ended.stderr
     assert not list(data.glob("forkline*"))

@@ -1,6 +1,5 @@
 """An invalid environment variable ends every command with a one-line message."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkpoint_site.environment import signing_key
+from tests.environments import environment_with
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MANAGE = [sys.executable, "manage.py", "checkpoints", "list", "/nowhere"]
@@ -33,18 +33,14 @@ DEMO = [sys.executable, "-m", "scripts.demo", "--clean"]
 def test_an_invalid_setting_ends_the_program_with_one_line(
     name: str, value: str, message: str, command: list[str]
 ) -> None:
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings", name: value}
+    environment = environment_with() | {name: value}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{message}\n")
 
 
 def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(tmp_path / "file"),
-    }
+    environment = environment_with(tmp_path / "file")
     ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == f"DATA_DIR: the folder {tmp_path / 'file'} cannot be created (File exists).\n"

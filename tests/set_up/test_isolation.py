@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from tests.environments import environment_with
 from viewer.models import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -25,7 +26,7 @@ def test_a_process_with_the_ordinary_settings_uses_the_same_database() -> None:
     code = (
         "import django; django.setup(); from viewer.models import Project; print(Project.objects.get().name)"
     )
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    environment = environment_with()
     child = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

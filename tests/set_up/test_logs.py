@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from django.test import Client
 
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
+from tests.environments import environment_with
 from viewer.models import Job, Location
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -77,9 +77,8 @@ def test_a_request_is_logged_without_its_query(
 
 @pytest.mark.parametrize("form", ["plain", "json", "xml"])
 def test_the_log_format_is_a_setting(form: str, tmp_path: Path) -> None:
-    own = {"DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     script = "import django, logging; django.setup(); logging.getLogger('uvicorn.error').error('x')"
-    environment = {**os.environ, **own, "LOG_FORMAT": form}
+    environment = environment_with(tmp_path, LOG_FORMAT=form)
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True
     )

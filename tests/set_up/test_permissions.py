@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
+from tests.environments import environment_with
 from tests.real_stores import copy_of
 from viewer.data_folder.permissions import restrict
 from viewer.importing import open_write_target
@@ -59,11 +60,7 @@ def open_paths(folder: Path) -> set[str]:
 
 def command(folder: Path, *arguments: str, umask: str = "022") -> "subprocess.CompletedProcess[str]":
     """Run a command from a shell with this umask."""
-    environment = {
-        **os.environ,
-        "DATA_DIR": str(folder),
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-    }
+    environment = environment_with(folder)
     del environment["FORKLINE_UMASK"]
     line = f'umask {umask}; exec "$@"'
     call = ["sh", "-c", line, "sh", sys.executable, "manage.py", *arguments]

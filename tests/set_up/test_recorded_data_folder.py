@@ -1,7 +1,6 @@
 """A data folder of an earlier version opens with everything in it."""
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+
+from tests.environments import environment_with
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "recorded_data_folder" / "0.1.0.tar.xz"
@@ -111,8 +112,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *arguments: str, stdin: str = "") -> str:
     """Run Python on this data folder. Return its output."""
-    environment = os.environ | {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
-    command = [sys.executable, *arguments]
+    command, environment = [sys.executable, *arguments], environment_with(folder)
     done = subprocess.run(command, cwd=ROOT, env=environment, input=stdin, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

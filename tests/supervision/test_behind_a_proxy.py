@@ -1,7 +1,6 @@
 """Forkline behind a proxy that terminates TLS and forwards requests to this machine."""
 
 import http.client
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from scripts.served_demo import free_port
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 
 SITE = "https://forkline.example.org"
@@ -56,15 +56,13 @@ def served(empty_data_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("proxy")
     shutil.copytree(empty_data_folder, folder / "data")
     port = free_port()
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(folder / "data"),
-        "PORT": str(port),
-        "ALLOWED_HOSTS": "forkline.example.org",
-        "ALLOWED_ORIGINS": SITE,
-        "CHECKPOINT_ROOTS": str(folder),
-    }
+    environment = environment_with(
+        folder / "data",
+        PORT=str(port),
+        ALLOWED_HOSTS="forkline.example.org",
+        ALLOWED_ORIGINS=SITE,
+        CHECKPOINT_ROOTS=str(folder),
+    )
     command = [sys.executable, "manage.py", "up"]
     up = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     assert up.stdout

@@ -1,6 +1,5 @@
 """However ``up`` and ``make`` end, none of their processes is left; signals in any order end a program."""
 
-import os
 import random
 import re
 import shutil
@@ -17,9 +16,11 @@ import psutil
 import pytest
 
 from scripts.served_demo import LINK, free_port
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 
 UP = [sys.executable, "manage.py", "up"]
+
 # Without the installation of the environment, which exists.
 MAKE = ["make", "-o", "web", "up"]
 PAIRS = 100
@@ -39,19 +40,10 @@ while not stopping.wait(0.001):
 """
 
 
-def environment(folder: Path, port: int) -> dict[str, str]:
-    return {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(folder),
-        "PORT": str(port),
-    }
-
-
 def started(command: list[str], folder: Path, port: int) -> "subprocess.Popen[str]":
     """Start the command and return it once it has printed its link."""
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=environment_with(folder, PORT=str(port)), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout
     while not LINK.search(process.stdout.readline()):
@@ -107,7 +99,12 @@ def test_no_process_outlives_up(command: list[str], number: signal.Signals, fold
 def test_a_killed_program_is_restarted_with_the_reason(folder: Path) -> None:
     port = free_port()
     up = subprocess.Popen(
-        UP, cwd=ROOT, env=environment(folder, port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        UP,
+        cwd=ROOT,
+        env=environment_with(folder, PORT=str(port)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert up.stdout and up.stderr
     while not LINK.search(up.stdout.readline()):
@@ -129,7 +126,9 @@ def test_the_process_that_has_the_port_is_named(folder: Path) -> None:
     code = f"{listen}; print(1, flush=True); time.sleep(99)"
     other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert other.stdout and other.stdout.readline()
-    answer = subprocess.run(UP, cwd=ROOT, env=environment(folder, port), capture_output=True, text=True)
+    answer = subprocess.run(
+        UP, cwd=ROOT, env=environment_with(folder, PORT=str(port)), capture_output=True, text=True
+    )
     other.kill()
     other.wait()
     assert answer.returncode == 1
@@ -158,7 +157,9 @@ def test_a_hundred_pairs_of_signals_end_up(folder: Path) -> None:
 
 def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
     command = [sys.executable, "-m", "django", "worker"]
-    worker = subprocess.Popen(command, cwd=ROOT, env=environment(folder, free_port()), text=True)
+    worker = subprocess.Popen(
+        command, cwd=ROOT, env=environment_with(folder, PORT=str(free_port())), text=True
+    )
     # It holds this lock once it has set its handlers.
     wait_until(lambda: (folder / "worker.lock").exists() and (folder / "worker.lock").read_text())
     send_pairs(worker, PAIRS)
@@ -169,7 +170,7 @@ def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
     """Run a worker's loop a hundred times."""
     # Imported once, not in each subprocess.
     setup = "import os, django; django.setup(); import viewer.jobs.execution.following.follow\n"
-    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    env = environment_with()
     code = f"""{setup}
 for _ in range(100):
     if (pid := os.fork()) == 0:

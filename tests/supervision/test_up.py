@@ -1,6 +1,5 @@
 """``manage.py up``: one command that serves, prints a link last, and shuts down."""
 
-import os
 import re
 import shutil
 import signal
@@ -16,18 +15,10 @@ from pathlib import Path
 import pytest
 
 from scripts.served_demo import LINK, free_port
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 
 UP = [sys.executable, "manage.py", "up"]
-
-
-def environment(folder: Path, port: int) -> dict[str, str]:
-    return {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(folder),
-        "PORT": str(port),
-    }
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subproce
     up = subprocess.Popen(
         [*UP, str(store)],
         cwd=ROOT,
-        env=environment(folder / "data", free_port()),
+        env=environment_with(folder / "data", PORT=str(free_port())),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -79,7 +70,11 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         answer = subprocess.run(
-            UP, cwd=ROOT, env=environment(tmp_path / "data", port), capture_output=True, text=True
+            UP,
+            cwd=ROOT,
+            env=environment_with(tmp_path / "data", PORT=str(port)),
+            capture_output=True,
+            text=True,
         )
     assert answer.returncode == 1
     assert f"127.0.0.1:{port} is taken" in answer.stderr
@@ -96,7 +91,7 @@ def test_a_missing_location_is_reported(folder: Path, tmp_path: Path) -> None:
     answer = subprocess.run(
         [*UP, str(tmp_path / "nowhere")],
         cwd=ROOT,
-        env=environment(folder, free_port()),
+        env=environment_with(folder, PORT=str(free_port())),
         capture_output=True,
         text=True,
     )
@@ -108,7 +103,7 @@ def test_nohup_lets_up_outlive_its_terminal(folder: Path) -> None:
     up = subprocess.Popen(
         ["nohup", *UP],
         cwd=ROOT,
-        env=environment(folder, free_port()),
+        env=environment_with(folder, PORT=str(free_port())),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, open_location
 from viewer.models import Job, JobEvent, Run
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def run(tmp_path: Path, settings: Any) -> Run:
     settings.CHECKPOINT_ROOTS = [tmp_path]
-    location = open_location(str(copy_of("1.15.30/json", tmp_path)))
-    import_location(location)
+    location = imported_location(copy_of("1.15.30/json", tmp_path))
     return location.runs.get()
 
 
@@ -63,8 +62,7 @@ def test_hostile_names_are_only_text(tmp_path: Path, settings: Any, browser: Cli
     folder = copy_of("1.15.30/json", tmp_path)
     for path in folder.rglob("*.json"):
         path.write_text(path.read_text().replace("gpt-4o-mini", "<script>alert(1)</script>"))
-    location = open_location(str(folder))
-    import_location(location)
+    location = imported_location(folder)
     html = page(browser, location.runs.get())
     assert "<script>alert" not in html and "no price" in html
 

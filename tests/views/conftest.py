@@ -1,7 +1,6 @@
 """Logged-in clients, imported copies of real stores, and runs."""
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from tests.imported import imported_location
+from tests.real_stores import copy_of
 from tests.views.forking import CREW, create_location, stored
 from viewer.access.login_links import teammate
-from viewer.importing import import_location, open_location
 from viewer.models import Checkpoint, Location, Run
-
-STORES = Path(__file__).resolve().parent.parent / "recorded_stores"
 
 
 def compact(html: str) -> str:
@@ -58,21 +56,7 @@ def runner(client: Client, db: None) -> Client:
 @pytest.fixture
 def imported(db: None, tmp_path: Path) -> Callable[[str], Location]:
     """Return a function that imports a copy of a real store, such as ``1.15.30/json``."""
-
-    def copy_and_import(name: str) -> Location:
-        target = tmp_path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source = STORES / name
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copyfile(source, target)
-        location = open_location(target)
-        import_location(location)
-        location.refresh_from_db()
-        return location
-
-    return copy_and_import
+    return lambda name: imported_location(copy_of(name, tmp_path))
 
 
 @pytest.fixture

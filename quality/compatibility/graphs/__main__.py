@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from quality.compatibility.environments import MAX_SECONDS, ROOT
-from quality.compatibility.graphs.environments import VERSIONS, newest, python_of
+from quality.compatibility.environments import MAX_SECONDS, ROOT, newest
+from quality.compatibility.graphs.environments import VERSIONS, python_of
 from quality.compatibility.graphs.table import DOCUMENT, HEADING, failed_in, outcomes_in, read_table, table
 
 TESTS = ("tests/runners/langgraph", "quality/compatibility/graphs/rows")
@@ -22,7 +22,7 @@ TESTS = ("tests/runners/langgraph", "quality/compatibility/graphs/rows")
 
 def main() -> int:
     """Write the table. Return 1 if a row failed, else 0."""
-    versions = os.environ.get("VERSIONS", "").split() or [*VERSIONS, newest()]
+    versions = os.environ.get("VERSIONS", "").split() or [*VERSIONS, newest("langgraph")]
     chosen = os.environ.get("ROWS", "")
     found = {version: outcomes_of(version, chosen) for version in versions}
     text = DOCUMENT.read_text()

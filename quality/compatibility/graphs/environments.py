@@ -1,6 +1,5 @@
 """One environment for each version of LangGraph."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,15 +21,6 @@ PARTS = {
     "0.2.76": ("aiosqlite<0.22", "langgraph-checkpoint-postgres<2.0.22"),
     "1.0.5": ("langgraph-prebuilt==1.0.5",),
 }
-
-
-def newest() -> str:
-    """Return the newest version on the registry. Raise CalledProcessError if it does not respond."""
-    command = [sys.executable, "-m", "pip", "index", "versions", "langgraph", "--disable-pip-version-check"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    found = re.match(r"langgraph \((\S+)\)", said)
-    assert found, said[:200]
-    return found[1]
 
 
 def numbers_of(version: str) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """A branch is reserved for one job, across threads and processes."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +11,7 @@ import pytest
 from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
@@ -46,7 +46,7 @@ def test_only_one_of_many_threads_reserves_the_branch(checkpoint: Checkpoint, ki
 def test_only_one_of_several_processes_reserves_the_branch(
     checkpoint: Checkpoint, kind: str, tmp_path: Path
 ) -> None:
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    environment = environment_with()
     command = [sys.executable, "-m", "tests.jobs.starts_forks", kind, str(ROUNDS), str(tmp_path)]
     processes = [subprocess.Popen(command, cwd=ROOT, env=environment) for _ in range(3)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]

@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django_tasks_db.models import DBTaskResult
 
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.queue.tasks import run_job
@@ -66,7 +67,7 @@ def test_many_processes_claim_a_job_once(make_job: MakeJob) -> None:
         subprocess.Popen(
             [sys.executable, "-c", CLAIM, str(job.pk)],
             cwd=ROOT,
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"},
+            env=environment_with(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,6 +1,5 @@
 """An idle worker sleeps until the database is written."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
 from viewer.jobs.queue.scheduling import enqueue
 from viewer.models import Job
@@ -39,11 +39,7 @@ def test_list_does_not_import_the_modules_of_runs(empty_data_folder: Path, tmp_p
         " 'uvicorn');"
         "print([name for name in (*names, 'viewer.launching.draft') if name in sys.modules])"
     )
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "DATA_DIR": str(tmp_path / "data"),
-    }
+    environment = environment_with(tmp_path / "data")
     shutil.copytree(empty_data_folder, tmp_path / "data")
     (tmp_path / "main").mkdir()
     listed = subprocess.run(
@@ -53,7 +49,7 @@ def test_list_does_not_import_the_modules_of_runs(empty_data_folder: Path, tmp_p
 
 
 def test_help_describes_each_subcommand() -> None:
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    environment = environment_with()
     command = [sys.executable, "manage.py", "checkpoints", "--help"]
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stdout
     assert "List the runs and checkpoints of a location." in " ".join(shown.split())

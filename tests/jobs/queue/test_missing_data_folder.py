@@ -1,6 +1,5 @@
 """A worker whose data folder is removed exits and leaves its runs running."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,13 +9,13 @@ import psutil
 import pytest
 
 from checkpoint_site import environment
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.data_folder import identity
 
 
 def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":
-    own = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
-    found = {**os.environ, **own, **variables}
+    found = environment_with(folder, **variables)
     command = [sys.executable, "manage.py", "worker"]
     return subprocess.Popen(command, cwd=ROOT, env=found, stderr=subprocess.PIPE, text=True)
 

@@ -1,7 +1,6 @@
 """LangGraph's threads are forked, answered, resumed and run through the worker, as people do it."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from pytest_django import Settings
 
 from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
+from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 from viewer.access.login_links import teammate
 from viewer.importing import import_location, import_run, open_location, stored_contents
@@ -82,7 +82,7 @@ def address(row: Checkpoint) -> str:
 
 @pytest.fixture
 def worker(threads: Location) -> Iterator[None]:
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    environment = environment_with()
     process = subprocess.Popen([sys.executable, "manage.py", "worker"], cwd=ROOT, env=environment)
     yield
     process.send_signal(signal.SIGKILL)

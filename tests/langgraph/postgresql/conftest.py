@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
+from tests.imported import imported_location
 from tests.langgraph.postgresql.server import PASSWORD, Server, running
-from viewer.importing import import_location, open_location
+from viewer.importing import import_location
 from viewer.models import Location
 
 _numbers = count()
@@ -41,8 +42,7 @@ def added(db: None, database: str) -> Callable[[], Location]:
     """Return a function that adds the database as a location, and imports its list of threads."""
 
     def add() -> Location:
-        location = open_location("postgresql:support")
-        import_location(location)
+        location = imported_location("postgresql:support")
         import_location(location)
         return location
 

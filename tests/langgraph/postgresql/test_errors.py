@@ -1,7 +1,6 @@
 """Errors of a server are messages without the password, and the password is stored and shown nowhere."""
 
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from pytest_django import Settings
 
+from tests.environments import environment_with
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
 from tests.views.conftest import CompactClient
@@ -190,11 +190,7 @@ def test_a_typed_uri_is_refused_and_not_shown_again(runner: Client) -> None:
     ],
 )
 def test_a_setting_with_a_password_is_refused_without_quoting_it(value: str, reason: str) -> None:
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
-        "POSTGRESQL_LOCATIONS": value,
-    }
+    environment = environment_with(POSTGRESQL_LOCATIONS=value)
     command = [sys.executable, "manage.py", "checkpoints", "list", "/nowhere"]
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and reason in ended.stderr and PASSWORD not in ended.stderr

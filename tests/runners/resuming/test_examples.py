@@ -14,11 +14,11 @@ from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, wr
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Saved, environment, marks, request_for, saved_in
+from tests.imported import imported_location
 from tests.runners.conftest import Engine
 from viewer.engines.crewai.source.entry_points import entry_point_for
 from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.plan import Edits
-from viewer.importing import import_location, open_location
 from viewer.models import Run
 from viewer.projects.proposing import ProposedProject, propose_project
 
@@ -89,8 +89,7 @@ def about(name: str) -> pytest.MarkDecorator:
 
 def imported(example: Example) -> tuple[Run, str]:
     """Return the only run at the location and the entry point proposed for it."""
-    location = open_location(example.location)
-    import_location(location)
+    location = imported_location(example.location)
     assert not location.problems.exists()
     run, found = location.runs.get(), example.proposed
     points = [point.name for point in found.entry_points]

@@ -10,9 +10,10 @@ import pytest
 from django.utils import timezone
 
 from tests.engine_runs.model import TestModel
+from tests.imported import imported_location
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.plan import Edits
-from viewer.importing import import_location, open_location, stored_body
+from viewer.importing import import_location, stored_body
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for
 from viewer.launching.enqueue import move_start, start_job
@@ -38,8 +39,7 @@ def project(engine_python: Path, model: TestModel, tmp_path: Path) -> Project:
 
 def scheduled(folder: Path, project: Project) -> Job:
     """Create a resume of the oldest checkpoint, scheduled in an hour."""
-    location = open_location(folder)
-    import_location(location)
+    location = imported_location(folder)
     checkpoint = location.checkpoints.order_by("row").first()
     assert checkpoint and contents_of(stored_body(checkpoint)).kind == "crew"
     asked = request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, Edits(), [])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from viewer.importing import import_location, open_location
+from tests.imported import imported_location
 from viewer.models import Run
 from viewer.presentation.markdown import as_html
 
@@ -55,8 +55,7 @@ def hostile_run(db: None, tmp_path: Path) -> Run:
     (tmp_path / "<b>x").mkdir()
     path = tmp_path / "<b>x" / "20261120T232826_35ce9d75_p-20200101T000000_00000000.json"
     path.write_text(json.dumps(hostile(body)))
-    location = open_location(tmp_path)
-    import_location(location)
+    location = imported_location(tmp_path)
     return location.runs.get()
 
 
@@ -115,8 +114,7 @@ def test_a_page_of_many_long_texts_shows_them_as_plain_text(reader: Client, tmp_
     crew = {"entity_type": "crew", "id": "c", "name": "n", "tasks": tasks}
     body = {"entities": [crew], "event_record": {"nodes": {}}, "crewai_version": "1.15.30"}
     (tmp_path / "20261120T232826_35ce9d75_p-none.json").write_text(json.dumps(body))
-    location = open_location(tmp_path)
-    import_location(location)
+    location = imported_location(tmp_path)
     page = reader.get(location.runs.get().get_absolute_url() + "?tab=tasks&as=markdown").content.decode()
     assert "**bold**" in page and "<strong>bold" not in page
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from tests.views.conftest import STORES
+from tests.real_stores import STORES
 from viewer.models import Location, Problem
 
 Imported = Callable[[str], Location]

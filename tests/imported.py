@@ -1,0 +1,14 @@
+"""Locations that tests import."""
+
+from pathlib import Path
+
+from viewer.importing import import_location, open_location
+from viewer.models import Location
+
+
+def imported_location(path: Path | str) -> Location:
+    """Return the location at this path with everything in it imported."""
+    location = open_location(path)
+    assert import_location(location).read_error is None
+    location.refresh_from_db()
+    return location
