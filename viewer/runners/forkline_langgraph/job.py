@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.graphs import project_folders
 from forkline_langgraph.postgresql import connection
-from forkline_langgraph.restore import scratch_store, source_store
+from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.restore.effects import Loadable
 from forkline_langgraph.restore.source_store import Address, Source, Value
 from forkline_langgraph.run.run_settings import settings_of
@@ -225,8 +225,8 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
 
 def values_to_load(source: Source, address: Address) -> list[Value]:
     """Every stored value that a run from this checkpoint may load."""
-    tasks = scratch_store.unfinished_tasks(source.writes_of(address))
-    inner = source_store.inner_checkpoints(source, address, tasks)
+    tasks = subgraphs.unfinished_tasks(source.writes_of(address))
+    inner = subgraphs.inner_checkpoints(source, address, tasks)
     return [value for one in (address, *inner) for value in source.values_at(one)]
 
 

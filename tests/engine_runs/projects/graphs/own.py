@@ -6,6 +6,7 @@ STORE is as in record.py. Each action changes the state, or runs the graph, or d
     values        what update_state is given, as the node as_node
     overwrite     those of the values that replace what a reducer would add to
     inner         whether the values are those of the subgraph that waits
+    at_change     whether the run then begins at the subgraph's changed checkpoint
     input         the input of a new turn
     answer        of an interrupt; a list if several wait, in their order
     before, after the nodes of static breakpoints
@@ -50,7 +51,8 @@ def act(graph: Any, thread: str, action: dict[str, Any]) -> None:
             graph.get_state(config, subgraphs=True).tasks[0].state.config if action.get("inner") else config
         )
         changed = graph.update_state(place, values_of(action), as_node=action.get("as_node"))
-        config = start_of(thread, {}) if action.get("inner") else changed
+        is_last = action.get("inner") and not action.get("at_change")
+        config = start_of(thread, {}) if is_last else changed
     if RUNS & set(action):
         try:
             graph.invoke(given_by(action, graph.get_state(config)), config, **ways(graph, action))

@@ -8,21 +8,19 @@ and the subgraphs in which unfinished tasks are.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forkline_langgraph.restore import source_store
-from forkline_langgraph.restore.source_store import TASKS, Address, Source, Write, WriteRow
+from forkline_langgraph.restore.source_store import TASKS, Address, Source, WriteRow
+from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
 
 # In the job's folder. It is kept when the job has ended: it holds the fork's checkpoints.
 STORE = "threads.sqlite"
 ANSWERS, INTERRUPTS = "__resume__", "__interrupt__"
 # Exists if the ancestors of the forked checkpoint were copied as well.
 ANCESTORS = "forkline_ancestors"
-# Not a task: the answer that a person gave to whichever task waited.
-NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
 
 def created(path: Path) -> sqlite3.Connection:
@@ -45,7 +43,7 @@ def fill(
     finished tasks wrote as well, so that they do not run again.
     """
     unfinished = unfinished_tasks(source.writes_of(address))
-    for one in (address, *source_store.inner_checkpoints(source, address, unfinished)):
+    for one in (address, *inner_checkpoints(source, address, unfinished)):
         _copy_checkpoint(source, target, one)
         rows = source.write_rows(one)
         tasks = unfinished_tasks(rows)
@@ -64,12 +62,6 @@ def has_ancestors(scratch: sqlite3.Connection) -> bool:
     """Whether the checkpoints of a scratch store hold only what differs from those before."""
     named = scratch.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (ANCESTORS,))
     return named.fetchone() is not None
-
-
-def unfinished_tasks(writes: Sequence[Write] | Sequence[WriteRow]) -> set[str]:
-    """The tasks that have begun and not finished: they failed, or wait for an answer."""
-    finished = {write.task for write in writes if write.idx >= 0}
-    return {write.task for write in writes} - finished - {NULL_TASK}
 
 
 def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: Address) -> None:

@@ -183,16 +183,6 @@ def key_of(address: Address) -> str:
     return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
 
 
-def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:
-    """The last checkpoint of each subgraph that these tasks of a checkpoint called."""
-    latest: dict[str, Address] = {}
-    for namespace, identifier, metadata in source.inner(address.thread):
-        is_called = str(namespace).partition("|")[0].rpartition(":")[2] in tasks
-        if is_called and parents_in(metadata).get(address.namespace) == address.id:
-            latest[str(namespace)] = Address(address.thread, str(namespace), str(identifier))
-    return list(latest.values())
-
-
 class SqliteSource:
     """The threads of a SQLite file."""
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.graphs import event_loop
 from forkline_langgraph.restore import source_store
-from forkline_langgraph.restore.scratch_store import unfinished_tasks
 from forkline_langgraph.restore.source_store import Address, Source
+from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
 from forkline_langgraph.run import edits
 from forkline_runner.refusal import Refused
 
@@ -23,7 +23,7 @@ def caller_of(source: Source, inner: Address) -> Address:
         if (namespace, identifier) == (inner.namespace, inner.id):
             outer = Address(inner.thread, "", str(source_store.parents_in(metadata).get("") or ""))
             tasks = unfinished_tasks(source.writes_of(outer)) if outer.id else set()
-            if inner in source_store.inner_checkpoints(source, outer, tasks):
+            if inner in inner_checkpoints(source, outer, tasks):
                 return outer
     raise Refused("langgraph.called_by_graph")
 

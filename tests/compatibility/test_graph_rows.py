@@ -1,0 +1,44 @@
+"""Every row next to LangGraph itself passes on the demo's version, on a SQLite store.
+
+``make matrix-graphs`` runs them on each version, and on PostgreSQL.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from quality.compatibility.graphs.rows import test_interrupts_and_stores as interrupts
+from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
+from quality.compatibility.graphs.rows.sides import SqliteStore
+from quality.compatibility.graphs.rows.test_next_to_langgraph import (
+    test_forkline_does_what_langgraph_does as does_what_langgraph_does,
+)
+from tests.engine_runs.graphs import WarmGraphs
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def store(graph_python: Path, warm_langgraph: WarmGraphs, tmp_path: Path) -> SqliteStore:
+    return SqliteStore(graph_python, tmp_path, warm_langgraph)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one.name for one in SCENARIOS])
+def test_row_passes(scenario: Scenario, store: SqliteStore) -> None:
+    does_what_langgraph_does(scenario, store, _noted)
+
+
+def test_two_answers_to_one_interrupt(store: SqliteStore) -> None:
+    interrupts.test_two_answers_to_one_interrupt(interrupts.copied(store, "graphs:approval"), store, _noted)
+
+
+def test_several_interrupts_at_once(store: SqliteStore) -> None:
+    interrupts.test_several_interrupts_at_once(store, _noted)
+
+
+def test_an_interrupted_subgraph_with_its_state_edited(store: SqliteStore) -> None:
+    interrupts.test_an_interrupted_subgraph_with_its_state_edited(store, _noted)
+
+
+def _noted(name: str, value: object) -> None:
+    """What a row notes for the table is not needed here."""
