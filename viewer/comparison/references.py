@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 
 from viewer.importing import import_run
-from viewer.models import Checkpoint, Run
+from viewer.models import Checkpoint, Run, uuid_of
 
 _UUID = 36
 
@@ -27,9 +27,8 @@ class Reference:
 
 def reference_in(text: str) -> Reference | None:
     """The reference of this text; None if it is none."""
-    try:
-        run = uuid.UUID(text[:_UUID])
-    except ValueError:
+    run = uuid_of(text[:_UUID])
+    if run is None:
         return None
     mark, name = text[_UUID : _UUID + 1], text[_UUID + 1 :]
     if not mark:

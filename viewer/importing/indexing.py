@@ -176,7 +176,7 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     """
     # Another process may have forgotten the index since the run was loaded.
     run.refresh_from_db(fields=["parent", "indexed_fingerprint"])
-    top = top_of(run)
+    top = run.outermost
     summary, mark = ImportSummary(), reader.mark
     if top.indexed_fingerprint == mark:
         return summary
@@ -201,13 +201,6 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     summary.changed = len(due) - summary.added
     summary.is_news = bool(due or summary.pruned)
     return summary
-
-
-def top_of(run: Run) -> Run:
-    """The run that no other called."""
-    while run.parent is not None:
-        run = run.parent
-    return run
 
 
 def called_runs(run: Run) -> list[int]:

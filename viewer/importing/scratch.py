@@ -11,7 +11,7 @@ from django.db import transaction
 
 from viewer.importing.import_lock import import_lock
 from viewer.importing.importing import record, refresh
-from viewer.importing.indexing import called_runs, store_called, top_of
+from viewer.importing.indexing import called_runs, store_called
 from viewer.importing.limits import limits
 from viewer.importing.reconciling.reconcile import reconcile
 from viewer.importing.reconciling.rows import known_rows
@@ -34,7 +34,7 @@ def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummar
         address = LocationAddress(store, limits(), [store.parent], None, secrets, location.engine)
         try:
             with open_reader(address) as reader:
-                summary = _import(top_of(run), reader, f"{Checkpoint.SCRATCH}{job}/", branch)
+                summary = _import(run.outermost, reader, f"{Checkpoint.SCRATCH}{job}/", branch)
         except LocationUnreadable as error:
             return ImportSummary(read_error=error.message)
         if summary.is_news:

@@ -2,6 +2,7 @@
 
 from viewer.models.annotations import Annotation
 from viewer.models.effects import AcceptedEffect, accept_effects
+from viewer.models.ids import uuid_of
 from viewer.models.job_events import JobEvent
 from viewer.models.jobs import Job
 from viewer.models.limits import DayLimits
@@ -46,4 +47,5 @@ __all__ = [
     "Sweep",
     "accept_effects",
     "run_uid",
+    "uuid_of",
 ]

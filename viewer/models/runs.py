@@ -112,6 +112,14 @@ class Run(Metered):
     def get_absolute_url(self) -> str:
         return reverse("run", args=[self.uid])
 
+    @property
+    def outermost(self) -> Run:
+        """The run that called it, directly or not, and that no other called; itself if none did."""
+        run = self
+        while run.parent is not None:
+            run = run.parent
+        return run
+
     @cached_property
     def branch_names(self) -> tuple[str, ...]:
         """Its branches, ordered by their first checkpoints. Cached on the instance."""

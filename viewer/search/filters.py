@@ -1,6 +1,5 @@
 """What a search is narrowed down to: plain values of an address or a command, as conditions on rows."""
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime, time, timedelta
@@ -11,7 +10,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from viewer.engines import all_engines
-from viewer.models import Checkpoint, Job, SearchEntry
+from viewer.models import Checkpoint, Job, SearchEntry, uuid_of
 from viewer.search.words import MAX_QUERY
 
 # Characters of a value, and digits of a number.
@@ -104,7 +103,7 @@ def _conditions(filters: Filters, prefix: str) -> Q:
     }
     wanted = Q(**{f"{prefix}{name}": value for name, value in equal.items() if value})
     if filters.location:
-        uid = _uid(filters.location)
+        uid = uuid_of(filters.location)
         wanted &= Q(**{f"{prefix}location__uid": uid}) if uid else Q(pk__in=())
     if (tokens := _number(filters.tokens)) is not None:
         wanted &= Q(**{f"{prefix}tokens__gte": int(tokens)})
@@ -168,13 +167,6 @@ def _edited(prefix: str) -> Q:
         edits, checkpoint=OuterRef(f"{prefix}parent"), request__branch=OuterRef(f"{prefix}branch")
     )
     return Q(Exists(jobs))
-
-
-def _uid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 def _number(text: str) -> float | None:

@@ -1,6 +1,5 @@
 """What a share link leads to: exactly one run, checkpoint, comparison, search or job."""
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode
@@ -12,7 +11,7 @@ from viewer.comparison.references import Reference, checkpoint_of, reference_in,
 from viewer.comparison.sides import MAX_SIDES
 from viewer.comparison.sweeps import members_of
 from viewer.importing import import_run
-from viewer.models import Checkpoint, Job, Run, ShareLink, Sweep
+from viewer.models import Checkpoint, Job, Run, ShareLink, Sweep, uuid_of
 from viewer.search.filters import Filters, filters_from
 
 Kind = ShareLink.Kind
@@ -79,7 +78,7 @@ def _run(subject: Subject) -> Shared | None:
 
 
 def _imported_run(text: str) -> Run | None:
-    if (uid := _uuid(text)) is None:
+    if (uid := uuid_of(text)) is None:
         return None
     runs = Run.objects.select_related("location__project", "parent").filter(uid=uid)
     run = runs.first()
@@ -116,7 +115,7 @@ def _comparison(subject: Subject) -> Shared | None:
 
 
 def _members(text: str) -> list[str]:
-    uid = _uuid(text)
+    uid = uuid_of(text)
     sweep = Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
     return list(members_of(sweep)) if sweep else []
 
@@ -132,16 +131,9 @@ def _search(subject: Subject) -> Shared | None:
 
 
 def _job(subject: Subject) -> Shared | None:
-    uid, related = _uuid(subject.target), ("run", "location", "checkpoint", "project")
+    uid, related = uuid_of(subject.target), ("run", "location", "checkpoint", "project")
     job = Job.objects.select_related(*related).filter(pk=uid).first() if uid else None
     return Shared(subject, str(job), (job.location_id,), job=job) if job else None
-
-
-def _uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 RESOLVERS: dict[ShareLink.Kind, Callable[[Subject], Shared | None]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from uuid import UUID, uuid4, uuid5
+from uuid import uuid4, uuid5
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -24,7 +24,7 @@ from viewer.comparison.sweeps import members_of, unfinished_members
 from viewer.comparison.table import row_in, table_of
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score as start_score
-from viewer.models import Job, Sweep
+from viewer.models import Job, Sweep, uuid_of
 from viewer.presentation.export.comparisons import COMPARISON_FORMATS, comparison_file_name
 
 
@@ -87,10 +87,8 @@ def _compared(query: QueryDict, members: Mapping[str, str]) -> Compared:
 
 def _sweep(text: str) -> Sweep | None:
     """The sweep with this id; None if there is none."""
-    try:
-        return Sweep.objects.select_related("checkpoint__run").filter(pk=UUID(text)).first()
-    except ValueError:
-        return None
+    uid = uuid_of(text)
+    return Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
 
 
 def _function(found: Compared) -> str:
@@ -145,7 +143,8 @@ def score(request: HttpRequest) -> HttpResponse:
     """Score every side of a comparison with a function of its project, in jobs. The same form starts once."""
     found = compared([*request.POST.getlist("a")[:1], *request.POST.getlist("b")])
     function = request.POST.get("function", "").strip()
-    key = _key(request.POST.get("key", ""))
+    # Nothing is found by the key of an altered form.
+    key = uuid_of(request.POST.get("key", "")) or uuid4()
     user = request.user if isinstance(request.user, User) else None
     for side in found.sides:
         try:
@@ -159,11 +158,3 @@ def score(request: HttpRequest) -> HttpResponse:
         words = _("The scores appear here once their jobs have ended. Reload the page to see them.")
         messages.info(request, words)
     return redirect(f"{reverse('compare')}?{_query(QueryDict(), found.sides)}" if found.sides else "compare")
-
-
-def _key(text: str) -> UUID:
-    """The key of a form; another one for a text that is none, so that nothing is found by it."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return uuid4()

@@ -57,20 +57,13 @@ def code_graph_of(run: Run, wanted: str, *, may_start: bool = False, again: bool
     if project is None or not project.is_confirmed:
         return None
     known = tuple(project.entry_points)
-    entry_point = wanted if wanted in known else _entry_point(project, _outermost(run))
+    entry_point = wanted if wanted in known else _entry_point(project, run.outermost)
     if not entry_point:
         return CodeGraph(known, "", None)
     check = preflight_new_run(
         project, entry_point, run.entity, run.location.store_kind, again=again, only_stored=not may_start
     )
     return CodeGraph(known, entry_point, check)
-
-
-def _outermost(run: Run) -> Run:
-    """The run that called this one, or its caller's caller."""
-    while run.parent is not None:
-        run = run.parent
-    return run
 
 
 def _entry_point(project: Project, run: Run) -> str:

@@ -1,7 +1,6 @@
 """The table of jobs: filter, order and page, all of which the address of the page holds."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.core.paginator import Page, Paginator
 from django.db.models import DurationField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
@@ -10,7 +9,7 @@ from django.http import QueryDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from viewer.models import Job, Question
+from viewer.models import Job, Question, uuid_of
 from viewer.presentation.listing import (
     MAX_QUERY,
     Choice,
@@ -110,10 +109,8 @@ def _matching(jobs: QuerySet[Job], query: str) -> QuerySet[Job]:
         return jobs
     fields = ("branch", "variation", "run__name", "run__key", "requested_by__username", "request__name")
     found = Q(*((f"{field}__icontains", query) for field in fields), _connector=Q.OR)
-    try:
-        return jobs.filter(found | Q(pk=UUID(query)))
-    except ValueError:
-        return jobs.filter(found)
+    uid = uuid_of(query)
+    return jobs.filter(found | Q(pk=uid) if uid else found)
 
 
 def _with_status(jobs: QuerySet[Job], only: str) -> QuerySet[Job]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.jobs.prewarm import client
 from viewer.launching.preview.findings import Findings
-from viewer.models import Job, Location
+from viewer.models import Job, Location, uuid_of
 from viewer.presentation.launch.page import LaunchPage, Started, Submission
 from viewer.views.launch.origins import is_from_our_page
 
@@ -74,11 +74,3 @@ def redirect_to_project(location: Location, back: str) -> HttpResponse:
 def checks_on_load(request: HttpRequest, findings: Findings | None) -> bool:
     """Whether the page starts the preflight check as it loads: only if a page of ours led to it."""
     return findings is not None and findings.is_unchecked and is_from_our_page(request)
-
-
-def uuid_of(text: str) -> UUID | None:
-    """The UUID; None if the text is not one."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.forms.location import allowed_folders
-from viewer.models import Job, Location, Project, Run
+from viewer.models import Job, Location, Project, Run, uuid_of
 from viewer.presentation.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.projects.proposing import engine_version, python_version
 from viewer.views.launch.launch_requests import (
@@ -22,7 +22,6 @@ from viewer.views.launch.launch_requests import (
     redirect_to_project,
     retried_job,
     submission_of,
-    uuid_of,
 )
 
 

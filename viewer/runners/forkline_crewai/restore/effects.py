@@ -14,7 +14,6 @@ from forkline_crewai.restore.sanitizing import MADE_OF_FUNCTIONS, OWN_TOOLS, add
 from forkline_guard import guard
 from forkline_runner.loaded_code import resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect, in_value
-from forkline_runner.loaded_code.resolving import ModuleFile, Unresolved
 
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
@@ -53,7 +52,7 @@ def pin_modules(saved: Mapping[str, Any], request: Request) -> None:
         return
     own = resolving.imported_by(request.get("entry_points") or [])
     for tool in _tools_in(saved):
-        for file in _resolved(str(tool["tool_type"]).rpartition(".")[0]):
+        for file in resolving.files_if_found(str(tool["tool_type"]).rpartition(".")[0]):
             if file.name not in own and file.name not in sys.modules:
                 guard.pin(file.name, file.path, file.digest)
 
@@ -62,7 +61,7 @@ def _of_tools(saved: Mapping[str, Any], own: set[str], environment: Mapping[str,
     for tool in _tools_in(saved):
         kind = str(tool["tool_type"])
         module = kind.rpartition(".")[0]
-        files = _resolved(module)
+        files = resolving.files_if_found(module)
         # Sanitizing refuses what cannot be resolved.
         if files and not kind.startswith("crewai.") and module not in own:
             yield Effect("module", module, files[-1].path, resolving.digest_of(files))
@@ -112,13 +111,6 @@ def _owners(saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     tasks = _dicts(saved.get("tasks"))
     agents = [task["agent"] for task in tasks if isinstance(task.get("agent"), dict)]
     return [saved, *_dicts(saved.get("agents")), *tasks, *agents]
-
-
-def _resolved(module: str) -> tuple[ModuleFile, ...]:
-    try:
-        return resolving.files_of(module)
-    except Unresolved:
-        return ()
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@ from forkline_guard import guard
 from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, Unreadable, named_in
 from forkline_runner.loaded_code import resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect
-from forkline_runner.loaded_code.resolving import ModuleFile, Unresolved
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Loadable:
     def pin_modules(self) -> None:
         """Let the modules that needed agreement be imported only with their present content."""
         for module in self._agreed:
-            for file in _resolved(module):
+            for file in resolving.files_if_found(module):
                 if file.name not in sys.modules:
                     guard.pin(file.name, file.path, file.digest)
 
@@ -120,7 +119,7 @@ class Loadable:
 
 
 def _effect_of(named: NamedType, what: str) -> Effect:
-    files = _resolved(named.module)
+    files = resolving.files_if_found(named.module)
     if not files:
         # A module of Python itself, or none that is installed.
         return Effect("command", str(named)[:MAX_NAME], what[:MAX_NAME])
@@ -130,7 +129,7 @@ def _effect_of(named: NamedType, what: str) -> Effect:
 
 def _is_class(named: NamedType) -> bool:
     """Whether the module's source defines a class of this name. A function could do anything."""
-    files = _resolved(named.module)
+    files = resolving.files_if_found(named.module)
     if not files:
         return False
     try:
@@ -139,10 +138,3 @@ def _is_class(named: NamedType) -> bool:
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False
     return any(isinstance(node, ast.ClassDef) and node.name == named.name for node in tree.body)
-
-
-def _resolved(module: str) -> tuple[ModuleFile, ...]:
-    try:
-        return resolving.files_of(module)
-    except Unresolved:
-        return ()

@@ -58,6 +58,14 @@ def files_of(module: str) -> tuple[ModuleFile, ...]:
     return tuple(found)
 
 
+def files_if_found(module: str) -> tuple[ModuleFile, ...]:
+    """Return what ``files_of`` returns; nothing where it raises Unresolved."""
+    try:
+        return files_of(module)
+    except Unresolved:
+        return ()
+
+
 def digest_of(files: Iterable[ModuleFile]) -> str:
     """Return one SHA-256 of the names and contents of these files."""
     text = "\n".join(f"{file.name} {file.digest}" for file in files)
