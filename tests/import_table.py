@@ -76,8 +76,8 @@ viewer/runners/forkline_langgraph: forkline_guard forkline_langgraph forkline_ru
 viewer/runners/langgraph_runner.py: forkline_langgraph forkline_runner
 viewer/prices: django genai_prices viewer.models viewer.stores.model_calls
 viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.models
-viewer/pruning: django viewer.importing viewer.messages.message viewer.models viewer.redaction.marker
-    viewer.stores
+viewer/pruning: django viewer.data_folder.write_ahead_log viewer.importing viewer.messages.message
+    viewer.models viewer.redaction.marker viewer.search viewer.stores
 viewer/models: django viewer.messages.message
 viewer/annotations: django viewer.importing viewer.models viewer.redaction
 viewer/presentation/run_list: django viewer.annotations viewer.models viewer.presentation

@@ -6,7 +6,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
@@ -22,12 +22,13 @@ from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
+from viewer.engines.protocol import Contents
 from viewer.importing import stored_contents
 from viewer.jobs.limits.usage import limit_label
 from viewer.launching.enqueue import run_here
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.next_units import ask_next
-from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.refusals import Code, LaunchRefused, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
 from viewer.messages.labels import loss_label, step_text
 from viewer.messages.translation import translate
@@ -55,9 +56,16 @@ def add_run_arguments(parser: CommandParser) -> None:
     )
 
 
+def contents_to_run(checkpoint: Checkpoint) -> Contents:
+    """What the checkpoint holds. Raises CommandError if its stored copy was deleted."""
+    if refusals := copy_refusals(checkpoint):
+        raise CommandError(" ".join(messages_of(refusals)))
+    return stored_contents(checkpoint)
+
+
 def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: Mapping[str, Any]) -> R:
     """The request, without a project. Raises CommandError for invalid arguments."""
-    contents = stored_contents(checkpoint)
+    contents = contents_to_run(checkpoint)
     folder, entry_point = source_of(checkpoint.location, contents, options)
     choices = choices_of(options, contents)
     return type_(

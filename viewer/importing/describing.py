@@ -38,8 +38,9 @@ def describe_stored(location: Location) -> bool:
 def _describe_from_copy(run: Run, engine: Engine[Any]) -> None:
     """Describe a run by its first checkpoint."""
     rows = run.checkpoints.select_related("location", "body").order_by("row")
+    readable = rows.exclude(state=Checkpoint.State.NO_COPY)
     recorded = rows.exclude(source_key__startswith=Checkpoint.SCRATCH)
-    first, newest = rows.first(), recorded.values_list("trigger", flat=True).last()
+    first, newest = readable.first(), recorded.values_list("trigger", flat=True).last()
     inputs = described_inputs(engine, [stored_body(first)]) if first else []
     # The status is that of a run which an earlier version imported.
     Run.objects.filter(pk=run.pk).update(inputs=inputs, status=status_after(newest or ""), is_described=True)

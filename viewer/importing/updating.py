@@ -80,7 +80,7 @@ def update_all(location: Location, reader: LocationReader, seen: KnownFolders | 
         key
         for key, row in known.items()
         if key not in listed
-        and row.state != Checkpoint.State.PRUNED
+        and row.state not in (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
         and not any(problem.may_hide(key) for problem in listing.problems)
     ]
     restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
@@ -201,7 +201,13 @@ def _read_and_store(
             if read:
                 reconcile(location, read)
             for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
-                keys = [one.key for one in failed if one.key in known and problems.state_after(one) == state]
+                keys = [
+                    one.key
+                    for one in failed
+                    if one.key in known
+                    and known[one.key].state != Checkpoint.State.NO_COPY
+                    and problems.state_after(one) == state
+                ]
                 summary.changed += mark_states(location, keys, state)
         changed = sum(result.key in known for result in read)
         summary.changed += changed

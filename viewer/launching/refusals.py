@@ -75,6 +75,7 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
             "Choose another one."
         )
         found.append(Refusal(Code.CHECKPOINT, message))
+    found += copy_refusals(checkpoint)
     if checkpoint.state == Checkpoint.State.PRUNED and not entry_point and not kind.needs_source:
         message = _(
             "This checkpoint was pruned at its location, and its stored copy lacks what was redacted. A run "
@@ -89,6 +90,17 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
         message = _(kind.needs_entry_point)
         found.append(Refusal(Code.ENTRY_POINT, message, "entry-point", _("Entry point")))
     return found
+
+
+def copy_refusals(checkpoint: Checkpoint) -> list[Refusal]:
+    """Why nothing can be read of this checkpoint."""
+    if not checkpoint.has_no_copy:
+        return []
+    message = _(
+        "This checkpoint was pruned at its location, and its stored copy was deleted as well. Nothing can "
+        "start from it. Choose another one."
+    )
+    return [Refusal(Code.CHECKPOINT, message)]
 
 
 def project_refusals(project: Project | None) -> list[Refusal]:

@@ -11,7 +11,7 @@ from viewer.jobs.execution.starting.request import request_for_score
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.launching.enqueue import start_job
 from viewer.launching.options import LaunchOptions
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, project_refusals
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
 
@@ -39,7 +39,7 @@ def score(
     The same key finds the same job. ``project`` is by default that of the checkpoint's location.
     """
     project = project or checkpoint.location.project
-    if refusals := [*project_refusals(project), *function_refusals(function)]:
+    if refusals := [*copy_refusals(checkpoint), *project_refusals(project), *function_refusals(function)]:
         raise LaunchRefused(refusals)
     try:
         return start_job(

@@ -175,6 +175,10 @@ class Location(models.Model):
         if has_changed:
             self.refresh_from_db(fields=["revision"])
 
+    def mark_changed(self) -> None:
+        """Have open pages and the search index look again."""
+        Location.objects.filter(pk=self.pk).update(revision=F("revision") + 1)
+
     def request_import(self) -> None:
         """Have the rest of the location imported in the background."""
         self._change_import(import_state=self.ImportState.REQUESTED)

@@ -155,6 +155,8 @@ class Checkpoint(models.Model):
     class State(models.TextChoices):
         PRESENT = "present", _("present")
         PRUNED = "pruned", _("pruned at its source")
+        # Its stored copy was deleted as well, so nothing of it can be read.
+        NO_COPY = "no_copy", _("pruned, no copy")
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken since")
 
@@ -243,6 +245,16 @@ class Checkpoint(models.Model):
         return f"{self.units_done}/{total}"
 
     @property
+    def is_pruned(self) -> bool:
+        """Whether it was deleted at its source."""
+        return self.state in (self.State.PRUNED, self.State.NO_COPY)
+
+    @property
+    def has_no_copy(self) -> bool:
+        """Whether its stored copy was deleted after it was pruned, so that nothing can start from it."""
+        return self.state == self.State.NO_COPY
+
+    @property
     def is_scratch(self) -> bool:
         """Whether a fork wrote it to its job's scratch store, and not to the location."""
         return self.source_key.startswith(self.SCRATCH)
@@ -276,7 +288,11 @@ class Checkpoint(models.Model):
 
 
 class CheckpointBody(models.Model):
-    """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned."""
+    """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned.
+
+    Where a person had the copy deleted, ``data`` is empty. The rest stays, since the lineage and the usage of
+    the run are computed from it: ids of events, tokens and times, no contents.
+    """
 
     checkpoint = models.OneToOneField(
         Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body"

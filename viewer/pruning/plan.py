@@ -29,18 +29,32 @@ class Protected(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What would be deleted of a location, oldest first, and how many checkpoints stay for each reason."""
+    """What would be deleted of a location, oldest first, and how many checkpoints stay for each reason.
+
+    With ``deletes_copies``, the stored copies of ``rows`` are deleted, too, and those of ``pruned``, which
+    were deleted at their source before.
+    """
 
     location: Location
     rows: Sequence[Checkpoint] = ()
     protected: dict[Protected, int] = field(default_factory=dict)
+    pruned: Sequence[Checkpoint] = ()
+    deletes_copies: bool = False
 
     @property
     def digest(self) -> str:
         """A text that changes with the location, the list, or the bytes of what is listed."""
         lines = [self.location.path, self.location.identity]
         lines += [f"{row.source_key}\0{row.fingerprint}" for row in self.rows]
+        if self.deletes_copies:
+            # No key has an empty line: it separates what is deleted at its source from copies alone.
+            lines += ["", "copies", *(f"{row.source_key}\0{row.fingerprint}" for row in self.pruned)]
         return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def listed(self) -> int:
+        """How many checkpoints it lists in all."""
+        return len(self.rows) + len(self.pruned)
 
     @property
     def size(self) -> int:
@@ -68,23 +82,24 @@ def plan_prune(location: Location, rules: Rules) -> PrunePlan:
     if rules.is_empty:
         return PrunePlan(location)
     now, places = timezone.now(), defaultdict[tuple[int, str], int](int)
-    rows, stays = list[Checkpoint](), defaultdict[Protected, int](int)
+    rows, pruned, stays = list[Checkpoint](), list[Checkpoint](), defaultdict[Protected, int](int)
     in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
     copies = set(location.checkpoints.filter(body__isnull=False).order_by().values_list("pk", flat=True))
-    present = location.checkpoints.filter(state=Checkpoint.State.PRESENT).select_related("run")
-    for row in present.order_by("run", "-row"):
+    states = [Checkpoint.State.PRESENT, *([Checkpoint.State.PRUNED] if rules.copies else [])]
+    for row in location.checkpoints.filter(state__in=states).select_related("run").order_by("run", "-row"):
         place = places[row.run_id, row.branch]
-        places[row.run_id, row.branch] += 1
+        places[row.run_id, row.branch] += not row.is_pruned
         if row.is_scratch or not rules.holds(row, place, now):
             continue
         is_annotated = bool(written_about & _subjects(row))
         reason = Protected.ANNOTATED if is_annotated else _why_protected(row, rules, forked, in_use, copies)
         if reason is None:
-            rows.append(row)
+            (pruned if row.is_pruned else rows).append(row)
         else:
             stays[reason] += 1
-    rows.sort(key=lambda row: (row.created_at or now, row.source_key))
-    return PrunePlan(location, rows, dict(stays))
+    for found in (rows, pruned):
+        found.sort(key=lambda row: (row.created_at or now, row.source_key))
+    return PrunePlan(location, rows, dict(stays), pruned, rules.copies)
 
 
 def _why_protected(

@@ -10,12 +10,14 @@ from viewer.models import Checkpoint
 class Rules:
     """A checkpoint is pruned if all rules that are given hold: its age, its place and its branch.
 
-    ``days`` is the least age, ``latest`` how many of the newest of each branch stay.
+    ``days`` is the least age, ``latest`` how many of the newest of each branch stay. With ``copies``, the
+    stored copies are deleted, too, also those of matching checkpoints that were pruned before.
     """
 
     days: int | None = None
     latest: int | None = None
     branch: str = ""
+    copies: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -27,8 +27,9 @@ def sizes() -> Iterator[Stored]:
     database = Path(str(settings.DATABASES["default"]["NAME"]))
     parts = [database, *(Path(f"{database}{ending}") for ending in ("-wal", "-shm"))]
     yield Stored(_("Database"), None, sum(part.stat().st_size for part in parts if part.exists()))
-    copies = CheckpointBody.objects.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
-    yield Stored(_("Stored copies of checkpoints"), CheckpointBody.objects.count(), copies or 0)
+    stored = CheckpointBody.objects.exclude(data=b"")
+    copies = stored.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
+    yield Stored(_("Stored copies of checkpoints"), stored.count(), copies or 0)
     events = JobEvent.objects.aggregate(size=Sum(Length("data")))["size"]
     yield Stored(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")

@@ -131,7 +131,8 @@ def _status(status: str, prefix: str) -> Q:
         return _failed(prefix)
     if status == WAITING:
         return Q(**{f"{prefix}run__status": "waiting", f"{prefix}checkpoint_id": F(f"{prefix}run__head")})
-    return Q(**{f"{prefix}state": Checkpoint.State.PRUNED}) if status == PRUNED else Q()
+    gone = (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
+    return Q(**{f"{prefix}state__in": gone}) if status == PRUNED else Q()
 
 
 def _failed(prefix: str) -> Q:

@@ -123,7 +123,7 @@ def _surroundings(
     # A called run continues only within its caller.
     can_edit = run.parent_id is None or engine.editable(contents).state is not None
     return {
-        "is_runnable": kind.is_runnable and can_edit,
+        "is_runnable": kind.is_runnable and can_edit and not checkpoint.has_no_copy,
         "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),

@@ -38,7 +38,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _rules(form: RulesForm) -> Rules:
-    return Rules(form.cleaned_data["days"], form.cleaned_data["latest"], form.cleaned_data["branch"])
+    given = form.cleaned_data
+    return Rules(given["days"], given["latest"], given["branch"], given["copies"])
 
 
 def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:
@@ -50,6 +51,9 @@ def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:
         return False
     text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
     messages.success(request, text % {"count": done.count})
+    if done.copies:
+        text = ngettext("Deleted %(count)s stored copy.", "Deleted %(count)s stored copies.", done.copies)
+        messages.success(request, text % {"count": done.copies})
     for kept in done.kept[:20]:
         reason = {"key": kept.key, "reason": translate(kept.reason)}
         messages.warning(request, _("Not deleted: %(key)s. %(reason)s") % reason)

@@ -106,10 +106,10 @@ def redact_known_secrets(location: Location) -> None:
 
 def _redact_bodies(location: Location, known: KnownSecrets) -> None:
     """Redact the stored copies that contain one of the secrets."""
-    bodies = CheckpointBody.objects.filter(checkpoint__location=location)
+    bodies = CheckpointBody.objects.filter(checkpoint__location=location).exclude(data=b"")
     for pks in _batches(bodies):
         with transaction.atomic():
-            for pk, data in CheckpointBody.objects.filter(pk__in=pks).values_list("pk", "data"):
+            for pk, data in bodies.filter(pk__in=pks).values_list("pk", "data"):
                 body = zstandard.ZstdDecompressor().decompress(bytes(data))
                 if known.is_in(body):
                     clean = compressed(redacted_json(body, scan(body), known))

@@ -34,7 +34,11 @@ def stored_bytes(checkpoint: Checkpoint) -> bytes:
 
 def _compressed(checkpoint: Checkpoint) -> bytes:
     body = getattr(checkpoint, "body", None)
-    return bytes(body.data) if body is not None else _read_at_source(checkpoint)
+    if body is None:
+        return _read_at_source(checkpoint)
+    if not body.data:
+        raise NotReadable("import.copy_deleted")
+    return bytes(body.data)
 
 
 def _read_at_source(checkpoint: Checkpoint) -> bytes:
@@ -80,7 +84,8 @@ def bodies_of(
     at_source = dict[str, Checkpoint]()
     for checkpoint in checkpoints:
         if (body := getattr(checkpoint, "body", None)) is not None:
-            yield checkpoint, decoded_copy(bytes(body.data))
+            if body.data:
+                yield checkpoint, decoded_copy(bytes(body.data))
         else:
             at_source[checkpoint.source_key] = checkpoint
     if not at_source:

@@ -7,7 +7,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
 from viewer.importing import stored_contents
 from viewer.launching.option_values import agent_roles
-from viewer.models import Job, Location, Project, Run
+from viewer.models import Checkpoint, Job, Location, Project, Run
 
 # How many of a location's newest runs are searched.
 MAX_RUNS = 50
@@ -59,5 +59,6 @@ def agents_roles(run: Run) -> list[str]:
 
 
 def _first_contents(run: Run) -> Contents | None:
-    first = run.checkpoints.select_related("body", "location").order_by("row").first()
+    readable = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
+    first = readable.select_related("body", "location").order_by("row").first()
     return stored_contents(first) if first else None

@@ -85,7 +85,8 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         plan = preview_plan(contents, edits, request.furthest, is_fork, source)
     preview = LaunchPreview(request=request, plan=plan)
     preview.checks = source_refusals(request)
-    preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
+    if not request.checkpoint.has_no_copy:
+        preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
     if request.checkpoint.state == Checkpoint.State.PRUNED:
         preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:

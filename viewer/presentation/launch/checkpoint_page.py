@@ -106,7 +106,8 @@ def source_at(checkpoint: Checkpoint) -> Source:
 def furthest(checkpoint: Checkpoint) -> Contents | None:
     """The contents of the run's furthest checkpoint; None if it is this one."""
     rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("body")
-    row = rows.order_by("-units_done", "-event_count").first()
+    readable = rows.exclude(state=Checkpoint.State.NO_COPY)
+    row = readable.order_by("-units_done", "-event_count").first()
     if row is None or row.pk == checkpoint.pk:
         return None
     return stored_contents(row)

@@ -45,9 +45,10 @@ def _chains(rows: Sequence[Checkpoint], children: Counter[int | None], at: str) 
 
 def _may_fold(row: Checkpoint, children: Counter[int | None], at: str) -> bool:
     is_plain = not row.is_branch_head and row.checkpoint_id != at
-    return is_plain and row.state == Checkpoint.State.PRUNED and children[row.row] <= 1
+    return is_plain and row.is_pruned and children[row.row] <= 1
 
 
 def _follows(newer: Checkpoint, row: Checkpoint, children: Counter[int | None], at: str) -> bool:
     is_parent = newer.parent_row == row.row and newer.parent_link == Checkpoint.ParentLink.RECORDED  # type: ignore[attr-defined]
-    return is_parent and newer.branch == row.branch and _may_fold(row, children, at)
+    is_alike = newer.branch == row.branch and newer.state == row.state
+    return is_parent and is_alike and _may_fold(row, children, at)

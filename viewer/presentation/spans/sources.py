@@ -50,7 +50,8 @@ def branch_spans(run: Run, branch: str) -> BranchSpans:
     if head is None:
         return BranchSpans("", (), ())
     engine, line = engine_of(run.location), _ancestors(run, head)
-    read = line[-1:] if engine.has_all_spans_in_head else line[-MAX_READ:]
+    readable = [one for one in line if not one.has_no_copy]
+    read = readable[-1:] if engine.has_all_spans_in_head else readable[-MAX_READ:]
     bodies = {one.pk: body for one, body in bodies_of(run.location, read)}
     sources = [
         SpanSource(one.checkpoint_id, one.created_at, engine.contents_of(bodies[one.pk]))

@@ -95,7 +95,7 @@ def _due(location: Location, after: int) -> list[Checkpoint]:
     """The first checkpoints after a primary key that are not indexed as they are now."""
     searched = SearchedCheckpoint.objects.filter(pk=OuterRef("pk"), fingerprint=OuterRef("fingerprint"))
     rows = Checkpoint.objects.filter(~Exists(searched), location=location, pk__gt=after)
-    due = rows.select_related("body").order_by("pk")
+    due = rows.exclude(state=Checkpoint.State.NO_COPY).select_related("body").order_by("pk")
     found, size = list[Checkpoint](), 0
     for row in due[:MAX_CHECKPOINTS]:
         size += row.size
@@ -106,11 +106,11 @@ def _due(location: Location, after: int) -> list[Checkpoint]:
 
 
 def _remove_gone(location: Location) -> Generator[None, None, bool]:
-    """Remove the entries of runs that have lost a checkpoint, whose others are due again.
+    """Remove the entries of runs that have lost a checkpoint or its copy, whose others are due again.
 
     Returns whether there were any.
     """
-    exists = Checkpoint.objects.filter(pk=OuterRef("pk"))
+    exists = Checkpoint.objects.filter(pk=OuterRef("pk")).exclude(state=Checkpoint.State.NO_COPY)
     gone = SearchedCheckpoint.objects.filter(~Exists(exists), location=location).order_by()
     found = False
     while (row := gone.first()) is not None:
@@ -141,4 +141,5 @@ def progress() -> tuple[int, int] | None:
         return None
     copied = [one.pk for one in behind if not is_indexed(one)]
     done = SearchedCheckpoint.objects.filter(location__in=copied).count()
-    return done, Checkpoint.objects.filter(location__in=copied).count()
+    readable = Checkpoint.objects.exclude(state=Checkpoint.State.NO_COPY)
+    return done, readable.filter(location__in=copied).count()

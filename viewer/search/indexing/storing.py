@@ -26,7 +26,7 @@ ENTRY_FACETS, CHECKPOINT_FACETS = ("agent", "unit", "model"), ("trigger", "engin
 
 
 class Superseded(Exception):
-    """What was read may hold a secret that has become known since, or the location was removed."""
+    """What was read may hold a secret that has become known since, or was deleted, or the location was."""
 
 
 def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
@@ -48,6 +48,9 @@ def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
     ]
     with transaction.atomic():
         if not Location.objects.filter(pk=location.pk, secrets_digest=location.secrets_digest).exists():
+            raise Superseded
+        deleted = Checkpoint.objects.filter(pk__in=[one.pk for one in read], state=Checkpoint.State.NO_COPY)
+        if deleted.exists():
             raise Superseded
         with connection.cursor() as cursor:
             cursor.executemany(_STORE, rows)
@@ -96,6 +99,22 @@ def remove_location(location: int) -> Iterator[None]:
     yield from _remove(SearchEntry, location=location)
     yield from _remove(SearchedCheckpoint, location=location)
     SearchFacet.objects.filter(location=location).delete()
+
+
+def remove_checkpoints(location: int, checkpoints: Sequence[int]) -> None:
+    """Remove everything that was indexed for the runs of these checkpoints. The others are due again."""
+    runs = set[int]()
+    for at in range(0, len(checkpoints), MAX_REMOVED):
+        some = checkpoints[at : at + MAX_REMOVED]
+        runs |= set(SearchedCheckpoint.objects.filter(pk__in=some).values_list("run_id", flat=True))
+        runs |= set(SearchEntry.objects.filter(checkpoint__in=some).values_list("run_id", flat=True))
+    for run in sorted(runs):
+        for _step in remove_run(run):
+            pass
+    found = SearchEntry.objects.filter(location=location).order_by()
+    for name in ENTRY_FACETS:
+        used = found.values_list(name, flat=True).distinct()
+        SearchFacet.objects.filter(location=location, name=name).exclude(value__in=list(used)).delete()
 
 
 def _remove(model: type[SearchEntry] | type[SearchedCheckpoint], **where: int) -> Iterator[None]:

@@ -20,10 +20,9 @@ from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Answer, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
-from viewer.cli.starting import EARLY, is_well
+from viewer.cli.starting import EARLY, contents_to_run, is_well
 from viewer.comparison.scores import best_of, score_of, score_text
 from viewer.engines.plan import plain_steps
-from viewer.importing import stored_contents
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.launching.enqueue import run_here
@@ -98,7 +97,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
 def _request(options: Mapping[str, Any]) -> SweepRequest:
     """The request, without a project."""
     checkpoint = checkpoint_at(options["checkpoint"])
-    contents = stored_contents(checkpoint)
+    contents = contents_to_run(checkpoint)
     folder, entry_point = source_of(checkpoint.location, contents, options)
     return SweepRequest(
         checkpoint=checkpoint,

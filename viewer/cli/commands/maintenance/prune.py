@@ -23,6 +23,11 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--days", type=int, metavar="N", help=_("Only those that are at least N days old."))
     parser.add_argument("--latest", type=int, metavar="N", help=_("Keep the newest N of each branch."))
     parser.add_argument("--branch", default="", help=_("Only those of this branch."))
+    parser.add_argument(
+        "--delete-copies",
+        action="store_true",
+        help=_("Delete the stored copies too, also those of matching checkpoints that were pruned before."),
+    )
     parser.add_argument("--dry-run", action="store_true", help=_("Only list, even with --confirm."))
     parser.add_argument(
         "--confirm",
@@ -34,7 +39,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def answer(options: Mapping[str, Any]) -> Answer:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
-    rules = Rules(options["days"], options["latest"], options["branch"])
+    rules = Rules(options["days"], options["latest"], options["branch"], options["delete_copies"])
     is_valid = (rules.days is None or rules.days >= 0) and (rules.latest is None or rules.latest > 0)
     if rules.is_empty or not is_valid:
         raise CommandError(_("Choose an age, a number or a branch."))
@@ -53,6 +58,8 @@ def _listed(plan: PrunePlan) -> Answer:
         "digest": plan.digest,
         "checkpoints": [row.source_key for row in plan.rows],
         "bytes": plan.size,
+        "delete_copies": plan.deletes_copies,
+        "copies_of_pruned": [row.source_key for row in plan.pruned],
         "protected": {reason.value: count for reason, count in plan.protected.items()},
     }
     return Answer(document, list(_lines(plan)))
@@ -61,14 +68,23 @@ def _listed(plan: PrunePlan) -> Answer:
 def _lines(plan: PrunePlan) -> Iterator[str]:
     for row in plan.rows:
         yield row.source_key
+    for row in plan.pruned:
+        yield _("%(key)s (pruned before, its stored copy)") % {"key": row.source_key}
     count = len(plan.rows)
     text = ngettext(
         "%(count)d checkpoint would be deleted.", "%(count)d checkpoints would be deleted.", count
     )
     yield text % {"count": count}
+    if plan.deletes_copies:
+        copies = ngettext(
+            "%(count)d stored copy would be deleted.",
+            "%(count)d stored copies would be deleted.",
+            plan.listed,
+        )
+        yield copies % {"count": plan.listed}
     for reason, number in plan.protected.items():
         yield _("protected: %(count)d (%(reason)s)") % {"count": number, "reason": reason.replace("_", " ")}
-    if plan.rows:
+    if plan.listed:
         yield _("To delete exactly these, repeat the command with --confirm %s") % plan.digest
 
 
@@ -76,7 +92,10 @@ def _deleted(location: Location, done: Pruned) -> Answer:
     kept = {one.key: translate(one.reason) for one in done.kept}
     text = ngettext("Deleted %(count)d checkpoint.", "Deleted %(count)d checkpoints.", done.count)
     lines = [text % {"count": done.count}]
+    if done.copies:
+        copies = ngettext("Deleted %(count)d stored copy.", "Deleted %(count)d stored copies.", done.copies)
+        lines.append(copies % {"count": done.copies})
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
     lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
-    document = {"location": location.path, "deleted": done.count, "kept": kept}
+    document = {"location": location.path, "deleted": done.count, "copies_deleted": done.copies, "kept": kept}
     return Answer(document, lines, status=int(bool(kept)))
