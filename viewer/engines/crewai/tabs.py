@@ -24,7 +24,9 @@ def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[s
     """
     if tab == "state":
         state = contents.flow_state or {}
-        return {"state": [(name, value, part_id(Section.STATE, name)) for name, value in state.items()]}
+        return {
+            "state_values": [(name, value, part_id(Section.STATE, name)) for name, value in state.items()]
+        }
     if tab != "tasks":
         return {}
     changes = changes_since(origin, contents) if origin else {}
