@@ -87,6 +87,41 @@ async def test_a_message_is_rendered_once_for_all_pages(job: Job, pages: list[Pa
     assert [page.seqs for page in pages] == [[1, 2]] * 4
 
 
+async def test_pages_that_are_opened_together_share_their_first_message(job: Job, pages: list[Page]) -> None:
+    await write(job, 1, 2)
+    await asyncio.gather(*(join(page, job) for page in pages))
+    assert len({id(page.messages[0]) for page in pages}) == 1
+    await write(job, 3)
+    for page in pages:
+        await page.until(3)
+        assert page.seqs == [1, 2, 3]
+
+
+async def test_pages_that_are_opened_together_have_progress_of_their_own(job: Job, pages: list[Page]) -> None:
+    await write(job, *range(1, 601))
+    await asyncio.gather(*(join(page, job, after=number % 2 * 250) for number, page in enumerate(pages)))
+    await write(job, 601)
+    for number, page in enumerate(pages):
+        await page.until(601)
+        assert page.seqs == list(range(number % 2 * 250 + 1, 602))
+
+
+async def test_a_failed_first_message_fails_for_each_page(
+    job: Job, pages: list[Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+
+        def failed(*_arguments: object) -> str:
+            raise OSError(5, "Input/output error")
+
+        patched.setattr(broadcast, "next_message", failed)
+        joined = await asyncio.gather(*(join(page, job) for page in pages[:2]), return_exceptions=True)
+    assert [type(error) for error in joined] == [OSError, OSError]
+    await write(job, 1)
+    await join(pages[2], job)
+    assert pages[2].seqs == [1]
+
+
 async def test_pages_that_join_during_a_run_receive_each_event_once(job: Job, pages: list[Page]) -> None:
     for number, page in enumerate(pages):
         await write(job, *range(number * 300 + 1, number * 300 + 301))

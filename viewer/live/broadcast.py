@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.utils.translation import override
@@ -61,6 +63,16 @@ class Broadcast:
 all_broadcasts: dict[asyncio.AbstractEventLoop, dict[Audience, Broadcast]] = {}
 
 
+# The first messages that are being rendered, by event loop.
+_Rendering = dict[tuple[Audience, int], tuple[asyncio.Task[str | None], JobFeed]]
+all_first_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rendering] = WeakKeyDictionary()
+
+
+def first_messages() -> _Rendering:
+    """Return the first messages that are being rendered in the running event loop."""
+    return all_first_messages.setdefault(asyncio.get_running_loop(), {})
+
+
 def broadcasts() -> dict[Audience, Broadcast]:
     """Return the broadcasts of the running event loop."""
     return all_broadcasts.setdefault(asyncio.get_running_loop(), {})
@@ -69,6 +81,9 @@ def broadcasts() -> dict[Audience, Broadcast]:
 async def join(socket: Socket, feed: JobFeed, language: str) -> None:
     """Send this socket what its page lacks, then every message of its audience."""
     audience = Audience(feed.pk, feed.whole, feed.can_run, language)
+    first, feed = await shared_first(audience, feed)
+    if first and not socket.has_ended:
+        await socket.send(first)
     while True:
         while not socket.has_ended and (message := await rendered(partial(next_message, feed), language)):
             await socket.send(message)
@@ -87,6 +102,23 @@ async def join(socket: Socket, feed: JobFeed, language: str) -> None:
                     await tail.join(tail.job_group(feed.pk), broadcast.changed)
                     broadcast.task = asyncio.create_task(send_repeatedly(broadcast))
                 return
+
+
+async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, JobFeed]:
+    """Return the first message to a page, and a feed of its own after it.
+
+    Pages that are opened at the same time share its rendering: it holds all of the job's state.
+    """
+    key = (audience, feed.after)
+    rendering = first_messages()
+    if key not in rendering:
+        task = asyncio.create_task(rendered(partial(next_message, feed), audience.language))
+        rendering[key] = (task, feed)
+        task.add_done_callback(lambda _done: rendering.pop(key, None))
+    task, shared = rendering[key]
+    message = await asyncio.shield(task)
+    # One job row is enough for all of them, but their progress differs from here on.
+    return message, deepcopy(shared, {id(shared.job): shared.job})
 
 
 async def align(broadcast: Broadcast, socket: Socket, feed: JobFeed) -> None:

@@ -34,6 +34,9 @@ class JobFeed:
     # The last state that was sent.
     sent_state: tuple[Any, ...] | None = None
     has_begun: bool = False
+    # The job as it was when it had ``loaded_state``: loading it costs more than rendering ten events.
+    job: Job | None = None
+    loaded_state: tuple[Any, ...] = ()
 
     @property
     def last(self) -> int:
@@ -74,14 +77,14 @@ def questions_in(
 def next_message(feed: JobFeed, until: int | None = None) -> str | None:
     """Return the next HTML fragments for the page, at most to this event; None if it is up to date."""
     # Read the job first: once it has ended, all its events are stored.
-    job = Job.objects.select_related("run", "location", "project").filter(pk=feed.pk).first()
+    job = job_of(feed)
     if job is None:
         return None
     if not feed.has_begun:
         begin(feed, job)
     found = list(JobEvent.objects.filter(job=job, seq__gt=feed.last)[:MAX_EVENTS])
     events = [event for event in found if until is None or event.seq <= until]
-    state = tuple(getattr(job, name) for name in STATE)
+    state = feed.loaded_state
     # The end is sent last.
     is_last = len(events) == len(found) < MAX_EVENTS
     is_news = is_last and state != feed.sent_state
@@ -90,11 +93,38 @@ def next_message(feed: JobFeed, until: int | None = None) -> str | None:
     for event in events:
         advance(feed.progress, event.seq, event.kind, event.data)
     add_events(feed.event_list, events)
+    if any(event.kind in ASKING for event in events):
+        job = feed.job = with_questions(job)
     if is_news:
         feed.sent_state = state
         if job.has_ended:
             halt(feed.progress, job.status == Job.Status.FAILED)
     return message_of(feed, job, events, is_news=is_news)
+
+
+def job_of(feed: JobFeed) -> Job | None:
+    """Return the job, which is loaded again if its state has changed; None if there is none."""
+    state = next(iter(Job.objects.filter(pk=feed.pk).values_list(*STATE)), None)
+    if state is None:
+        feed.job = None
+    elif feed.job is None or state != feed.loaded_state:
+        feed.job = loaded(feed.pk)
+        feed.loaded_state = tuple(getattr(feed.job, name, None) for name in STATE)
+    return feed.job
+
+
+def loaded(pk: UUID) -> Job | None:
+    """Return the job with what pages show of it."""
+    return Job.objects.select_related("run", "location", "project").filter(pk=pk).first()
+
+
+def with_questions(job: Job) -> Job:
+    """Return the job with its present questions; as it was in all else if its status has changed since."""
+    now = loaded(job.pk)
+    if now and now.status == job.status:
+        return now
+    vars(job).pop("is_waiting_for_an_answer", None)
+    return job
 
 
 def message_of(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: bool) -> str:
